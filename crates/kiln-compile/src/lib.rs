@@ -1,0 +1,4 @@
+//! Tensor graph in, kernel text out. Pure: no device, clock, file or `unsafe`. Modules in the order of data flow:
+
+/// Plain data that describes a device.
+pub mod target;

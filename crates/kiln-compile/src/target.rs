@@ -1,0 +1,49 @@
+//! What a device can do, as plain data. No pass asks what device it compiles for; it asks this table.
+
+/// The language that kernels are written in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Language {
+    /// No text: the linear program itself is executed (INTERP) or counted (NULL).
+    Linear,
+    /// C99 with the vector extensions of GCC and Clang.
+    C,
+    /// LLVM IR.
+    Llvm,
+}
+
+/// The description of a device.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Target {
+    /// The language of kernels.
+    pub language: Language,
+    /// The compiler's name for the processor, such as `znver4`; empty where nobody asks.
+    pub cpu: String,
+    /// The compiler's feature list, such as `+avx2,+fma`.
+    pub features: String,
+    /// Bytes of the widest vector register; 0 means that no vectors should be made.
+    pub vector_bytes: usize,
+    /// How many vector registers there are.
+    pub vector_registers: usize,
+    /// Whether `MulAdd` is one fast instruction; where not, sums never contract.
+    pub fma: bool,
+    /// How many threads may share a launch.
+    pub threads: usize,
+    /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
+    pub groups: bool,
+}
+
+impl Target {
+    /// The interpreter: everything scalar, work-groups allowed.
+    pub fn interp() -> Target {
+        Target {
+            language: Language::Linear,
+            cpu: String::new(),
+            features: String::new(),
+            vector_bytes: 0,
+            vector_registers: 0,
+            fma: true,
+            threads: 1,
+            groups: true,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The typed payloads of nodes, for every stage.
+
+use crate::dtype::{Const, DType};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Lengths of axes, outermost first.
+pub type Shape = SmallVec<[usize; 4]>;
+
+/// Axis numbers.
+pub type Axes = SmallVec<[usize; 4]>;
+
+/// What a node carries beside its sources. Which variant an op has is in the op table.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Arg {
+    /// Nothing.
+    #[default]
+    None,
+    /// `Const`.
+    Const(Const),
+    /// `Reshape`, `Expand`, `Iota`.
+    Shape(Shape),
+    /// `Permute`.
+    Axes(Axes),
+    /// `Pad`, one entry per axis.
+    Pad(SmallVec<[PadAxis; 4]>),
+    /// `Slice`, one entry per axis.
+    Slice(SmallVec<[SliceAxis; 4]>),
+    /// `Reduce`; `axes` is empty in kernels, where ranges are sources.
+    Reduce {
+        /// How two elements combine.
+        op: ReduceOp,
+        /// The axes that are dropped, ascending.
+        axes: Axes,
+    },
+    /// `Buffer`.
+    Buffer {
+        /// The version: unique in this process.
+        id: u64,
+        /// Its shape; row-major.
+        shape: Shape,
+        /// Where it lives.
+        device: Arc<str>,
+    },
+    /// `Param`.
+    Param {
+        /// The position among the arguments.
+        slot: usize,
+        /// Its shape; in a kernel one axis, the length in elements.
+        shape: Shape,
+    },
+    /// `Var`: a launch-time scalar with inclusive bounds (for integers).
+    Var {
+        /// The position among the launch-time scalars.
+        slot: usize,
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+    },
+    /// `Range`.
+    Range {
+        /// Names the range inside its kernel, and orders loops: a smaller number is further out.
+        axis: u32,
+        /// How it is executed.
+        kind: RangeKind,
+    },
+    /// `Local`.
+    Memory {
+        /// Which memory.
+        space: Space,
+        /// Names the memory inside its kernel.
+        id: u32,
+        /// Length in elements (of `lanes` scalars each for `Space::Register`).
+        len: usize,
+    },
+    /// `Lane`.
+    Lane(u16),
+    /// `Mark`: the storage.
+    Mark(u64),
+    /// `Update`: the view that is written, from the base outward.
+    Region(Arc<[Move]>),
+    /// `Copy`: the destination.
+    Device(Arc<str>),
+    /// `Sink` of a kernel.
+    Kernel {
+        /// The kernel's name, such as `r_32_8`.
+        name: Arc<str>,
+    },
+}
+
+/// Padding of one axis: zeros before, between neighbours and after.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PadAxis {
+    /// Zeros before the first element.
+    pub before: usize,
+    /// Zeros between neighbours.
+    pub between: usize,
+    /// Zeros after the last element.
+    pub after: usize,
+}
+
+impl PadAxis {
+    /// The padded length of an axis of `n` elements.
+    pub fn len(self, n: usize) -> usize {
+        self.before + self.after + n + self.between * n.saturating_sub(1)
+    }
+
+    /// Whether nothing is added.
+    pub fn is_empty(self) -> bool {
+        self == PadAxis::default()
+    }
+}
+
+/// The elements `start + step * i` for `i` in `0..len`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SliceAxis {
+    /// The first element's index.
+    pub start: usize,
+    /// The distance between neighbours; may be negative, never 0.
+    pub step: isize,
+    /// How many elements.
+    pub len: usize,
+}
+
+impl SliceAxis {
+    /// All of an axis.
+    pub fn full(len: usize) -> SliceAxis {
+        SliceAxis { start: 0, step: 1, len }
+    }
+}
+
+/// A movement op by itself, as chains of views are kept in handles and `Update` regions.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Move {
+    /// See [`Op::Reshape`](crate::op::Op::Reshape).
+    Reshape(Shape),
+    /// See [`Op::Permute`](crate::op::Op::Permute).
+    Permute(Axes),
+    /// See [`Op::Expand`](crate::op::Op::Expand).
+    Expand(Shape),
+    /// See [`Op::Slice`](crate::op::Op::Slice).
+    Slice(SmallVec<[SliceAxis; 4]>),
+    /// See [`Op::Bitcast`](crate::op::Op::Bitcast).
+    Bitcast(DType),
+}
+
+/// How a reduction combines two elements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum ReduceOp {
+    /// Sum; "any" for bool.
+    Add,
+    /// Product; "all" for bool.
+    Mul,
+    /// Largest, NaN wins.
+    Max,
+    /// Smallest, NaN wins.
+    Min,
+}
+
+impl ReduceOp {
+    /// Every reduction.
+    pub const ALL: [ReduceOp; 4] = [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min];
+
+    /// The binary op that combines two elements.
+    pub const fn alu(self) -> crate::op::Op {
+        match self {
+            ReduceOp::Add => crate::op::Op::Add,
+            ReduceOp::Mul => crate::op::Op::Mul,
+            ReduceOp::Max => crate::op::Op::Max,
+            ReduceOp::Min => crate::op::Op::Min,
+        }
+    }
+
+    /// The value of an empty reduction.
+    pub fn identity(self, dtype: DType) -> Const {
+        let (lo, hi) = dtype.int_bounds();
+        let value = match self {
+            ReduceOp::Add => Const::Int(0),
+            ReduceOp::Mul => Const::Int(1),
+            ReduceOp::Max if dtype.is_float() => Const::Float(f64::NEG_INFINITY),
+            ReduceOp::Min if dtype.is_float() => Const::Float(f64::INFINITY),
+            ReduceOp::Max => Const::Int(lo),
+            ReduceOp::Min if dtype == DType::U64 => Const::UInt(u64::MAX),
+            ReduceOp::Min => Const::Int(hi),
+        };
+        value.cast(dtype)
+    }
+
+    /// The name in text forms.
+    pub const fn name(self) -> &'static str {
+        self.alu().name()
+    }
+}
+
+/// How a range is executed. Order of declaration is the order of nesting that optimize produces.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum RangeKind {
+    /// Work-groups of a grid.
+    Global,
+    /// Divided among threads by the caller: a loop from `lo` to `hi` that the launch gives.
+    Thread,
+    /// Work-items of a group, which share scratch and meet at barriers.
+    Local,
+    /// A plain loop over outputs.
+    Loop,
+    /// A loop that a `Reduce` closes.
+    Reduce,
+    /// Replicated at compile time, over outputs (a register tile).
+    Upcast,
+    /// Replicated at compile time, inside a reduction.
+    Unroll,
+    /// The lanes of vectors; at most one per expression.
+    Vector,
+}
+
+impl RangeKind {
+    /// Every kind.
+    pub const ALL: [RangeKind; 8] = [
+        RangeKind::Global,
+        RangeKind::Thread,
+        RangeKind::Local,
+        RangeKind::Loop,
+        RangeKind::Reduce,
+        RangeKind::Upcast,
+        RangeKind::Unroll,
+        RangeKind::Vector,
+    ];
+
+    /// The name in text forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RangeKind::Global => "global",
+            RangeKind::Thread => "thread",
+            RangeKind::Local => "local",
+            RangeKind::Loop => "loop",
+            RangeKind::Reduce => "reduce",
+            RangeKind::Upcast => "upcast",
+            RangeKind::Unroll => "unroll",
+            RangeKind::Vector => "vector",
+        }
+    }
+
+    /// Disappears in `expand`.
+    pub const fn is_expanded(self) -> bool {
+        matches!(self, RangeKind::Upcast | RangeKind::Unroll | RangeKind::Vector)
+    }
+}
+
+/// Memory inside a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Space {
+    /// Shared by a work-group (on a CPU: private to the thread, in memory that the launch brings).
+    Scratch,
+    /// Registers of one work-item; indices are constants once expanded.
+    Register,
+}
+
+impl Space {
+    /// The name in text forms.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Space::Scratch => "scratch",
+            Space::Register => "register",
+        }
+    }
+}
+
+macro_rules! arg_accessors {
+    ($($name:ident -> $t:ty { $pat:pat => $value:expr })*) => {
+        impl Arg { $(
+            #[doc = concat!("The payload, if it is a `", stringify!($name), "`.")]
+            pub fn $name(&self) -> Option<$t> {
+                match self { $pat => Some($value), _ => None }
+            }
+        )* }
+    };
+}
+arg_accessors! {
+    constant -> Const { Arg::Const(c) => *c }
+    shape -> &Shape { Arg::Shape(s) => s }
+    axes -> &Axes { Arg::Axes(a) => a }
+    pad -> &[PadAxis] { Arg::Pad(p) => p }
+    slice -> &[SliceAxis] { Arg::Slice(s) => s }
+    reduce_op -> ReduceOp { Arg::Reduce { op, .. } => *op }
+    slot -> usize { Arg::Param { slot, .. } | Arg::Var { slot, .. } => *slot }
+    range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
+    memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
+    lane -> u16 { Arg::Lane(i) => *i }
+    region -> &Arc<[Move]> { Arg::Region(r) => r }
+}

@@ -1,0 +1,17 @@
+//! kiln's one data structure and how it is rewritten. Modules in reading order:
+
+/// Scalar types, promotion, constants.
+pub mod dtype;
+/// The closed set of ops: the one table of facts about each.
+pub mod op;
+/// Typed payloads that nodes of any stage carry.
+pub mod arg;
+/// Interned nodes, their constructors, derived facts and walks.
+pub mod uop;
+/// What the compiler hands to a device.
+pub mod program;
+
+pub use arg::Arg;
+pub use dtype::{Const, DType};
+pub use op::Op;
+pub use uop::UOp;

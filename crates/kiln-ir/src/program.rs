@@ -1,0 +1,46 @@
+//! What the compiler hands to a device: a linear program, its text, and what a launch needs to know.
+
+use crate::dtype::DType;
+use crate::uop::UOp;
+use std::sync::Arc;
+
+/// One compiled-to-text kernel. Everything in it is plain data; a backend turns it into something that runs.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Such as `r_32_8`; deterministic, not unique.
+    pub name: Arc<str>,
+    /// The linear program (spec `PROGRAM`), which INTERP executes and renderers spell.
+    pub ops: Vec<UOp>,
+    /// The program in the target's language; empty for INTERP.
+    pub source: String,
+    /// Arguments by slot.
+    pub params: Vec<ParamInfo>,
+    /// Dtypes of the launch-time scalars by slot. Each is passed as 8 bytes: integers extended, floats as the bits of
+    /// their own type in the low bytes.
+    pub vars: Vec<DType>,
+    /// The size of the `Thread` range, or 1: the launch may divide `0..threads` as it likes.
+    pub threads: usize,
+    /// Sizes of the `Global` ranges in order of axis.
+    pub global: Vec<usize>,
+    /// Sizes of the `Local` ranges in order of axis.
+    pub local: Vec<usize>,
+    /// Bytes of scratch that each thread (or work-group) brings.
+    pub scratch_bytes: usize,
+    /// Arithmetic operations of one launch.
+    pub flops: u64,
+    /// Distinct bytes that one launch reads and writes.
+    pub bytes: u64,
+}
+
+/// One memory argument of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// The element type.
+    pub dtype: DType,
+    /// Length in elements.
+    pub len: usize,
+    /// Whether the program stores to it.
+    pub written: bool,
+    /// Whether the program loads from it.
+    pub read: bool,
+}

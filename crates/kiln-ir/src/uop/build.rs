@@ -1,0 +1,469 @@
+//! Constructors: the vocabulary that graphs are written in. Each canonicalizes what costs nothing to canonicalize:
+//! constants to the right, views that change nothing away, neighbouring views of one kind together.
+
+use super::{Srcs, UOp};
+use crate::arg::{Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space};
+use crate::dtype::{Const, DType};
+use crate::op::Op;
+use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
+
+/// Leaves.
+impl UOp {
+    /// The constant `value`, converted to `dtype`.
+    pub fn constant(value: impl Into<Const>, dtype: DType) -> UOp {
+        UOp::new(Op::Const, dtype, 1, Srcs::new(), Arg::Const(value.into().cast(dtype)))
+    }
+
+    /// An index constant.
+    pub fn index(value: i64) -> UOp {
+        UOp::constant(value, DType::Index)
+    }
+
+    /// `true` or `false`.
+    pub fn bool(value: bool) -> UOp {
+        UOp::constant(value, DType::Bool)
+    }
+
+    /// A constant of this node's dtype and lanes.
+    pub fn const_like(&self, value: impl Into<Const>) -> UOp {
+        UOp::constant(value, self.dtype()).splat(self.lanes())
+    }
+
+    /// The numbers `0..n` along one axis.
+    pub fn iota(n: usize, dtype: DType) -> UOp {
+        UOp::new(Op::Iota, dtype, 1, Srcs::new(), Arg::Shape(smallvec![n]))
+    }
+
+    /// Materialised data.
+    pub fn buffer(id: u64, dtype: DType, shape: Shape, device: Arc<str>) -> UOp {
+        UOp::new(Op::Buffer, dtype, 1, Srcs::new(), Arg::Buffer { id, shape, device })
+    }
+
+    /// A numbered argument.
+    pub fn param(slot: usize, dtype: DType, shape: impl Into<Shape>) -> UOp {
+        UOp::new(Op::Param, dtype, 1, Srcs::new(), Arg::Param { slot, shape: shape.into() })
+    }
+
+    /// A launch-time scalar; the bounds matter for integers.
+    pub fn var(slot: usize, dtype: DType, min: i64, max: i64) -> UOp {
+        UOp::new(Op::Var, dtype, 1, Srcs::new(), Arg::Var { slot, min, max })
+    }
+
+    /// A loop variable from 0 to `size`. A range of one iteration is the constant 0.
+    pub fn range(axis: u32, kind: RangeKind, size: usize) -> UOp {
+        UOp::range_to(axis, kind, UOp::index(size as i64))
+    }
+
+    /// A loop variable from 0 to `bound`, an index.
+    pub fn range_to(axis: u32, kind: RangeKind, bound: UOp) -> UOp {
+        UOp::new(Op::Range, DType::Index, 1, smallvec![bound], Arg::Range { axis, kind })
+    }
+
+    /// Memory inside a kernel: `len` elements of `lanes` scalars each.
+    pub fn local(space: Space, id: u32, len: usize, dtype: DType, lanes: u16) -> UOp {
+        UOp::new(Op::Local, dtype, lanes, Srcs::new(), Arg::Memory { space, id, len })
+    }
+}
+
+/// Arithmetic.
+impl UOp {
+    /// An elementwise op of one operand.
+    pub fn unary(op: Op, x: &UOp) -> UOp {
+        UOp::new(op, x.dtype(), x.lanes(), smallvec![x.clone()], Arg::None)
+    }
+
+    /// An elementwise op of two operands of one dtype; comparisons give bool, all others that dtype.
+    pub fn binary(op: Op, a: &UOp, b: &UOp) -> UOp {
+        let dtype = if op.is_comparison() { DType::Bool } else { a.dtype() };
+        UOp::binary_typed(op, dtype, a.clone(), b.clone())
+    }
+
+    /// As [`UOp::binary`], with the result's dtype given. Where the op commutes, a constant goes right, and index
+    /// arithmetic is ordered by structure, so that equal sums are equal nodes.
+    pub fn binary_typed(op: Op, dtype: DType, a: UOp, b: UOp) -> UOp {
+        let lanes = a.lanes().max(b.lanes());
+        let (a, b) = (a.splat(lanes), b.splat(lanes));
+        let swap = op.is_commutative() && order(&a) > order(&b);
+        let srcs = if swap { smallvec![b, a] } else { smallvec![a, b] };
+        UOp::new(op, dtype, lanes, srcs, Arg::None)
+    }
+
+    /// An elementwise op of three operands; the dtype is the last operand's.
+    pub fn ternary(op: Op, a: &UOp, b: &UOp, c: &UOp) -> UOp {
+        let lanes = a.lanes().max(b.lanes()).max(c.lanes());
+        let srcs = smallvec![a.splat(lanes), b.splat(lanes), c.splat(lanes)];
+        UOp::new(op, c.dtype(), lanes, srcs, Arg::None)
+    }
+
+    /// `self ? a : b`.
+    pub fn where_(&self, a: &UOp, b: &UOp) -> UOp {
+        UOp::ternary(Op::Where, self, a, b)
+    }
+
+    /// The value converted to `dtype`; itself where it has that dtype.
+    pub fn cast(&self, dtype: DType) -> UOp {
+        match self.as_const() {
+            _ if self.dtype() == dtype => self.clone(),
+            Some(c) => UOp::constant(c, dtype),
+            None => UOp::new(Op::Cast, dtype, self.lanes(), smallvec![self.clone()], Arg::None),
+        }
+    }
+
+    /// The same bits read as `dtype`; between sizes the last axis grows or shrinks.
+    pub fn bitcast(&self, dtype: DType) -> UOp {
+        if self.dtype() == dtype {
+            return self.clone();
+        }
+        UOp::new(Op::Bitcast, dtype, self.lanes(), smallvec![self.clone()], Arg::None)
+    }
+
+    /// `a < b`.
+    pub fn lt(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::CmpLt, self, b)
+    }
+
+    /// `a == b`.
+    pub fn eq_(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::CmpEq, self, b)
+    }
+
+    /// `a != b`.
+    pub fn ne_(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::CmpNe, self, b)
+    }
+
+    /// Logical or bitwise not; of a constant bool, the other constant.
+    pub fn not(&self) -> UOp {
+        match self.as_const() {
+            Some(Const::Bool(b)) => UOp::bool(!b),
+            _ => UOp::unary(Op::Not, self),
+        }
+    }
+
+    /// Both conditions, where `true` and `false` are known to be neutral and dominant.
+    pub fn and(&self, b: &UOp) -> UOp {
+        match (self.as_const(), b.as_const()) {
+            (Some(Const::Bool(true)), _) | (_, Some(Const::Bool(false))) => b.clone(),
+            (_, Some(Const::Bool(true))) | (Some(Const::Bool(false)), _) => self.clone(),
+            _ if self == b => self.clone(),
+            _ => UOp::binary(Op::And, self, b),
+        }
+    }
+
+    /// The larger.
+    pub fn maximum(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::Max, self, b)
+    }
+
+    /// The smaller.
+    pub fn minimum(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::Min, self, b)
+    }
+
+    /// The integer quotient rounded down.
+    pub fn floordiv(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::FloorDiv, self, b)
+    }
+
+    /// The remainder with the divisor's sign.
+    pub fn floormod(&self, b: &UOp) -> UOp {
+        UOp::binary(Op::FloorMod, self, b)
+    }
+
+    /// The sum of index terms; of none, 0.
+    pub fn sum_of(terms: impl IntoIterator<Item = UOp>) -> UOp {
+        terms.into_iter().reduce(|a, b| a + b).unwrap_or_else(|| UOp::index(0))
+    }
+}
+
+/// The order of commuting operands: constants last; in index arithmetic, where an order costs nothing and makes sums
+/// comparable, ranges by axis and then everything else by content. Floats and other tensors keep the program's
+/// order: content includes buffer ids there, and a cache key must not.
+fn order(x: &UOp) -> (u8, u32, u128) {
+    let inner = if x.op() == Op::Splat { x.src(0) } else { x };
+    match (inner.op(), inner.arg()) {
+        (Op::Const, _) => (3, 0, 0),
+        _ if x.dtype() != DType::Index => (0, 0, 0),
+        (Op::Range, Arg::Range { axis, .. }) => (1, *axis, 0),
+        // `range * stride` sorts with its range, outer loops first, as a person writes an offset
+        (Op::Mul, _) if inner.src(0).op() == Op::Range => {
+            (1, inner.src(0).arg().range().expect("range").0, 1)
+        }
+        _ => (2, 0, inner.hash()),
+    }
+}
+
+/// Views. Arguments are checked by the caller.
+impl UOp {
+    /// The same elements under another shape of as many elements.
+    pub fn reshape(&self, shape: impl Into<Shape>) -> UOp {
+        let shape = shape.into();
+        let base = if self.op() == Op::Reshape { self.src(0) } else { self };
+        if *base.shape() == shape {
+            return base.clone();
+        }
+        UOp::new(Op::Reshape, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(shape))
+    }
+
+    /// Axis `i` of the result is axis `axes[i]`.
+    pub fn permute(&self, axes: impl Into<Axes>) -> UOp {
+        let axes = axes.into();
+        if let (Op::Permute, Arg::Axes(inner)) = (self.op(), self.arg()) {
+            let axes: Axes = axes.iter().map(|&a| inner[a]).collect();
+            return self.src(0).permute(axes);
+        }
+        if axes.iter().enumerate().all(|(i, &a)| i == a) {
+            return self.clone();
+        }
+        UOp::new(Op::Permute, self.dtype(), 1, smallvec![self.clone()], Arg::Axes(axes))
+    }
+
+    /// Axes of length 1 repeated to `shape`, which has the same rank.
+    pub fn expand(&self, shape: impl Into<Shape>) -> UOp {
+        let shape = shape.into();
+        if *self.shape() == shape {
+            return self.clone();
+        }
+        let base = if self.op() == Op::Expand { self.src(0) } else { self };
+        UOp::new(Op::Expand, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(shape))
+    }
+
+    /// Leading axes of length 1 added, then expanded: broadcasting to `shape`.
+    pub fn broadcast_to(&self, shape: &[usize]) -> UOp {
+        let missing = shape.len() - self.shape().len();
+        let padded: Shape =
+            std::iter::repeat_n(1, missing).chain(self.shape().iter().copied()).collect();
+        self.reshape(padded).expand(shape)
+    }
+
+    /// Zeros around and between elements.
+    pub fn pad(&self, pads: &[PadAxis]) -> UOp {
+        if pads.iter().all(|p| p.is_empty()) {
+            return self.clone();
+        }
+        UOp::new(Op::Pad, self.dtype(), 1, smallvec![self.clone()], Arg::Pad(pads.into()))
+    }
+
+    /// Some elements of each axis.
+    pub fn slice(&self, slices: &[SliceAxis]) -> UOp {
+        if let (Op::Slice, Arg::Slice(inner)) = (self.op(), self.arg()) {
+            let both: SmallVec<[SliceAxis; 4]> =
+                inner.iter().zip(slices).map(compose_slices).collect();
+            return self.src(0).slice(&both);
+        }
+        if slices.iter().zip(self.shape()).all(|(s, &n)| *s == SliceAxis::full(n)) {
+            return self.clone();
+        }
+        UOp::new(Op::Slice, self.dtype(), 1, smallvec![self.clone()], Arg::Slice(slices.into()))
+    }
+
+    /// One move of a view.
+    pub fn apply_move(&self, m: &Move) -> UOp {
+        match m {
+            Move::Reshape(s) => self.reshape(s.clone()),
+            Move::Permute(a) => self.permute(a.clone()),
+            Move::Expand(s) => self.expand(s.clone()),
+            Move::Slice(s) => self.slice(s),
+            Move::Bitcast(d) => self.bitcast(*d),
+        }
+    }
+}
+
+fn compose_slices((inner, outer): (&SliceAxis, &SliceAxis)) -> SliceAxis {
+    let start = inner.start as isize + outer.start as isize * inner.step;
+    // an empty slice may start anywhere; keep its start inside
+    let start = if outer.len == 0 { 0 } else { start as usize };
+    let step = if outer.len <= 1 { 1 } else { inner.step * outer.step };
+    SliceAxis { start, step, len: outer.len }
+}
+
+/// Reductions, notes, versions.
+impl UOp {
+    /// Tensor form: combines along `axes` (ascending) and drops them.
+    pub fn reduce(&self, op: ReduceOp, axes: impl Into<Axes>) -> UOp {
+        let axes = axes.into();
+        if axes.is_empty() {
+            return self.clone();
+        }
+        UOp::new(Op::Reduce, self.dtype(), 1, smallvec![self.clone()], Arg::Reduce { op, axes })
+    }
+
+    /// Kernel form: combines over `ranges`.
+    pub fn reduce_ranges(&self, op: ReduceOp, ranges: impl IntoIterator<Item = UOp>) -> UOp {
+        let mut srcs: Srcs = smallvec![self.clone()];
+        srcs.extend(ranges);
+        if srcs.len() == 1 {
+            return self.clone();
+        }
+        UOp::new(
+            Op::Reduce,
+            self.dtype(),
+            self.lanes(),
+            srcs,
+            Arg::Reduce { op, axes: Axes::new() },
+        )
+    }
+
+    /// Wants memory of its own.
+    pub fn contiguous(&self) -> UOp {
+        UOp::unary(Op::Contiguous, self)
+    }
+
+    /// No gradient passes.
+    pub fn detach(&self) -> UOp {
+        UOp::unary(Op::Detach, self)
+    }
+
+    /// A read of the storage `id`, which wants a gradient.
+    pub fn mark(&self, id: u64) -> UOp {
+        UOp::new(Op::Mark, self.dtype(), 1, smallvec![self.clone()], Arg::Mark(id))
+    }
+
+    /// The version that has `value` in the view `region` of `self`.
+    pub fn update(&self, value: &UOp, region: Arc<[Move]>) -> UOp {
+        let srcs = smallvec![self.clone(), value.clone()];
+        UOp::new(Op::Update, self.dtype(), 1, srcs, Arg::Region(region))
+    }
+
+    /// `self`, ordered after `effects`.
+    pub fn after(&self, effects: impl IntoIterator<Item = UOp>) -> UOp {
+        let mut srcs: Srcs = smallvec![self.clone()];
+        srcs.extend(effects);
+        if srcs.len() == 1 {
+            return self.clone();
+        }
+        UOp::new(Op::After, self.dtype(), self.lanes(), srcs, self.arg().memory_arg())
+    }
+}
+
+impl Arg {
+    /// `After` of memory carries what memory it is, so that users need not look through it.
+    fn memory_arg(&self) -> Arg {
+        match self {
+            Arg::Memory { .. } => self.clone(),
+            _ => Arg::None,
+        }
+    }
+}
+
+/// Memory and control.
+impl UOp {
+    /// One element of `memory` (of as many lanes as the memory's elements have).
+    pub fn load(memory: &UOp, index: &UOp) -> UOp {
+        UOp::load_lanes(memory, index, None, memory.lanes())
+    }
+
+    /// `lanes` consecutive elements from `index` on, or zeros where `gate` is false.
+    pub fn load_lanes(memory: &UOp, index: &UOp, gate: Option<&UOp>, lanes: u16) -> UOp {
+        let mut srcs: Srcs = smallvec![memory.clone(), index.clone()];
+        srcs.extend(gate.filter(|g| g.as_const() != Some(Const::Bool(true))).cloned());
+        UOp::new(Op::Load, memory.dtype(), lanes, srcs, Arg::None)
+    }
+
+    /// Writes `value` to `memory` from `index` on, where `gate` is true.
+    pub fn store(memory: &UOp, index: &UOp, value: &UOp, gate: Option<&UOp>) -> UOp {
+        let mut srcs: Srcs = smallvec![memory.clone(), index.clone(), value.clone()];
+        srcs.extend(gate.filter(|g| g.as_const() != Some(Const::Bool(true))).cloned());
+        UOp::new(Op::Store, DType::Void, 1, srcs, Arg::None)
+    }
+
+    /// Closes `ranges` after the effect `self`.
+    pub fn end(&self, ranges: impl IntoIterator<Item = UOp>) -> UOp {
+        let mut srcs: Srcs = smallvec![self.clone()];
+        srcs.extend(ranges);
+        if srcs.len() == 1 {
+            return self.clone();
+        }
+        UOp::new(Op::End, DType::Void, 1, srcs, Arg::None)
+    }
+
+    /// The root that holds `roots` together.
+    pub fn sink(roots: impl IntoIterator<Item = UOp>) -> UOp {
+        UOp::new(Op::Sink, DType::Void, 1, roots.into_iter().collect(), Arg::None)
+    }
+
+    /// The root of a named kernel.
+    pub fn kernel(effects: impl IntoIterator<Item = UOp>, name: &str) -> UOp {
+        let arg = Arg::Kernel { name: name.into() };
+        UOp::new(Op::Sink, DType::Void, 1, effects.into_iter().collect(), arg)
+    }
+
+    /// The memory that a load, a store or an `After` is about: a `Param` or a `Local`.
+    pub fn memory(&self) -> &UOp {
+        let mut node = self;
+        while matches!(node.op(), Op::After | Op::Load | Op::Store) {
+            node = node.src(0);
+        }
+        node
+    }
+}
+
+/// Vectors.
+impl UOp {
+    /// The scalar in each of `lanes` lanes; a vector of that width is itself.
+    pub fn splat(&self, lanes: u16) -> UOp {
+        if self.lanes() == lanes {
+            return self.clone();
+        }
+        debug_assert_eq!(self.lanes(), 1, "only scalars splat");
+        UOp::new(Op::Splat, self.dtype(), lanes, smallvec![self.clone()], Arg::None)
+    }
+
+    /// A vector from scalars; equal ones are a splat.
+    pub fn stack(lanes: Srcs) -> UOp {
+        let n = lanes.len() as u16;
+        if lanes.iter().all(|l| *l == lanes[0]) {
+            return lanes[0].splat(n);
+        }
+        UOp::new(Op::Stack, lanes[0].dtype(), n, lanes, Arg::None)
+    }
+
+    /// Lane `i`.
+    pub fn lane(&self, i: u16) -> UOp {
+        match self.op() {
+            _ if self.lanes() == 1 => self.clone(),
+            Op::Splat => self.src(0).clone(),
+            Op::Stack => self.src(i as usize).clone(),
+            _ => UOp::new(Op::Lane, self.dtype(), 1, smallvec![self.clone()], Arg::Lane(i)),
+        }
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:ident),*) => { $(
+        impl std::ops::$trait<&UOp> for &UOp {
+            type Output = UOp;
+            fn $method(self, b: &UOp) -> UOp { UOp::binary(Op::$op, self, b) }
+        }
+        impl std::ops::$trait<UOp> for &UOp {
+            type Output = UOp;
+            fn $method(self, b: UOp) -> UOp { UOp::binary(Op::$op, self, &b) }
+        }
+        impl std::ops::$trait<&UOp> for UOp {
+            type Output = UOp;
+            fn $method(self, b: &UOp) -> UOp { UOp::binary(Op::$op, &self, b) }
+        }
+        impl std::ops::$trait<UOp> for UOp {
+            type Output = UOp;
+            fn $method(self, b: UOp) -> UOp { UOp::binary(Op::$op, &self, &b) }
+        }
+        impl std::ops::$trait<i64> for &UOp {
+            type Output = UOp;
+            fn $method(self, b: i64) -> UOp { UOp::binary(Op::$op, self, &self.const_like(b)) }
+        }
+        impl std::ops::$trait<i64> for UOp {
+            type Output = UOp;
+            fn $method(self, b: i64) -> UOp { UOp::binary(Op::$op, &self, &self.const_like(b)) }
+        }
+    )* };
+}
+// `/` and `%` are not here: a division says whether it is a float's or rounds down.
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor);
+
+impl std::ops::Neg for &UOp {
+    type Output = UOp;
+    fn neg(self) -> UOp {
+        UOp::unary(Op::Neg, self)
+    }
+}

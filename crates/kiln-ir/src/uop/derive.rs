@@ -1,0 +1,136 @@
+//! Facts that follow from a node's parts: shape and integer bounds.
+//!
+//! Callers have checked their shapes (`Tensor` methods for users, the spec for passes); a broken one is our bug.
+
+use super::UOp;
+use crate::arg::{Arg, Shape};
+use crate::dtype::DType;
+use crate::op::Op;
+
+pub(super) fn facts(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (Shape, (i64, i64)) {
+    (shape(op, dtype, srcs, arg), bounds(op, dtype, srcs, arg))
+}
+
+fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
+    match (op, arg) {
+        (Op::Reshape | Op::Expand | Op::Iota, Arg::Shape(s)) => s.clone(),
+        (Op::Buffer, Arg::Buffer { shape, .. }) | (Op::Param, Arg::Param { shape, .. }) => {
+            shape.clone()
+        }
+        (Op::Permute, Arg::Axes(axes)) => axes.iter().map(|&a| srcs[0].shape()[a]).collect(),
+        (Op::Pad, Arg::Pad(p)) => p.iter().zip(srcs[0].shape()).map(|(p, &n)| p.len(n)).collect(),
+        (Op::Slice, Arg::Slice(s)) => s.iter().map(|s| s.len).collect(),
+        (Op::Reduce, Arg::Reduce { axes, .. }) => {
+            let kept = srcs[0].shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
+            kept.map(|(_, &n)| n).collect()
+        }
+        (Op::Bitcast, _) => bitcast_shape(srcs[0].shape(), srcs[0].dtype().size(), dtype.size()),
+        (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => Shape::new(),
+        _ => elementwise_shape(srcs),
+    }
+}
+
+/// All sources have one shape, but constants and other scalars (rank 0) fit any.
+fn elementwise_shape(srcs: &[UOp]) -> Shape {
+    srcs.iter().map(|s| s.shape()).find(|s| !s.is_empty()).cloned().unwrap_or_default()
+}
+
+/// The last axis holds the same bytes in elements of another size.
+fn bitcast_shape(shape: &Shape, from: usize, to: usize) -> Shape {
+    let mut shape = shape.clone();
+    if let Some(last) = shape.last_mut().filter(|_| from != to) {
+        *last = *last * from / to;
+    }
+    shape
+}
+
+const UNKNOWN: (i64, i64) = (i64::MIN, i64::MAX);
+
+/// Inclusive bounds of an integer or bool value. Arithmetic that could leave the dtype's own range gives the dtype's
+/// range: fixed-width integers wrap.
+fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
+    if dtype.is_float() || dtype == DType::Void {
+        return UNKNOWN;
+    }
+    let all = dtype.int_bounds();
+    let exact = match (op, arg) {
+        (Op::Const, Arg::Const(c)) => {
+            c.as_i128().and_then(|c| i64::try_from(c).ok()).map(|c| (c, c))
+        }
+        (Op::Var, Arg::Var { min, max, .. }) => Some((*min, *max)),
+        (Op::Range, _) => Some((0, (srcs[0].max() - 1).max(0))),
+        (Op::Iota, Arg::Shape(s)) => Some((0, (s[0] as i64 - 1).max(0))),
+        _ if op.is_movement() && op != Op::Pad => return (srcs[0].min(), srcs[0].max()),
+        (Op::Pad, _) => return (srcs[0].min().min(0), srcs[0].max().max(0)),
+        (Op::Splat | Op::Lane, _) => return (srcs[0].min(), srcs[0].max()),
+        (Op::Stack, _) => hull(srcs),
+        (Op::Cast, _) if srcs[0].dtype().is_float() => None,
+        (Op::Cast, _) => Some((srcs[0].min(), srcs[0].max())),
+        (Op::Where, _) => hull(&srcs[1..]),
+        _ if op.is_comparison() => compare(op, srcs),
+        _ if op.is_alu() && srcs.iter().all(|s| s.dtype().is_int()) => arithmetic(op, srcs),
+        _ => None,
+    };
+    // A u64 may exceed what bounds can say.
+    let unsayable = dtype == DType::U64 && exact.is_none_or(|(_, hi)| hi == i64::MAX);
+    match exact {
+        Some((lo, hi)) if !unsayable && all.0 <= lo && hi <= all.1 => (lo, hi),
+        _ => all,
+    }
+}
+
+fn hull(srcs: &[UOp]) -> Option<(i64, i64)> {
+    Some((srcs.iter().map(UOp::min).min()?, srcs.iter().map(UOp::max).max()?))
+}
+
+fn compare(op: Op, srcs: &[UOp]) -> Option<(i64, i64)> {
+    let (a, b) = (&srcs[0], &srcs[1]);
+    if a.dtype().is_float() || a.dtype() == DType::U64 {
+        return None;
+    }
+    let known = |b: bool| Some((b as i64, b as i64));
+    let apart = a.max() < b.min() || b.max() < a.min();
+    let same = a.min() == a.max() && b.min() == b.max() && a.min() == b.min();
+    match op {
+        Op::CmpLt if a.max() < b.min() => known(true),
+        Op::CmpLt if a.min() >= b.max() => known(false),
+        Op::CmpEq if apart => known(false),
+        Op::CmpEq if same => known(true),
+        Op::CmpNe if apart => known(true),
+        Op::CmpNe if same => known(false),
+        _ => None,
+    }
+}
+
+/// Interval arithmetic in i128; `None` where the op is not monotone enough to say, or a bound leaves i64.
+fn arithmetic(op: Op, srcs: &[UOp]) -> Option<(i64, i64)> {
+    // Bounds of 64-bit types stand for "unknown", except for exact index arithmetic.
+    let known =
+        |s: &UOp| (s.min(), s.max()) != UNKNOWN && (s.dtype() != DType::U64 || s.max() < i64::MAX);
+    if !srcs.iter().all(known) {
+        return None;
+    }
+    let b = |i: usize| (srcs[i].min() as i128, srcs[i].max() as i128);
+    let corners = |f: &dyn Fn(i128, i128) -> i128| {
+        let ((a0, a1), (b0, b1)) = (b(0), b(1));
+        let c = [f(a0, b0), f(a0, b1), f(a1, b0), f(a1, b1)];
+        (*c.iter().min().expect("four corners"), *c.iter().max().expect("four corners"))
+    };
+    let (lo, hi) = match op {
+        Op::Neg => (-b(0).1, -b(0).0),
+        Op::Add => (b(0).0 + b(1).0, b(0).1 + b(1).1),
+        Op::Sub => (b(0).0 - b(1).1, b(0).1 - b(1).0),
+        Op::Mul => corners(&|x, y| x * y),
+        Op::Max => (b(0).0.max(b(1).0), b(0).1.max(b(1).1)),
+        Op::Min => (b(0).0.min(b(1).0), b(0).1.min(b(1).1)),
+        Op::FloorDiv if b(1).0 > 0 => corners(&|x, y| x.div_euclid(y)),
+        Op::TruncDiv if b(1).0 > 0 => corners(&|x, y| x / y),
+        Op::FloorMod if b(1).0 > 0 && b(0).0 >= 0 => (0, (b(1).1 - 1).min(b(0).1)),
+        Op::FloorMod if b(1).0 > 0 => (0, b(1).1 - 1),
+        Op::TruncMod if b(1).0 > 0 && b(0).0 >= 0 => (0, (b(1).1 - 1).min(b(0).1)),
+        Op::And if b(0).0 >= 0 && b(1).0 >= 0 => (0, b(0).1.min(b(1).1)),
+        Op::Shr if b(1).0 >= 0 && b(1).1 < 63 => corners(&|x, y| x >> y),
+        _ => return None,
+    };
+    Some((i64::try_from(lo).ok()?, i64::try_from(hi).ok()?))
+}

@@ -1,0 +1,177 @@
+//! The one data structure: an immutable, interned graph node.
+//!
+//! Two nodes with the same op, type, argument and sources are the same node: [`UOp`] equality is pointer equality.
+//! Facts that follow from those (shape, integer bounds, content hash) are computed when the node is made.
+
+mod build;
+mod derive;
+mod intern;
+mod walk;
+
+pub use walk::{rebuild, substitute, toposort, toposort_all};
+
+use crate::arg::{Arg, Shape};
+use crate::dtype::{Const, DType};
+use crate::op::Op;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex};
+
+/// A node's sources.
+pub type Srcs = SmallVec<[UOp; 3]>;
+
+/// Something that a node holds without being part of what the node is: a buffer's memory, or the materialised value
+/// of a computed node.
+pub type Payload = Arc<dyn Any + Send + Sync>;
+
+/// A reference to an interned node.
+#[derive(Clone)]
+pub struct UOp(Arc<Node>);
+
+/// The node itself; read it through [`UOp`]'s methods.
+pub struct Node {
+    op: Op,
+    dtype: DType,
+    lanes: u16,
+    arg: Arg,
+    srcs: Srcs,
+    hash: u128,
+    shape: Shape,
+    bounds: (i64, i64),
+    payload: Mutex<Option<Payload>>,
+}
+
+impl UOp {
+    /// The interned node with these parts. Use the constructors of `build` where one fits: they canonicalize.
+    pub fn new(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
+        intern::intern(op, dtype, lanes, srcs, arg)
+    }
+
+    /// What the node does.
+    pub fn op(&self) -> Op {
+        self.0.op
+    }
+
+    /// The type of one element.
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// How many scalars the value holds: 1 but for vectors in a lowered kernel.
+    pub fn lanes(&self) -> u16 {
+        self.0.lanes
+    }
+
+    /// The typed payload.
+    pub fn arg(&self) -> &Arg {
+        &self.0.arg
+    }
+
+    /// The nodes that this one is computed from.
+    pub fn srcs(&self) -> &[UOp] {
+        &self.0.srcs
+    }
+
+    /// The `i`-th source. Panics where there is none: an op's arity is fixed by the spec.
+    pub fn src(&self, i: usize) -> &UOp {
+        &self.0.srcs[i]
+    }
+
+    /// The shape of a tensor node; rank 0 for everything inside a kernel.
+    pub fn shape(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.0.shape.iter().product()
+    }
+
+    /// A hash of the content, the same in every process. Nodes with equal hashes are taken to be equal.
+    pub fn hash(&self) -> u128 {
+        self.0.hash
+    }
+
+    /// The smallest value that an integer or bool node can have, as far as it is known.
+    pub fn min(&self) -> i64 {
+        self.0.bounds.0
+    }
+
+    /// The largest value that an integer or bool node can have, as far as it is known.
+    pub fn max(&self) -> i64 {
+        self.0.bounds.1
+    }
+
+    /// The constant's value, if the node is one.
+    pub fn as_const(&self) -> Option<Const> {
+        match &self.0.arg {
+            Arg::Const(c) if self.0.op == Op::Const => Some(*c),
+            _ => None,
+        }
+    }
+
+    /// The value of an integer or bool constant that fits i64.
+    pub fn as_int(&self) -> Option<i64> {
+        self.as_const()?.as_i128()?.try_into().ok()
+    }
+
+    /// Whether the node is the integer, bool or float constant `value` (-0.0 is not 0).
+    pub fn is_const(&self, value: i64) -> bool {
+        match self.as_const() {
+            Some(Const::Float(f)) => f.to_bits() == (value as f64).to_bits(),
+            Some(c) => c.as_i128() == Some(value as i128),
+            None => false,
+        }
+    }
+
+    /// Address equality in the form of a number: unique among the living nodes, different in every run. Good for
+    /// maps inside a pass; never for anything that reaches the output.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// How many references to this node exist.
+    pub fn ref_count(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// What hangs on the node outside its identity.
+    pub fn payload(&self) -> Option<Payload> {
+        self.0.payload.lock().expect("payload lock").clone()
+    }
+
+    /// Hangs something on the node, or takes it off; returns what was there.
+    pub fn set_payload(&self, payload: Option<Payload>) -> Option<Payload> {
+        std::mem::replace(&mut *self.0.payload.lock().expect("payload lock"), payload)
+    }
+}
+
+impl PartialEq for UOp {
+    fn eq(&self, other: &UOp) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl Eq for UOp {}
+impl Hash for UOp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.id());
+    }
+}
+
+impl fmt::Debug for UOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.op(), self.dtype())?;
+        if self.lanes() > 1 {
+            write!(f, "x{}", self.lanes())?;
+        }
+        if !self.shape().is_empty() {
+            write!(f, "{:?}", self.shape().as_slice())?;
+        }
+        match self.arg() {
+            Arg::None => write!(f, "({} srcs)", self.srcs().len()),
+            arg => write!(f, "({arg:?}, {} srcs)", self.srcs().len()),
+        }
+    }
+}

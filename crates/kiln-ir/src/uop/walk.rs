@@ -1,0 +1,64 @@
+//! Walks over graphs, none of them recursive.
+
+use super::{Srcs, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Every node that `root` reaches, sources before users, `root` last. The order depends on structure alone.
+pub fn toposort(root: &UOp) -> Vec<UOp> {
+    toposort_all(std::slice::from_ref(root), |_| true)
+}
+
+/// Every node that the roots reach, sources before users. Sources of a node for which `enter` is false are left out
+/// (unless reached otherwise).
+pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
+    let mut order = Vec::new();
+    let mut seen = FxHashSet::default();
+    let mut stack: Vec<(&UOp, usize)> = Vec::new();
+    for root in roots {
+        if seen.insert(root.id()) {
+            stack.push((root, 0));
+        }
+        while let Some((node, next)) = stack.last_mut() {
+            let srcs = if enter(node) { node.srcs() } else { &[] };
+            match srcs.get(*next) {
+                Some(src) => {
+                    *next += 1;
+                    if seen.insert(src.id()) {
+                        stack.push((src, 0));
+                    }
+                }
+                None => {
+                    order.push((*node).clone());
+                    stack.pop();
+                }
+            }
+        }
+    }
+    order
+}
+
+/// The node with other sources (itself, where they are the same). Binary arithmetic is canonicalized again.
+pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
+    if node.srcs() == srcs.as_slice() {
+        return node.clone();
+    }
+    if srcs.len() == 2 && node.op().is_commutative() {
+        let mut srcs = srcs.into_iter();
+        let (a, b) = (srcs.next().expect("two sources"), srcs.next().expect("two sources"));
+        return UOp::binary_typed(node.op(), node.dtype(), a, b);
+    }
+    UOp::new(node.op(), node.dtype(), node.lanes(), srcs, node.arg().clone())
+}
+
+/// The graphs with every node in `map` replaced; replacements are not looked into again.
+pub fn substitute(roots: &[UOp], map: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
+    let mut done: FxHashMap<UOp, UOp> = map.clone();
+    for node in toposort_all(roots, |n| !map.contains_key(n)) {
+        if !done.contains_key(&node) {
+            let srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+            let new = rebuild(&node, srcs);
+            done.insert(node, new);
+        }
+    }
+    roots.iter().map(|r| done[r].clone()).collect()
+}

@@ -1,0 +1,1 @@
+//! Integration tests of kiln-ir, one binary.
