@@ -1,0 +1,1 @@
+//! What runs programs: memory, compilers, loaders, launches. The only crate with `unsafe`. Modules in reading order:
