@@ -283,8 +283,8 @@ impl Const {
             U8 | U16 | U32 | U64 => Const::UInt(self.to_unsigned(dtype)),
             F64 => Const::Float(self.as_f64()),
             F32 => Const::Float(self.to_f32() as f64),
-            F16 => Const::Float(self.round_to(|f| half::f16::from_f64(f).to_f64())),
-            BF16 => Const::Float(self.round_to(|f| half::bf16::from_f64(f).to_f64())),
+            F16 => Const::Float(half::f16::from_f32(self.to_odd_f32()).to_f64()),
+            BF16 => Const::Float(half::bf16::from_f32(self.to_odd_f32()).to_f64()),
             Void => self,
         }
     }
@@ -329,10 +329,15 @@ impl Const {
         }
     }
 
-    /// Integers reach the narrow floats through f64: exact up to 2^53, and past that far beyond f16's range and
-    /// already rounded by at most half a unit of f64, which docs/rules.md states.
-    fn round_to(self, round: impl Fn(f64) -> f64) -> f64 {
-        round(self.as_f64())
+    /// The value in f32, where a last bit of 1 stands for anything that was lost, so that rounding it again to a narrow
+    /// float is rounding once. Integers get here through f64: exact up to 2^53, which docs/rules.md states.
+    fn to_odd_f32(self) -> f32 {
+        let exact = self.as_f64();
+        let near = exact as f32;
+        if near as f64 == exact || near.is_nan() || near.to_bits() & 1 == 1 {
+            return near;
+        }
+        if (near as f64) < exact { near.next_up() } else { near.next_down() }
     }
 }
 

@@ -65,6 +65,8 @@ fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
         (Op::Splat | Op::Lane, _) => return (srcs[0].min(), srcs[0].max()),
         (Op::Stack, _) => hull(srcs),
         (Op::Cast, _) if srcs[0].dtype().is_float() => None,
+        // the bounds of a u64 say nothing where they end at i64's end
+        (Op::Cast, _) if srcs[0].dtype() == DType::U64 && srcs[0].max() == i64::MAX => None,
         (Op::Cast, _) => Some((srcs[0].min(), srcs[0].max())),
         (Op::Where, _) => hull(&srcs[1..]),
         _ if op.is_comparison() => compare(op, srcs),
