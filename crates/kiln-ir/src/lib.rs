@@ -8,6 +8,8 @@ pub mod op;
 pub mod arg;
 /// Interned nodes, their constructors, derived facts and walks.
 pub mod uop;
+/// The meaning of every scalar op, in plain Rust.
+pub mod eval;
 /// What the compiler hands to a device.
 pub mod program;
 
