@@ -1,1 +1,2 @@
 //! One test binary; a module per subject.
+mod interp;

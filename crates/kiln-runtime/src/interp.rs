@@ -1,0 +1,116 @@
+//! INTERP: executes a linear program slowly and obviously. It is the oracle that every other device is compared
+//! with, so it takes each op's meaning from `kiln_ir::eval`, checks every access, and optimizes nothing.
+//!
+//! Work-groups run one after another. The items of a group run one after another up to a barrier; when all have
+//! reached it, all go on.
+
+mod bits;
+mod code;
+mod item;
+
+use code::Code;
+use item::{Item, Stop, Surroundings};
+use kiln_ir::Op;
+use kiln_ir::program::Program;
+use std::cell::Cell;
+
+/// The bytes of one argument. Arguments may overlap, as they may for compiled kernels.
+pub type InterpBuffer<'a> = &'a [Cell<u8>];
+
+/// Why a program could not run to its end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InterpError {
+    /// An access past the end of a memory.
+    #[error("kernel {kernel}: {op} number {at} accesses element {index} of {len} in {memory}")]
+    OutOfBounds {
+        /// The program's name.
+        kernel: String,
+        /// `Load` or `Store`.
+        op: Op,
+        /// Its position in the program.
+        at: usize,
+        /// Such as `param 2`.
+        memory: String,
+        /// The element that was asked for.
+        index: i64,
+        /// How many there are.
+        len: usize,
+    },
+    /// Something that no linear program may contain.
+    #[error("kernel {kernel}: op number {at}, {what}, cannot be executed")]
+    Unsupported {
+        /// The program's name.
+        kernel: String,
+        /// Its position in the program.
+        at: usize,
+        /// The op.
+        what: String,
+    },
+    /// Some items of a work-group wait at a barrier that others never reach.
+    #[error("kernel {kernel}: the items of a work-group wait at different barriers")]
+    Divergent {
+        /// The program's name.
+        kernel: String,
+    },
+    /// Fewer buffers or launch-time scalars than the program has.
+    #[error("kernel {kernel} was launched with too few {what}")]
+    Missing {
+        /// The program's name.
+        kernel: String,
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+/// Runs all of `program`: every work-group, every thread's part. `buffers` by parameter slot; `vars` as in the CPU
+/// ABI, 8 raw bytes each.
+pub fn run(
+    program: &Program,
+    buffers: &[InterpBuffer<'_>],
+    vars: &[i64],
+) -> Result<(), InterpError> {
+    let code = Code::new(program, vars)?;
+    if buffers.len() < program.params.len() {
+        return Err(InterpError::Missing { kernel: program.name.to_string(), what: "buffers" });
+    }
+    for group in coordinates(&program.global) {
+        run_group(program, &code, buffers, &group)?;
+    }
+    Ok(())
+}
+
+fn run_group(
+    program: &Program,
+    code: &Code,
+    buffers: &[InterpBuffer<'_>],
+    group: &[usize],
+) -> Result<(), InterpError> {
+    // Scratch begins as rubbish, so that a kernel that forgets to fill it is seen.
+    let scratch = vec![Cell::new(0xA5); code.scratch_bytes];
+    let around = Surroundings { code, buffers, scratch: &scratch };
+    let new_item = |local: Vec<usize>| Item::new(code, group, &local);
+    let mut items: Vec<Item> = coordinates(&program.local).map(new_item).collect();
+    loop {
+        let stops = items.iter_mut().map(|item| item.run(&around));
+        let stops = stops.collect::<Result<Vec<Stop>, InterpError>>()?;
+        match stops.first() {
+            Some(first) if stops.iter().any(|stop| stop != first) => {
+                return Err(InterpError::Divergent { kernel: program.name.to_string() });
+            }
+            Some(Stop::Barrier(_)) => {}
+            Some(Stop::Finished) | None => return Ok(()),
+        }
+    }
+}
+
+/// Every coordinate of a grid, the last axis fastest; of no axes, one.
+fn coordinates(sizes: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+    (0..sizes.iter().product()).map(move |mut flat: usize| {
+        let mut at = vec![0; sizes.len()];
+        for (c, size) in at.iter_mut().zip(sizes).rev() {
+            *c = flat % size;
+            flat /= size;
+        }
+        at
+    })
+}

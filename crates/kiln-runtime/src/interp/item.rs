@@ -1,0 +1,201 @@
+//! One work-item: its file of scalars, its place in the program, and what each step does to them.
+
+use super::bits::{read, write};
+use super::code::{Access, Code, Place, Places, Step};
+use super::{InterpBuffer, InterpError};
+use kiln_ir::eval::{bitcast, eval};
+use kiln_ir::{Const, DType, Op};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// What the items of a group share.
+pub(super) struct Surroundings<'a> {
+    /// The program.
+    pub code: &'a Code,
+    /// Arguments by slot.
+    pub buffers: &'a [InterpBuffer<'a>],
+    /// The group's scratch.
+    pub scratch: &'a [Cell<u8>],
+}
+
+/// Why an item stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// It waits at the barrier that is this step.
+    Barrier(usize),
+    /// It has run to the end.
+    Finished,
+}
+
+/// One work-item.
+pub(super) struct Item {
+    file: Vec<Const>,
+    coordinates: Vec<usize>,
+    /// The next step.
+    next: usize,
+}
+
+impl Item {
+    /// The item `local` of the work-group `group`, before its first step.
+    pub(super) fn new(code: &Code, group: &[usize], local: &[usize]) -> Item {
+        let coordinates = group.iter().chain(local).copied().collect();
+        Item { file: code.file.clone(), coordinates, next: 0 }
+    }
+
+    /// Runs up to the next barrier or the end.
+    pub(super) fn run(&mut self, around: &Surroundings<'_>) -> Result<Stop, InterpError> {
+        while let Some(step) = around.code.steps.get(self.next) {
+            let here = self.next;
+            self.next += 1;
+            match step {
+                Step::Nothing => {}
+                Step::Alu { op, dtype, from, lanes, to, srcs } => {
+                    self.alu(around, (*op, *dtype, *from), *lanes, *to, srcs)?;
+                }
+                Step::Pick { to, srcs } => {
+                    for (lane, &src) in srcs.iter().enumerate() {
+                        self.file[to + lane] = self.file[src];
+                    }
+                }
+                Step::Load { access, to } => self.load(around, access, *to, here)?,
+                Step::Store { access, value } => self.store(around, access, *value, here)?,
+                Step::Coordinate { to, which } => {
+                    self.file[*to] = Const::Int(self.coordinates[*which] as i64);
+                }
+                Step::Loop { to, bound, end } => self.enter(0, *to, *bound, *end),
+                Step::EndLoop { start } => self.again(&around.code.steps[*start], *start),
+                Step::If { condition, end } => {
+                    if self.file[*condition] == Const::Bool(false) {
+                        self.next = end + 1;
+                    }
+                }
+                Step::Barrier => return Ok(Stop::Barrier(here)),
+            }
+        }
+        Ok(Stop::Finished)
+    }
+
+    /// Begins the iteration `i` of a loop, or leaves it.
+    fn enter(&mut self, i: i64, to: usize, bound: usize, end: usize) {
+        if i < int(self.file[bound]) {
+            self.file[to] = Const::Int(i);
+        } else {
+            self.next = end + 1;
+        }
+    }
+
+    fn again(&mut self, start: &Step, at: usize) {
+        if let Step::Loop { to, bound, end } = start {
+            self.next = at + 1;
+            self.enter(int(self.file[*to]) + 1, *to, *bound, *end);
+        }
+    }
+
+    fn alu(
+        &mut self,
+        around: &Surroundings<'_>,
+        (op, dtype, from): (Op, DType, DType),
+        lanes: usize,
+        to: usize,
+        srcs: &Places,
+    ) -> Result<(), InterpError> {
+        for lane in 0..lanes {
+            let args: SmallVec<[Const; 3]> = srcs.iter().map(|s| self.file[s + lane]).collect();
+            let value = match op {
+                Op::Bitcast => bitcast(args[0], from, dtype),
+                _ => eval(op, dtype, &args),
+            };
+            self.file[to + lane] = value.ok_or_else(|| InterpError::Unsupported {
+                kernel: around.code.kernel.clone(),
+                at: self.next - 1,
+                what: format!("{op} on {dtype}"),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        around: &Surroundings<'_>,
+        access: &Access,
+        to: usize,
+        at: usize,
+    ) -> Result<(), InterpError> {
+        let dtype = access.memory.dtype;
+        for lane in 0..access.lanes {
+            self.file[to + lane] = if self.gated_off(access, lane) {
+                Const::Int(0).cast(dtype)
+            } else {
+                let i = self.position(access, lane);
+                let found = in_bounds(i, access).and_then(|i| match access.memory.place {
+                    Place::Param(slot) => read(around.buffers[slot], dtype, i),
+                    Place::Scratch(offset) => read(&around.scratch[offset..], dtype, i),
+                    Place::Register(base) => Some(self.file[base + i]),
+                });
+                found.ok_or_else(|| out_of_bounds(around, access, Op::Load, at, i))?
+            };
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        around: &Surroundings<'_>,
+        access: &Access,
+        value: usize,
+        at: usize,
+    ) -> Result<(), InterpError> {
+        let dtype = access.memory.dtype;
+        for lane in 0..access.lanes {
+            if self.gated_off(access, lane) {
+                continue;
+            }
+            let (i, value) = (self.position(access, lane), self.file[value + lane]);
+            let done = in_bounds(i, access).and_then(|i| match access.memory.place {
+                Place::Param(slot) => write(around.buffers[slot], dtype, i, value),
+                Place::Scratch(offset) => write(&around.scratch[offset..], dtype, i, value),
+                Place::Register(base) => {
+                    self.file[base + i] = value;
+                    Some(())
+                }
+            });
+            done.ok_or_else(|| out_of_bounds(around, access, Op::Store, at, i))?;
+        }
+        Ok(())
+    }
+
+    fn gated_off(&self, access: &Access, lane: usize) -> bool {
+        let gate = |(place, stride): (usize, usize)| self.file[place + stride * lane];
+        access.gate.is_some_and(|g| gate(g) == Const::Bool(false))
+    }
+
+    /// The scalar that `lane` of an access is about, wherever it lies.
+    fn position(&self, access: &Access, lane: usize) -> i128 {
+        let index = int(self.file[access.index]) as i128;
+        index * access.memory.width as i128 + lane as i128
+    }
+}
+
+fn in_bounds(i: i128, access: &Access) -> Option<usize> {
+    usize::try_from(i).ok().filter(|&i| i < access.memory.len)
+}
+
+fn int(value: Const) -> i64 {
+    value.as_i128().expect("an integer").try_into().unwrap_or(i64::MAX)
+}
+
+fn out_of_bounds(
+    around: &Surroundings<'_>,
+    access: &Access,
+    op: Op,
+    at: usize,
+    i: i128,
+) -> InterpError {
+    let memory = match access.memory.place {
+        Place::Param(slot) => format!("param {slot}"),
+        Place::Scratch(offset) => format!("the scratch at byte {offset}"),
+        Place::Register(_) => "a register".to_string(),
+    };
+    let (kernel, len) = (around.code.kernel.clone(), access.memory.len);
+    InterpError::OutOfBounds { kernel, op, at, memory, index: i as i64, len }
+}
