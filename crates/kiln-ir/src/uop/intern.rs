@@ -29,8 +29,8 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
         return UOp(node);
     }
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
-    let node =
-        Arc::new(Node { op, dtype, lanes, arg, srcs, hash, shape, bounds, payload: None.into() });
+    let (payload, origin) = Default::default();
+    let node = Arc::new(Node { op, dtype, lanes, arg, srcs, hash, shape, bounds, payload, origin });
     table.insert(hash, Arc::downgrade(&node));
     UOp(node)
 }

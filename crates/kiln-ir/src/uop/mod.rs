@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A node's sources.
 pub type Srcs = SmallVec<[UOp; 3]>;
@@ -41,6 +41,7 @@ pub struct Node {
     shape: Shape,
     bounds: (i64, i64),
     payload: Mutex<Option<Payload>>,
+    origin: OnceLock<&'static str>,
 }
 
 impl UOp {
@@ -145,6 +146,27 @@ impl UOp {
     /// Hangs something on the node, or takes it off; returns what was there.
     pub fn set_payload(&self, payload: Option<Payload>) -> Option<Payload> {
         std::mem::replace(&mut *self.0.payload.lock().expect("payload lock"), payload)
+    }
+}
+
+/// Where a node came from: text for people, outside the node's identity.
+impl UOp {
+    /// The user's method that made this node first.
+    pub fn origin(&self) -> Option<&'static str> {
+        self.0.origin.get().copied()
+    }
+
+    /// Names the method that made this node, unless it has a name.
+    pub fn set_origin(&self, method: &'static str) {
+        // a second name loses: the node is the same for both makers
+        let _ = self.0.origin.set(method);
+    }
+
+    /// Passes a name on to the node that replaces `from`.
+    pub fn copy_origin(&self, from: &UOp) {
+        if let Some(method) = from.origin() {
+            self.set_origin(method);
+        }
     }
 }
 
