@@ -10,6 +10,10 @@ pub mod arg;
 pub mod uop;
 /// The meaning of every scalar op, in plain Rust.
 pub mod eval;
+/// What a graph may contain at each stage.
+pub mod spec;
+/// Graphs as text that parses back.
+pub mod text;
 /// What the compiler hands to a device.
 pub mod program;
 

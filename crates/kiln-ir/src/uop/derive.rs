@@ -58,7 +58,7 @@ fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
             c.as_i128().and_then(|c| i64::try_from(c).ok()).map(|c| (c, c))
         }
         (Op::Var, Arg::Var { min, max, .. }) => Some((*min, *max)),
-        (Op::Range, _) => Some((0, (srcs[0].max() - 1).max(0))),
+        (Op::Range, _) => Some((0, srcs[0].max().saturating_sub(1).max(0))),
         (Op::Iota, Arg::Shape(s)) => Some((0, (s[0] as i64 - 1).max(0))),
         _ if op.is_movement() && op != Op::Pad => return (srcs[0].min(), srcs[0].max()),
         (Op::Pad, _) => return (srcs[0].min().min(0), srcs[0].max().max(0)),

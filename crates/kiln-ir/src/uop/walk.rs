@@ -1,6 +1,7 @@
 //! Walks over graphs, none of them recursive.
 
 use super::{Srcs, UOp};
+use crate::op::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Every node that `root` reaches, sources before users, `root` last. The order depends on structure alone.
@@ -46,6 +47,10 @@ pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
         let mut srcs = srcs.into_iter();
         let (a, b) = (srcs.next().expect("two sources"), srcs.next().expect("two sources"));
         return UOp::binary_typed(node.op(), node.dtype(), a, b);
+    }
+    if node.op() == Op::After {
+        // its argument is the memory's, which may be another now
+        return srcs[0].after(srcs[1..].iter().cloned());
     }
     UOp::new(node.op(), node.dtype(), node.lanes(), srcs, node.arg().clone())
 }

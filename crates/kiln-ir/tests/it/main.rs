@@ -1,1 +1,3 @@
-//! Integration tests of kiln-ir, one binary.
+//! Tests of kiln-ir through its public face.
+
+mod text;
