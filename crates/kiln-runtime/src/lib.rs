@@ -1,4 +1,24 @@
 //! What runs programs: memory, compilers, loaders, launches. The only crate with `unsafe`. Modules in reading order:
 
+/// Why something could not run.
+pub mod error;
+/// Things worth saying once.
+pub mod warnings;
+/// A block of bytes from the system.
+pub mod memory;
+/// Freed blocks, kept for reuse.
+pub mod pool;
+/// Handles on ranges of memory.
+pub mod buffer;
+/// What a device must be able to do.
+pub mod device;
 /// Executes programs in plain Rust: the oracle.
 pub mod interp;
+/// The device that only counts.
+pub mod null;
+/// Files as memory.
+pub mod disk;
+
+pub use buffer::Buffer;
+pub use device::{Backend, Kernel, Loaded, Origin};
+pub use error::{Error, Result};

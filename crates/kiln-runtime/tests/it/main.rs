@@ -1,2 +1,4 @@
 //! One test binary; a module per subject.
+
 mod interp;
+mod memory;

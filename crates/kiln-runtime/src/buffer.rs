@@ -1,0 +1,200 @@
+//! A handle on a range of device memory: cheap to clone, allocated when it is first touched.
+//!
+//! Contract: the engine orders access. A range is written by one copy or launch at a time, and nothing reads it
+//! meanwhile; that follows from tensors being immutable values, and no lock checks it.
+
+use crate::error::{Error, Result};
+use crate::memory::{self, Memory};
+use crate::pool::Pool;
+use std::sync::{Arc, OnceLock};
+
+/// A range of bytes in a shared block.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    block: Arc<Block>,
+    offset: usize,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Block {
+    len: usize,
+    fill: Fill,
+    memory: OnceLock<Memory>,
+    /// Where the memory comes from and goes back to; none for files.
+    pool: Option<Arc<Pool>>,
+}
+
+/// What a block holds before anything is written to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fill {
+    Anything,
+    Zeros,
+}
+
+impl Buffer {
+    /// Memory with arbitrary contents. A size that this machine cannot have is refused here, though nothing is
+    /// allocated before the first touch.
+    pub fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Buffer> {
+        Buffer::lazy(pool, bytes, Fill::Anything)
+    }
+
+    /// Memory full of zeros.
+    pub fn zeroed(pool: &Arc<Pool>, bytes: usize) -> Result<Buffer> {
+        Buffer::lazy(pool, bytes, Fill::Zeros)
+    }
+
+    /// Memory that exists already, such as a mapped file.
+    pub fn from_memory(memory: Memory) -> Buffer {
+        let len = memory.len();
+        let block = Block { len, fill: Fill::Anything, memory: OnceLock::from(memory), pool: None };
+        Buffer { block: Arc::new(block), offset: 0, len }
+    }
+
+    fn lazy(pool: &Arc<Pool>, len: usize, fill: Fill) -> Result<Buffer> {
+        memory::check_available(len)?;
+        let block = Block { len, fill, memory: OnceLock::new(), pool: Some(pool.clone()) };
+        Ok(Buffer { block: Arc::new(block), offset: 0, len })
+    }
+
+    /// Size in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it starts in its block.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// A part of it, at any byte.
+    pub fn view(&self, offset: usize, len: usize) -> Result<Buffer> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => {
+                Ok(Buffer { block: self.block.clone(), offset: self.offset + offset, len })
+            }
+            _ => Err(Error::Launch(format!(
+                "bytes {offset}..{offset}+{len} of a buffer of {} bytes",
+                self.len
+            ))),
+        }
+    }
+
+    /// Whether both have bytes in common.
+    pub fn overlaps(&self, other: &Buffer) -> bool {
+        Arc::ptr_eq(&self.block, &other.block)
+            && self.offset < other.offset + other.len
+            && other.offset < self.offset + self.len
+    }
+
+    /// Whether no other handle on the block exists.
+    pub fn is_unique(&self) -> bool {
+        Arc::strong_count(&self.block) == 1
+    }
+
+    /// Whether its memory exists by now.
+    pub fn is_allocated(&self) -> bool {
+        self.block.memory.get().is_some()
+    }
+
+    /// Whether it may be written: all but files that were opened for reading.
+    pub fn is_writable(&self) -> bool {
+        self.block.memory.get().is_none_or(Memory::is_writable)
+    }
+
+    /// The first byte; allocates. Valid for `len` bytes as long as a handle exists.
+    pub fn as_ptr(&self) -> Result<*mut u8> {
+        // `wrapping_add` stays within the block: `view` has checked the offset.
+        Ok(self.block.memory()?.as_ptr().wrapping_add(self.offset))
+    }
+
+    /// Copies all of it out.
+    pub fn read(&self, to: &mut [u8]) -> Result<()> {
+        self.same_len(to.len())?;
+        let from = self.as_ptr()?;
+        // SAFETY: `from` is valid for `len` initialised bytes, `to` is a distinct Rust slice of that length.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), self.len) };
+        Ok(())
+    }
+
+    /// All of it as a vector.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(self.len)
+            .map_err(|e| Error::Memory { bytes: self.len, why: e.to_string() })?;
+        let from = self.as_ptr()?;
+        // SAFETY: `from` is valid for `len` initialised bytes, the vector has room for them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), self.len);
+            bytes.set_len(self.len);
+        }
+        Ok(bytes)
+    }
+
+    /// Replaces all of it.
+    pub fn write(&self, from: &[u8]) -> Result<()> {
+        self.same_len(from.len())?;
+        let to = self.writable_ptr()?;
+        // SAFETY: `to` is valid for `len` bytes and writable, `from` is a distinct Rust slice of that length.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, self.len) };
+        Ok(())
+    }
+
+    /// Replaces all of it by the bytes of another buffer, which may overlap.
+    pub fn copy_from(&self, other: &Buffer) -> Result<()> {
+        self.same_len(other.len)?;
+        let (from, to) = (other.as_ptr()?, self.writable_ptr()?);
+        // SAFETY: both are valid for `len` bytes, `to` is writable; `copy` permits overlap.
+        unsafe { std::ptr::copy(from, to, self.len) };
+        Ok(())
+    }
+
+    /// The first byte, for writing.
+    pub fn writable_ptr(&self) -> Result<*mut u8> {
+        let ptr = self.as_ptr()?;
+        if self.is_writable() {
+            return Ok(ptr);
+        }
+        Err(Error::Launch("this memory is a file opened for reading".into()))
+    }
+
+    fn same_len(&self, len: usize) -> Result<()> {
+        if len == self.len {
+            return Ok(());
+        }
+        Err(Error::Launch(format!("{len} bytes for a buffer of {}", self.len)))
+    }
+}
+
+impl Block {
+    fn memory(&self) -> Result<&Memory> {
+        if let Some(memory) = self.memory.get() {
+            return Ok(memory);
+        }
+        let pool = self.pool.as_ref().expect("memory without a pool exists from the start");
+        let (memory, fresh) = pool.take(self.len)?;
+        if self.fill == Fill::Zeros && !fresh {
+            // SAFETY: a block from the pool has at least `len` bytes, and nobody else knows of it yet.
+            unsafe { memory.as_ptr().write_bytes(0, self.len) };
+        }
+        // Two threads may have come here at once; the loser's block goes back.
+        if let Err(second) = self.memory.set(memory) {
+            pool.give(second, self.len);
+        }
+        Ok(self.memory.get().expect("set above"))
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let (Some(memory), Some(pool)) = (self.memory.take(), &self.pool) {
+            pool.give(memory, self.len);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a device must be able to do. Everything else (targets, rules, schedules) is the same for all of them.
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::pool::MemoryUse;
+use kiln_ir::program::Program;
+use std::sync::Arc;
+
+/// A device: memory, and a way to turn programs into kernels. Used by many threads at once.
+pub trait Backend: Send + Sync {
+    /// Such as `CPU:LLVM`.
+    fn name(&self) -> &str;
+
+    /// Memory with arbitrary contents; may be allocated as late as its first touch.
+    fn alloc(&self, bytes: usize) -> Result<Buffer>;
+
+    /// Makes a program ready to run. Loading the same program again is cheap.
+    fn load(&self, program: &Program) -> Result<Loaded>;
+
+    /// Which compiler does the work, and where it was found.
+    fn compiler(&self) -> String;
+
+    /// How much memory is in use.
+    fn memory_use(&self) -> MemoryUse {
+        MemoryUse::default()
+    }
+
+    /// Makes the present use of memory the peak.
+    fn reset_peak(&self) {}
+}
+
+/// A kernel, and what it took to have it.
+#[derive(Clone)]
+pub struct Loaded {
+    /// The kernel.
+    pub kernel: Arc<dyn Kernel>,
+    /// What it took this time.
+    pub origin: Origin,
+}
+
+/// Where a kernel came from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Origin {
+    /// A compiler ran.
+    Compiled,
+    /// An earlier process had compiled it.
+    Disk,
+    /// This process had it already.
+    Memory,
+    /// This device compiles nothing.
+    Interpreted,
+}
+
+/// Something that can be launched, by several threads at once.
+pub trait Kernel: Send + Sync {
+    /// Runs it to the end. Buffers by slot of `Param`, scalars by slot of `Var` (8 raw bytes each).
+    fn launch(&self, buffers: &[Buffer], vars: &[i64]) -> Result<()>;
+
+    /// The machine code as text, where the device can show it.
+    fn disassemble(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Whether arguments fit a program: enough of them, large enough, aligned to their elements, writable where written.
+/// Every backend asks this before it follows a pointer.
+pub fn check_arguments(program: &Program, buffers: &[Buffer], vars: &[i64]) -> Result<()> {
+    if buffers.len() != program.params.len() || vars.len() != program.vars.len() {
+        return Err(Error::Launch(format!(
+            "{} takes {} buffers and {} scalars, not {} and {}",
+            program.name,
+            program.params.len(),
+            program.vars.len(),
+            buffers.len(),
+            vars.len()
+        )));
+    }
+    let wrong = |slot: usize, what: String| {
+        Err(Error::Launch(format!("argument {slot} of {}: {what}", program.name)))
+    };
+    for (slot, (param, buffer)) in program.params.iter().zip(buffers).enumerate() {
+        let size = param.dtype.size().max(1);
+        match param.len.checked_mul(size) {
+            Some(need) if need <= buffer.len() => {}
+            _ => return wrong(slot, format!("{} bytes for {} elements", buffer.len(), param.len)),
+        }
+        // Blocks and mapped files start at multiples of every element size.
+        if !buffer.offset().is_multiple_of(size) {
+            return wrong(slot, format!("not aligned to {size} bytes"));
+        }
+        if param.written && !buffer.is_writable() {
+            return wrong(slot, "a file opened for reading".into());
+        }
+    }
+    Ok(())
+}

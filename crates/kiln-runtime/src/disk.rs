@@ -1,0 +1,54 @@
+//! DISK: files as memory. A file is mapped whole; its parts are views at any byte.
+//!
+//! Nothing here changes the length of a mapped file, so no mapping loses its pages. Another program that truncates a
+//! file while it is mapped kills this one (SIGBUS), as for every user of `mmap`.
+
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+/// Maps an existing file for reading.
+pub fn open(path: &Path) -> Result<Buffer> {
+    let file = File::open(path).map_err(|e| Error::file(path, e))?;
+    map(path, &file, false)
+}
+
+/// Maps an existing file for reading and writing: what is written reaches the file.
+pub fn open_writable(path: &Path) -> Result<Buffer> {
+    let file =
+        OpenOptions::new().read(true).write(true).open(path).map_err(|e| Error::file(path, e))?;
+    map(path, &file, true)
+}
+
+/// Makes a new file of zeros and maps it for reading and writing. An existing file is left alone and is an error.
+pub fn create(path: &Path, bytes: usize) -> Result<Buffer> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|e| Error::file(path, e))?;
+    file.set_len(bytes as u64).map_err(|e| Error::file(path, e))?;
+    map(path, &file, true)
+}
+
+fn map(path: &Path, file: &File, writable: bool) -> Result<Buffer> {
+    let meta = file.metadata().map_err(|e| Error::file(path, e))?;
+    if !meta.is_file() {
+        return Err(Error::file(path, "not a regular file"));
+    }
+    if meta.len() == 0 {
+        return Ok(Buffer::from_memory(Memory::zeroed(0)?));
+    }
+    map_all(file, writable)
+        .map(|raw| Buffer::from_memory(Memory::file(raw, writable)))
+        .map_err(|e| Error::file(path, e))
+}
+
+fn map_all(file: &File, writable: bool) -> std::io::Result<MmapRaw> {
+    let options = MmapOptions::new();
+    if writable { options.map_raw(file) } else { options.map_raw_read_only(file) }
+}

@@ -1,0 +1,146 @@
+//! A block of bytes from the system: aligned, initialised, never aborting the process.
+//!
+//! Blocks start as zeros. So bytes are always initialised, and reading memory that nobody wrote is merely useless.
+
+use crate::error::{Error, Result};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// Every block starts at a multiple of this: a cache line, and the widest vector register.
+pub const ALIGN: usize = 64;
+
+/// From here on blocks are mapped: the system's zero pages cost nothing until they are touched.
+const MAPPED_FROM: usize = 256 << 10;
+
+/// From here on the system is asked for huge pages.
+const HUGE_FROM: usize = 4 << 20;
+
+/// From here on a request is compared with the memory that is available, since Linux grants what it does not have and
+/// kills the process later.
+const CHECKED_FROM: usize = 64 << 20;
+
+/// One block.
+#[derive(Debug)]
+pub struct Memory {
+    ptr: NonNull<u8>,
+    len: usize,
+    origin: Origin,
+}
+
+#[derive(Debug)]
+enum Origin {
+    Heap(Layout),
+    /// Held for its `Drop`, which unmaps.
+    Mapped(#[allow(dead_code)] MmapRaw),
+    File {
+        #[allow(dead_code)]
+        map: MmapRaw,
+        writable: bool,
+    },
+}
+
+// SAFETY: a block owns its bytes; nothing in it is tied to a thread.
+unsafe impl Send for Memory {}
+// SAFETY: shared access only hands out the pointer; whoever follows it answers for the race (see `Buffer`).
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// A block of zeros, or the reason why there is none.
+    pub fn zeroed(bytes: usize) -> Result<Memory> {
+        check_available(bytes)?;
+        if bytes >= MAPPED_FROM { Memory::mapped(bytes) } else { Memory::heap(bytes) }
+    }
+
+    /// A mapped file.
+    pub fn file(map: MmapRaw, writable: bool) -> Memory {
+        let ptr = NonNull::new(map.as_mut_ptr()).expect("a mapping has an address");
+        Memory { ptr, len: map.len(), origin: Origin::File { map, writable } }
+    }
+
+    /// The first byte.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Size in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the bytes may be changed: all but files that were opened for reading.
+    pub fn is_writable(&self) -> bool {
+        !matches!(self.origin, Origin::File { writable: false, .. })
+    }
+
+    fn heap(bytes: usize) -> Result<Memory> {
+        let layout = Layout::from_size_align(bytes.max(1), ALIGN)
+            .map_err(|e| Error::Memory { bytes, why: e.to_string() })?;
+        // SAFETY: the layout has a size of at least one byte.
+        let ptr = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+            .ok_or_else(|| Error::Memory { bytes, why: "the allocator is out of memory".into() })?;
+        Ok(Memory { ptr, len: bytes, origin: Origin::Heap(layout) })
+    }
+
+    fn mapped(bytes: usize) -> Result<Memory> {
+        let map: MmapMut = MmapOptions::new()
+            .len(bytes)
+            .map_anon()
+            .map_err(|e| Error::Memory { bytes, why: e.to_string() })?;
+        #[cfg(target_os = "linux")]
+        if bytes >= HUGE_FROM {
+            // Only a hint: without it everything works, with more page faults.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        let map = MmapRaw::from(map);
+        let ptr = NonNull::new(map.as_mut_ptr()).expect("a mapping has an address");
+        Ok(Memory { ptr, len: bytes, origin: Origin::Mapped(map) })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Origin::Heap(layout) = self.origin {
+            // SAFETY: allocated by `heap` with this layout, freed only here.
+            unsafe { std::alloc::dealloc(self.ptr.as_ptr(), layout) }
+        }
+    }
+}
+
+/// Refuses what the machine cannot have.
+pub(crate) fn check_available(bytes: usize) -> Result<()> {
+    if bytes > isize::MAX as usize - ALIGN {
+        return Err(Error::Memory { bytes, why: "more than can be addressed".into() });
+    }
+    if bytes < CHECKED_FROM {
+        return Ok(());
+    }
+    match available() {
+        Some(left) if bytes > left => {
+            Err(Error::Memory { bytes, why: format!("{left} bytes are available") })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that this process may still use: the machine's, or its control group's if those are fewer.
+pub fn available() -> Option<usize> {
+    [machine_available(), group_available()].into_iter().flatten().min()
+}
+
+fn machine_available() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()? << 10)
+}
+
+fn group_available() -> Option<usize> {
+    let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
+    let limit = number("/sys/fs/cgroup/memory.max")?;
+    Some(limit.saturating_sub(number("/sys/fs/cgroup/memory.current")?))
+}
