@@ -10,6 +10,12 @@ pub mod arg;
 pub mod uop;
 /// The meaning of every scalar op, in plain Rust.
 pub mod eval;
+/// Left sides of rules.
+pub mod pattern;
+/// Rules and sets of them.
+pub mod rule;
+/// Applies rule sets to graphs.
+pub mod rewrite;
 /// What a graph may contain at each stage.
 pub mod spec;
 /// Graphs as text that parses back.
@@ -20,4 +26,6 @@ pub mod program;
 pub use arg::Arg;
 pub use dtype::{Const, DType};
 pub use op::Op;
+pub use rewrite::{graph_rewrite, graph_rewrite_all, graph_rewrite_with};
+pub use rule::{Rule, RuleSet};
 pub use uop::UOp;

@@ -29,8 +29,9 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
         return UOp(node);
     }
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
-    let (payload, origin) = Default::default();
-    let node = Arc::new(Node { op, dtype, lanes, arg, srcs, hash, shape, bounds, payload, origin });
+    let (normal, payload, origin) = Default::default();
+    let node = Node { op, dtype, lanes, arg, srcs, hash, shape, bounds, normal, payload, origin };
+    let node = Arc::new(node);
     table.insert(hash, Arc::downgrade(&node));
     UOp(node)
 }

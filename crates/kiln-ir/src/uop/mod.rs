@@ -17,6 +17,7 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A node's sources.
@@ -40,6 +41,8 @@ pub struct Node {
     hash: u128,
     shape: Shape,
     bounds: (i64, i64),
+    /// Rule sets under which the node is normal, one bit each. A lost bit costs a visit, nothing else.
+    normal: AtomicU64,
     payload: Mutex<Option<Payload>>,
     origin: OnceLock<&'static str>,
 }
@@ -125,6 +128,21 @@ impl UOp {
             Some(c) => c.as_i128() == Some(value as i128),
             None => false,
         }
+    }
+
+    /// The scalar that every lane holds, as far as that can be seen: the source of a `Splat`, else the node itself.
+    pub fn uniform(&self) -> &UOp {
+        if self.op() == Op::Splat { self.src(0) } else { self }
+    }
+
+    /// The rule sets under which the node is known to be normal.
+    pub(crate) fn normal_bits(&self) -> u64 {
+        self.0.normal.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that the node is normal. Load and store rather than one atomic step: see the field.
+    pub(crate) fn add_normal_bits(&self, bits: u64) {
+        self.0.normal.store(self.normal_bits() | bits, Ordering::Relaxed);
     }
 
     /// Address equality in the form of a number: unique among the living nodes, different in every run. Good for

@@ -1,3 +1,4 @@
 //! Tests of kiln-ir through its public face.
 
+mod rewrite;
 mod text;

@@ -1,0 +1,106 @@
+//! The tracked driver: counts and times every attempt, for `TRACK_MATCH_STATS`.
+
+use super::matcher::{Place, Track};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+static ON: AtomicBool = AtomicBool::new(false);
+static TOTALS: Mutex<BTreeMap<Place, Stats>> = Mutex::new(BTreeMap::new());
+
+/// What one rule has done.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Attempts that the dispatch table let through.
+    pub tried: u64,
+    /// Attempts that rewrote a node.
+    pub fired: u64,
+    /// Time in attempts that rewrote a node, right sides included.
+    pub time_fired: Duration,
+    /// Time in all attempts.
+    pub time: Duration,
+}
+
+impl Stats {
+    fn add(&mut self, other: Stats) {
+        self.tried += other.tried;
+        self.fired += other.fired;
+        self.time_fired += other.time_fired;
+        self.time += other.time;
+    }
+}
+
+/// Counts from now on (or no longer), in every rewrite of the process.
+pub fn set_tracking(on: bool) {
+    ON.store(on, Ordering::Relaxed);
+}
+
+pub(crate) fn is_tracking() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// Watches one call.
+pub(crate) struct Tracker {
+    stats: Vec<Stats>,
+}
+
+impl Tracker {
+    pub(crate) fn new(rules: usize) -> Tracker {
+        Tracker { stats: vec![Stats::default(); rules] }
+    }
+
+    /// Adds what was seen to the totals of the process.
+    pub(crate) fn publish(self, places: &[Place]) {
+        let mut totals = TOTALS.lock().expect("match statistics");
+        for (place, stats) in places.iter().zip(self.stats) {
+            totals.entry(*place).or_default().add(stats);
+        }
+    }
+}
+
+impl Track for Tracker {
+    type Started = Instant;
+
+    fn start(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn stop(&mut self, rule: usize, started: Instant, fired: bool) {
+        let time = started.elapsed();
+        let (n, time_fired) = if fired { (1, time) } else { (0, Duration::ZERO) };
+        self.stats[rule].add(Stats { tried: 1, fired: n, time_fired, time });
+    }
+}
+
+/// What the rule of this name has done, over all rules of that name.
+pub fn stats(name: &str) -> Stats {
+    let totals = TOTALS.lock().expect("match statistics");
+    let mut sum = Stats::default();
+    totals.iter().filter(|(place, _)| place.name == name).for_each(|(_, s)| sum.add(*s));
+    sum
+}
+
+/// The rules that took part, in order of file and line, then the sum. `all` lists those too that never fired.
+pub fn report(all: bool) -> String {
+    let totals = TOTALS.lock().expect("match statistics");
+    let (mut text, mut sum) = (String::new(), Stats::default());
+    writeln!(text, "{:>10} / {:<10} {:>10} / {:<10} rule", "fired", "tried", "ms fired", "ms")
+        .expect("write to a string");
+    for (place, stats) in totals.iter() {
+        sum.add(*stats);
+        if stats.fired > 0 || (all && stats.tried > 0) {
+            line(&mut text, stats, &format!("{}:{} {}", place.file, place.line, place.name));
+        }
+    }
+    line(&mut text, &sum, "total");
+    text
+}
+
+fn line(text: &mut String, stats: &Stats, what: &str) {
+    let ms = |d: Duration| d.as_secs_f64() * 1e3;
+    let (fired, all) = (ms(stats.time_fired), ms(stats.time));
+    writeln!(text, "{:>10} / {:<10} {fired:>10.2} / {all:<10.2} {what}", stats.fired, stats.tried)
+        .expect("write to a string");
+}
