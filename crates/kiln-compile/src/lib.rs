@@ -2,3 +2,5 @@
 
 /// Plain data that describes a device.
 pub mod target;
+/// Kernel in, linear program out: expansion, accumulators, gates, widths of indices, order.
+pub mod lower;

@@ -1,0 +1,58 @@
+//! What one launch costs: arithmetic operations and distinct bytes. Both are upper bounds where a gate or a
+//! launch-time bound leaves something out.
+
+use super::nest::{Nest, trip_count};
+use kiln_ir::uop::toposort;
+use kiln_ir::{DType, Op, UOp};
+use std::collections::BTreeMap;
+
+/// Costs of one launch.
+pub(super) struct Estimate {
+    /// Arithmetic on data, index arithmetic and selection left out; a multiply-add is two.
+    pub(super) flops: u64,
+    /// Distinct bytes of arguments read plus distinct bytes written.
+    pub(super) bytes: u64,
+}
+
+/// Estimates a kernel whose reduces are loops and whose indices have dtype index still.
+pub(super) fn estimate(kernel: &UOp) -> Estimate {
+    let topo = toposort(kernel);
+    let nest = Nest::new(&topo);
+    let runs = |n: &UOp| nest.trips(nest.block(n)).saturating_mul(n.lanes() as u64);
+    let flops =
+        topo.iter().map(|n| operations(n).saturating_mul(runs(n))).fold(0, u64::saturating_add);
+    Estimate { flops, bytes: bytes(&topo, &nest) }
+}
+
+fn operations(node: &UOp) -> u64 {
+    let is_data = |d: DType| d.is_float() || (d.is_int() && d != DType::Index);
+    match node.op() {
+        Op::Where => 0,
+        Op::MulAdd => 2,
+        op if op.is_comparison() => is_data(node.src(0).dtype()) as u64,
+        op if op.is_alu() => is_data(node.dtype()) as u64,
+        _ => 0,
+    }
+}
+
+/// An argument is touched at most once per value of the ranges that its index varies over, and at most in full.
+fn bytes(topo: &[UOp], nest: &Nest) -> u64 {
+    let mut touched: BTreeMap<(usize, bool), (u64, &UOp)> = BTreeMap::new();
+    for node in topo {
+        let lanes = match node.op() {
+            Op::Load => node.lanes(),
+            Op::Store => node.src(2).lanes(),
+            _ => continue,
+        };
+        let memory = node.memory();
+        let Some(slot) = memory.arg().slot() else { continue };
+        let places = nest.scope(node.src(1)).iter().map(|&r| trip_count(nest.range(r)));
+        let places = places.fold(lanes as u64, u64::saturating_mul);
+        let entry = touched.entry((slot, node.op() == Op::Store)).or_insert((0, memory));
+        entry.0 = entry.0.saturating_add(places);
+    }
+    let size = |(places, memory): &(u64, &UOp)| {
+        (*places).min(memory.numel() as u64).saturating_mul(memory.dtype().size() as u64)
+    };
+    touched.values().map(size).fold(0, u64::saturating_add)
+}

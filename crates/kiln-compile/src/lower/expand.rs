@@ -1,0 +1,154 @@
+//! `Upcast` and `Unroll` ranges are replicated. Post-condition: no such range is left; a `Reduce` may have several
+//! values before its ranges, which each iteration combines from left to right.
+//!
+//! A node's replicas are a table indexed by the expanded ranges that it varies over, and by no others, so a kernel
+//! grows only where values really differ; equal replicas are one node.
+
+use super::fold;
+use super::nest::closed_ranges;
+use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::{Arg, DType, Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Numbers of expanded ranges, ascending (smaller axis first).
+type Axes = SmallVec<[usize; 4]>;
+
+/// The replicas of a node, row-major over `axes`.
+struct Table {
+    axes: Axes,
+    values: Vec<UOp>,
+}
+
+/// One value for each of some expanded ranges.
+#[derive(Clone)]
+struct Point {
+    digits: SmallVec<[usize; 8]>,
+}
+
+struct Expand {
+    sizes: Vec<usize>,
+    numbers: FxHashMap<UOp, usize>,
+    done: FxHashMap<UOp, Table>,
+}
+
+/// Replicates the body of every `Upcast` and `Unroll` range of the kernel.
+pub(super) fn expand(kernel: &UOp) -> UOp {
+    let topo = toposort(kernel);
+    let mut ranges: Vec<UOp> = topo.iter().filter(|n| is_expanded(n)).cloned().collect();
+    if ranges.is_empty() {
+        return kernel.clone();
+    }
+    ranges.sort_by_key(|r| r.arg().range().expect("a range").0);
+    let size =
+        |r: &UOp| r.src(0).as_int().expect("an expanded range has a constant bound") as usize;
+    let mut pass = Expand {
+        sizes: ranges.iter().map(size).collect(),
+        numbers: ranges.iter().cloned().enumerate().map(|(i, r)| (r, i)).collect(),
+        done: FxHashMap::default(),
+    };
+    for node in &topo {
+        let table = pass.replicate(node);
+        pass.done.insert(node.clone(), table);
+    }
+    pass.done[kernel].values[0].clone()
+}
+
+fn is_expanded(node: &UOp) -> bool {
+    node.op() == Op::Range && node.arg().range().is_some_and(|(_, kind)| kind.is_expanded())
+}
+
+impl Expand {
+    fn replicate(&self, node: &UOp) -> Table {
+        if let Some(&number) = self.numbers.get(node) {
+            let values = (0..self.sizes[number] as i64).map(UOp::index).collect();
+            return Table { axes: Axes::from_slice(&[number]), values };
+        }
+        let closed: Axes =
+            closed_ranges(node).filter_map(|r| self.numbers.get(r).copied()).collect();
+        let mut axes = self.union_of_axes(node);
+        axes.retain(|a| !closed.contains(a));
+        if matches!(node.arg(), Arg::Kernel { .. }) {
+            axes.clear();
+        }
+        let origin = Point { digits: SmallVec::from_elem(0, self.sizes.len()) };
+        let values = self.points(&axes, &origin).map(|p| self.replica(node, &p, &closed)).collect();
+        Table { axes, values }
+    }
+
+    fn union_of_axes(&self, node: &UOp) -> Axes {
+        let mut axes: Axes =
+            node.srcs().iter().flat_map(|s| self.done[s].axes.iter().copied()).collect();
+        axes.sort_unstable();
+        axes.dedup();
+        axes
+    }
+
+    /// Every assignment of `axes`, in row-major order, with the others as in `from`.
+    fn points<'a>(
+        &'a self,
+        axes: &'a [usize],
+        from: &Point,
+    ) -> impl Iterator<Item = Point> + use<'a> {
+        let count: usize = axes.iter().map(|&a| self.sizes[a]).product();
+        let from = from.clone();
+        (0..count).map(move |mut flat| {
+            let mut point = from.clone();
+            for &a in axes.iter().rev() {
+                point.digits[a] = flat % self.sizes[a];
+                flat /= self.sizes[a];
+            }
+            point
+        })
+    }
+
+    fn at(&self, node: &UOp, point: &Point) -> UOp {
+        let table = &self.done[node];
+        let flat = table.axes.iter().fold(0, |flat, &a| flat * self.sizes[a] + point.digits[a]);
+        table.values[flat].clone()
+    }
+
+    fn replica(&self, node: &UOp, point: &Point, closed: &Axes) -> UOp {
+        let kept = node.srcs().iter().filter(|s| !self.numbers.contains_key(s));
+        match node.op() {
+            Op::Reduce => self.reduce(node, point, closed),
+            Op::End | Op::Sink => self.effects(node, point, closed),
+            Op::After => fold::after_all(kept.map(|s| self.at(s, point)).collect()),
+            _ => {
+                let srcs = node.srcs().iter().map(|s| self.at(s, point)).collect();
+                fold::rebuild_folded(node, srcs)
+            }
+        }
+    }
+
+    /// All values of one iteration, in order of index. A value that does not vary counts as often as it is reduced.
+    fn reduce(&self, node: &UOp, point: &Point, closed: &Axes) -> UOp {
+        assert_ne!(node.dtype(), DType::Index, "a reduce has a storage dtype");
+        let mut srcs: Srcs = self.points(closed, point).map(|p| self.at(node.src(0), &p)).collect();
+        srcs.extend(node.srcs()[1..].iter().filter(|s| !is_expanded(s)).map(|s| self.at(s, point)));
+        UOp::new(Op::Reduce, node.dtype(), node.lanes(), srcs, node.arg().clone())
+    }
+
+    /// Every replica of every effect, closed by the ranges that are left. The iterations of expanded ranges that
+    /// are closed here must not depend on each other through memory.
+    fn effects(&self, node: &UOp, point: &Point, closed: &Axes) -> UOp {
+        let is_kernel = matches!(node.arg(), Arg::Kernel { .. });
+        let mut effects = Vec::new();
+        let mut ranges = Vec::new();
+        for src in node.srcs() {
+            match src.op() {
+                Op::Range if is_expanded(src) => {}
+                Op::Range => ranges.push(self.at(src, point)),
+                _ => {
+                    let mut axes = self.done[src].axes.clone();
+                    axes.retain(|a| is_kernel || closed.contains(a));
+                    effects.extend(self.points(&axes, point).map(|p| self.at(src, &p)));
+                }
+            }
+        }
+        match node.op() {
+            Op::End => fold::end_all(effects, ranges),
+            _ => UOp::new(Op::Sink, DType::Void, 1, effects.into(), node.arg().clone()),
+        }
+    }
+}

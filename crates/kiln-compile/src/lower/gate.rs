@@ -1,0 +1,73 @@
+//! Gates that say what is already known. Post-condition: no access has a constant gate, a gate that is the same in
+//! every lane is a scalar, and no value is masked that a gated load has masked already.
+
+use super::fold;
+use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::{Arg, Const, Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// Simplifies the gates of the kernel.
+pub(super) fn simplify_gates(kernel: &UOp) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(kernel) {
+        let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let new = match node.op() {
+            Op::Load => load(&node, srcs),
+            Op::Store => store(&node, srcs),
+            Op::Where => masked(&srcs).unwrap_or_else(|| rebuild(&node, srcs)),
+            _ => rebuild(&node, srcs),
+        };
+        done.insert(node, new);
+    }
+    done[kernel].clone()
+}
+
+fn load(node: &UOp, mut srcs: Srcs) -> UOp {
+    if let Some(gate) = srcs.get(2).map(scalar_gate) {
+        match gate.as_const() {
+            Some(Const::Bool(false)) => return node.const_like(0),
+            Some(_) => srcs.truncate(2),
+            None => srcs[2] = gate,
+        }
+    }
+    rebuild(node, srcs)
+}
+
+fn store(node: &UOp, mut srcs: Srcs) -> UOp {
+    if let Some(gate) = srcs.get(3).map(scalar_gate) {
+        match gate.as_const() {
+            Some(Const::Bool(false)) => return fold::group(Vec::new()),
+            Some(_) => srcs.truncate(3),
+            None => srcs[3] = gate,
+        }
+    }
+    rebuild(node, srcs)
+}
+
+/// The scalar of a condition that is the same in every lane.
+fn scalar_gate(gate: &UOp) -> UOp {
+    if gate.op() == Op::Splat { gate.src(0).clone() } else { gate.clone() }
+}
+
+/// `where(g, load(.., h), 0)` is the load alone where `h` implies `g`: a gated load is 0 where its gate is false.
+fn masked(srcs: &[UOp]) -> Option<UOp> {
+    let (mask, load, zero) = (&srcs[0], &srcs[1], scalar_gate(&srcs[2]));
+    if !zero.is_const(0) || load.op() != Op::Load {
+        return None;
+    }
+    let known = conjuncts(&scalar_gate(load.srcs().get(2)?));
+    conjuncts(&scalar_gate(mask)).iter().all(|g| known.contains(g)).then(|| load.clone())
+}
+
+/// The conditions that a gate is the "and" of.
+fn conjuncts(gate: &UOp) -> Vec<UOp> {
+    let mut parts = Vec::new();
+    let mut stack = vec![gate.clone()];
+    while let Some(part) = stack.pop() {
+        match (part.op(), part.arg()) {
+            (Op::And | Op::Mul, Arg::None) => stack.extend(part.srcs().iter().cloned()),
+            _ => parts.push(part),
+        }
+    }
+    parts
+}

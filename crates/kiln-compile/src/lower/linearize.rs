@@ -1,0 +1,240 @@
+//! The kernel as a list of ops in order: a loop tree whose blocks are sorted topologically.
+//!
+//! Every node goes to the block of its innermost range, so whatever does not vary over a loop is outside it. A child
+//! loop is one item of its parent's block. Inside a block the order is that of the graph walk, except that stores to
+//! arguments come as late as they can, because an argument that is written may be the same memory as one that is
+//! read; and a read of local memory comes before a write that it does not wait for.
+
+use super::nest::Nest;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Arg, DType, Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A block's number: 0 is the kernel's top, `r + 1` the body of range `r`.
+type Block = usize;
+
+/// The kernel's nodes as items of blocks. An item is a node; the item of a `Range` stands for its whole loop.
+struct Items {
+    topo: Vec<UOp>,
+    nest: Nest,
+    /// The block that each item is in.
+    home: Vec<Block>,
+    /// The block whose item each block is, and the item.
+    around: Vec<Option<(Block, usize)>>,
+    /// How many loops are around each block.
+    depth: Vec<usize>,
+    /// What each item waits for; both are in one block.
+    waits_for: Vec<Vec<usize>>,
+    /// The item writes to an argument.
+    writes_argument: Vec<bool>,
+}
+
+/// Declarations, then everything else in an order that respects every dependency.
+pub(super) fn linearize(kernel: &UOp) -> Vec<UOp> {
+    let mut items = Items::new(kernel);
+    items.connect();
+    items.read_locals_before_writing();
+    let orders = items.sort_blocks();
+    let mut ops = items.declarations();
+    items.emit(&orders, &mut ops);
+    ops
+}
+
+impl Items {
+    fn new(kernel: &UOp) -> Items {
+        let topo = toposort(kernel);
+        let nest = Nest::new(&topo);
+        let numbers: FxHashMap<&UOp, usize> =
+            topo.iter().enumerate().map(|(i, n)| (n, i)).collect();
+        let block_of = |r: Option<u32>| r.map_or(0, |r| r as usize + 1);
+        let mut around = vec![None; nest.len() + 1];
+        let mut depth = vec![0; nest.len() + 1];
+        for r in 0..nest.len() as u32 {
+            let parent = block_of(nest.parent(r));
+            around[r as usize + 1] = Some((parent, numbers[nest.range(r)]));
+            depth[r as usize + 1] = nest.path(Some(r)).count();
+        }
+        let own_block = |n: &UOp| block_of(nest.block(n));
+        let home = topo.iter().map(|n| match n.op() {
+            Op::Range => around[own_block(n)].map_or(0, |(block, _)| block),
+            _ => own_block(n),
+        });
+        let home = home.collect();
+        let n = topo.len();
+        Items {
+            topo,
+            nest,
+            home,
+            around,
+            depth,
+            waits_for: vec![Vec::new(); n],
+            writes_argument: vec![false; n],
+        }
+    }
+
+    /// Every edge of the graph, lifted to the innermost block that has both ends in it.
+    fn connect(&mut self) {
+        let numbers: FxHashMap<UOp, usize> =
+            self.topo.iter().enumerate().map(|(i, n)| (n.clone(), i)).collect();
+        for i in 0..self.topo.len() {
+            for src in self.topo[i].srcs() {
+                let (user, used) = self.lift(i, numbers[src]);
+                if user != used {
+                    self.waits_for[user].push(used);
+                }
+            }
+            let node = &self.topo[i];
+            if node.op() == Op::Store && node.memory().op() == Op::Param {
+                self.mark_argument_write(i);
+            }
+        }
+    }
+
+    /// The items that stand for `a` and `b` in the innermost block around both.
+    fn lift(&self, mut a: usize, mut b: usize) -> (usize, usize) {
+        let (mut x, mut y) = (self.home[a], self.home[b]);
+        while x != y {
+            let (block, item) =
+                if self.depth[x] >= self.depth[y] { (&mut x, &mut a) } else { (&mut y, &mut b) };
+            (*block, *item) = self.around[*block].expect("two blocks have the top in common");
+        }
+        (a, b)
+    }
+
+    fn mark_argument_write(&mut self, item: usize) {
+        self.writes_argument[item] = true;
+        let mut block = self.home[item];
+        while let Some((outer, item)) = self.around[block] {
+            self.writes_argument[item] = true;
+            block = outer;
+        }
+    }
+
+    /// Within a block, a load from local memory goes before a store to the same place, unless it waits for the store.
+    fn read_locals_before_writing(&mut self) {
+        let mut stores: FxHashMap<(Block, UOp), Vec<usize>> = FxHashMap::default();
+        for store in self.local_accesses(Op::Store) {
+            let place = (self.home[store], self.topo[store].memory().clone());
+            stores.entry(place).or_default().push(store);
+        }
+        for load in self.local_accesses(Op::Load) {
+            let place = (self.home[load], self.topo[load].memory().clone());
+            let Some(stores) = stores.get(&place) else { continue };
+            let mut same = stores.iter().filter(|&&s| !self.elsewhere(s, load)).peekable();
+            if same.peek().is_some() {
+                let before = self.ancestors(load);
+                let later: Vec<usize> = same.copied().filter(|s| !before.contains(s)).collect();
+                later.into_iter().for_each(|s| self.waits_for[s].push(load));
+            }
+        }
+    }
+
+    fn local_accesses(&self, op: Op) -> Vec<usize> {
+        let is_local = |n: &UOp| n.op() == op && n.memory().op() == Op::Local;
+        (0..self.topo.len()).filter(|&i| is_local(&self.topo[i])).collect()
+    }
+
+    /// Two accesses are at different constant indices.
+    fn elsewhere(&self, a: usize, b: usize) -> bool {
+        let at = |i: usize| self.topo[i].src(1).as_int();
+        matches!((at(a), at(b)), (Some(x), Some(y)) if x != y)
+    }
+
+    /// Everything of its block that the item waits for.
+    fn ancestors(&self, item: usize) -> FxHashSet<usize> {
+        let mut seen = FxHashSet::default();
+        let mut stack = vec![item];
+        while let Some(i) = stack.pop() {
+            stack.extend(self.waits_for[i].iter().filter(|&&w| seen.insert(w)));
+        }
+        seen
+    }
+
+    /// Each block's items in order.
+    fn sort_blocks(&self) -> Vec<Vec<usize>> {
+        let mut missing: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
+        let mut users = vec![Vec::new(); self.topo.len()];
+        for (user, used) in self.waits_for.iter().enumerate() {
+            used.iter().for_each(|&u| users[u].push(user));
+        }
+        let mut ready: Vec<BinaryHeap<_>> = vec![BinaryHeap::new(); self.nest.len() + 1];
+        let key = |i: usize| Reverse((self.writes_argument[i], i));
+        (0..self.topo.len())
+            .filter(|&i| missing[i] == 0)
+            .for_each(|i| ready[self.home[i]].push(key(i)));
+        let mut orders = vec![Vec::new(); ready.len()];
+        for (order, ready) in orders.iter_mut().zip(&mut ready) {
+            while let Some(Reverse((_, i))) = ready.pop() {
+                order.push(i);
+                for &user in &users[i] {
+                    missing[user] -= 1;
+                    if missing[user] == 0 {
+                        ready.push(key(user));
+                    }
+                }
+            }
+        }
+        let sorted: usize = orders.iter().map(Vec::len).sum();
+        assert_eq!(sorted, self.topo.len(), "loops wait for each other in\n{}", self.text());
+        orders
+    }
+
+    fn text(&self) -> String {
+        self.topo.iter().enumerate().map(|(i, n)| format!("{i}: {n:?}\n")).collect()
+    }
+
+    /// Arguments by slot, launch-time scalars by slot, local memory by number.
+    fn declarations(&self) -> Vec<UOp> {
+        let mut found: Vec<UOp> = self.topo.iter().filter(|n| is_declaration(n)).cloned().collect();
+        found.sort_by_key(|n| {
+            (n.op(), n.arg().slot(), n.arg().memory().map(|(space, id, _)| (space, id)))
+        });
+        found
+    }
+
+    fn emit(&self, orders: &[Vec<usize>], ops: &mut Vec<UOp>) {
+        let mut stack = vec![(0, 0)];
+        while let Some((block, next)) = stack.last_mut() {
+            let Some(&item) = orders[*block].get(*next) else {
+                ops.extend(self.close(*block));
+                stack.pop();
+                continue;
+            };
+            *next += 1;
+            let node = &self.topo[item];
+            match node.op() {
+                Op::Range => {
+                    let body =
+                        self.nest.block(node).expect("a range is in its own scope") as usize + 1;
+                    // nothing varies over the loop
+                    if !orders[body].is_empty() {
+                        ops.push(node.clone());
+                        stack.push((body, 0));
+                    }
+                }
+                Op::Barrier => {
+                    ops.push(UOp::new(Op::Barrier, DType::Void, 1, smallvec![], Arg::None))
+                }
+                Op::Const | Op::After | Op::End | Op::Sink => {}
+                _ if is_declaration(node) => {}
+                _ => ops.push(node.clone()),
+            }
+        }
+    }
+
+    /// The end of a loop. Work-groups and work-items are not loops: their ranges stay open.
+    fn close(&self, block: Block) -> Option<UOp> {
+        let range = self.nest.range(block.checked_sub(1)? as u32);
+        let (_, kind) = range.arg().range().expect("a range");
+        let open = matches!(kind, RangeKind::Global | RangeKind::Local);
+        (!open).then(|| UOp::new(Op::End, DType::Void, 1, smallvec![range.clone()], Arg::None))
+    }
+}
+
+fn is_declaration(node: &UOp) -> bool {
+    matches!(node.op(), Op::Param | Op::Var | Op::Local)
+}

@@ -1,0 +1,131 @@
+//! Which loops a node sits in, and how the loops of a kernel nest.
+//!
+//! A node's *scope* is the ranges that it varies over: those of its sources, itself if it is a range, less those that
+//! it closes. Every range is one loop, so two ranges that meet in a scope lie on one path of the loop tree.
+
+use kiln_ir::arg::RangeKind;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+
+/// Numbers of ranges, ascending: outermost first.
+pub(super) type Scope = SmallVec<[u32; 6]>;
+
+/// The loop tree of a kernel. Ranges are numbered from the outside in.
+pub(super) struct Nest {
+    ranges: Vec<UOp>,
+    scopes: FxHashMap<UOp, Scope>,
+    parents: Vec<Option<u32>>,
+}
+
+impl Nest {
+    /// The loop tree of the nodes, which come sources first.
+    pub(super) fn new(topo: &[UOp]) -> Nest {
+        let mut ranges: Vec<UOp> = topo.iter().filter(|n| n.op() == Op::Range).cloned().collect();
+        ranges.sort_by_key(outer_first);
+        let numbers = ranges.iter().enumerate().map(|(i, r)| (r.clone(), i as u32)).collect();
+        let scopes = scopes(topo, &numbers);
+        let parents = parents(ranges.len(), &scopes, topo);
+        Nest { ranges, scopes, parents }
+    }
+
+    /// The range with this number.
+    pub(super) fn range(&self, number: u32) -> &UOp {
+        &self.ranges[number as usize]
+    }
+
+    /// How many ranges there are.
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The ranges that the node varies over.
+    pub(super) fn scope(&self, node: &UOp) -> &Scope {
+        &self.scopes[node]
+    }
+
+    /// The innermost loop that the node sits in.
+    pub(super) fn block(&self, node: &UOp) -> Option<u32> {
+        self.scopes[node].last().copied()
+    }
+
+    /// The loop around this loop.
+    pub(super) fn parent(&self, number: u32) -> Option<u32> {
+        self.parents[number as usize]
+    }
+
+    /// The loop and all loops around it, innermost first.
+    pub(super) fn path(&self, block: Option<u32>) -> impl Iterator<Item = u32> {
+        std::iter::successors(block, |&b| self.parent(b))
+    }
+
+    /// How often a statement of this block runs. A bound that is given at launch counts as its largest value.
+    pub(super) fn trips(&self, block: Option<u32>) -> u64 {
+        self.path(block).map(|r| trip_count(self.range(r))).fold(1, u64::saturating_mul)
+    }
+}
+
+/// How often the loop body of `range` runs, at most.
+pub(super) fn trip_count(range: &UOp) -> u64 {
+    range.src(0).max().max(0) as u64
+}
+
+/// The ranges that an `End` or a kernel's `Reduce` closes.
+pub(super) fn closed_ranges(node: &UOp) -> impl Iterator<Item = &UOp> {
+    let closes = matches!(node.op(), Op::Reduce | Op::End);
+    node.srcs().iter().skip(1).filter(move |s| closes && s.op() == Op::Range)
+}
+
+/// Ranges that the launch divides come first, then a smaller axis is further out.
+fn outer_first(range: &UOp) -> (bool, u32, u128) {
+    let (axis, kind) = range.arg().range().expect("a range");
+    let launched = matches!(kind, RangeKind::Global | RangeKind::Thread | RangeKind::Local);
+    (!launched, axis, range.hash())
+}
+
+fn scopes(topo: &[UOp], numbers: &FxHashMap<UOp, u32>) -> FxHashMap<UOp, Scope> {
+    let mut scopes: FxHashMap<UOp, Scope> = FxHashMap::default();
+    for node in topo {
+        let mut scope = Scope::new();
+        for src in node.srcs() {
+            merge(&mut scope, &scopes[src]);
+        }
+        if let Some(&own) = numbers.get(node) {
+            merge(&mut scope, &[own]);
+        }
+        for closed in closed_ranges(node) {
+            scope.retain(|n| *n != numbers[closed]);
+        }
+        scopes.insert(node.clone(), scope);
+    }
+    scopes
+}
+
+fn merge(scope: &mut Scope, more: &[u32]) {
+    for n in more {
+        if let Err(at) = scope.binary_search(n) {
+            scope.insert(at, *n);
+        }
+    }
+}
+
+/// Each range's parent is the innermost of the ranges that it meets further out; the others that it meets must then
+/// lie around that parent.
+fn parents(len: usize, scopes: &FxHashMap<UOp, Scope>, topo: &[UOp]) -> Vec<Option<u32>> {
+    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); len];
+    for node in topo {
+        for pair in scopes[node].windows(2) {
+            outer[pair[1] as usize].insert(pair[0]);
+        }
+    }
+    let mut parents = vec![None; len];
+    for r in (0..len).rev() {
+        let mut around = std::mem::take(&mut outer[r]);
+        parents[r] = around.pop_last();
+        if let Some(parent) = parents[r] {
+            outer[parent as usize].append(&mut around);
+        }
+    }
+    parents
+}

@@ -1,0 +1,122 @@
+//! A `Reduce` becomes an accumulator. Post-condition: no `Reduce` is left.
+//!
+//! The accumulator is set before the loops, updated inside and read after them. Reduces over the same ranges share
+//! their loops, since a range is one loop. Where multiply-add is one instruction, a sum of products contracts: the
+//! product must be used only there and be computed in the accumulator's dtype.
+
+use super::nest::{Nest, closed_ranges};
+use crate::target::Target;
+use kiln_ir::arg::{ReduceOp, Space};
+use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::{Arg, DType, Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+struct Reduce<'a> {
+    target: &'a Target,
+    nest: Nest,
+    /// How many times each node is a source.
+    uses: FxHashMap<UOp, u32>,
+    next_id: u32,
+    done: FxHashMap<UOp, UOp>,
+}
+
+/// Replaces every `Reduce` of the kernel by loops over an accumulator.
+pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
+    let topo = toposort(kernel);
+    if !topo.iter().any(|n| n.op() == Op::Reduce) {
+        return kernel.clone();
+    }
+    let mut pass = Reduce {
+        target,
+        nest: Nest::new(&topo),
+        uses: count_uses(&topo),
+        next_id: first_free_id(&topo),
+        done: FxHashMap::default(),
+    };
+    for node in &topo {
+        let new = match node.op() {
+            Op::Reduce => pass.accumulate(node),
+            _ => rebuild(node, pass.sources(node.srcs())),
+        };
+        pass.done.insert(node.clone(), new);
+    }
+    pass.done[kernel].clone()
+}
+
+fn count_uses(topo: &[UOp]) -> FxHashMap<UOp, u32> {
+    let mut uses = FxHashMap::default();
+    for src in topo.iter().flat_map(|n| n.srcs()) {
+        *uses.entry(src.clone()).or_default() += 1;
+    }
+    uses
+}
+
+fn first_free_id(topo: &[UOp]) -> u32 {
+    let locals = topo.iter().filter(|n| n.op() == Op::Local);
+    locals.map(|n| n.arg().memory().expect("local memory").1 + 1).max().unwrap_or(0)
+}
+
+impl Reduce<'_> {
+    fn sources(&self, srcs: &[UOp]) -> Srcs {
+        srcs.iter().map(|s| self.done[s].clone()).collect()
+    }
+
+    fn accumulate(&mut self, node: &UOp) -> UOp {
+        let op = node.arg().reduce_op().expect("a reduce");
+        let ranges: Vec<UOp> = closed_ranges(node).cloned().collect();
+        let values = &node.srcs()[..node.srcs().len() - ranges.len()];
+        if ranges.is_empty() {
+            let first = self.done[&values[0]].clone();
+            return self.combine(op, first, &values[1..]);
+        }
+        let outer = self.outer_loops(node, &ranges);
+        let ranges = self.sources(&ranges);
+        let accumulator = self.new_accumulator(node);
+        let zero = UOp::index(0);
+        let identity = UOp::constant(op.identity(node.dtype()), node.dtype()).splat(node.lanes());
+        let init = UOp::store(&accumulator.after(outer.clone()), &zero, &identity, None);
+        let inside = outer.into_iter().chain(ranges.iter().cloned());
+        let running = accumulator.after([init].into_iter().chain(inside));
+        let updated = self.combine(op, UOp::load(&running, &zero), values);
+        let update = UOp::store(&running, &zero, &updated, None);
+        UOp::load(&accumulator.after([update.end(ranges)]), &zero)
+    }
+
+    fn new_accumulator(&mut self, node: &UOp) -> UOp {
+        let id = self.next_id;
+        self.next_id += 1;
+        UOp::local(Space::Register, id, 1, node.dtype(), node.lanes())
+    }
+
+    /// The loops around the reduce's own, which the accumulator is set in.
+    fn outer_loops(&self, node: &UOp, closed: &[UOp]) -> Vec<UOp> {
+        let innermost = node.srcs().iter().filter_map(|s| self.nest.block(s)).max();
+        let path: Vec<&UOp> = self.nest.path(innermost).map(|r| self.nest.range(r)).collect();
+        let own = path.iter().take_while(|r| closed.contains(r)).count();
+        assert_eq!(own, closed.len(), "the ranges of a reduce are its innermost loops: {node:?}");
+        path[own..].iter().rev().map(|r| self.done[*r].clone()).collect()
+    }
+
+    /// The values joined to `running`, from left to right.
+    fn combine(&self, op: ReduceOp, running: UOp, values: &[UOp]) -> UOp {
+        values.iter().fold(running, |running, value| {
+            let new = &self.done[value];
+            let (dtype, lanes) = (new.dtype(), new.lanes());
+            let (op, srcs): (Op, Srcs) = match self.contracts(op, value) && new.op() == Op::Mul {
+                true => (Op::MulAdd, smallvec![new.src(0).clone(), new.src(1).clone(), running]),
+                false => (op.alu(), smallvec![running, new.clone()]),
+            };
+            UOp::new(op, dtype, lanes, srcs, Arg::None)
+        })
+    }
+
+    fn contracts(&self, op: ReduceOp, value: &UOp) -> bool {
+        let exact = matches!(value.dtype(), DType::F32 | DType::F64);
+        self.target.fma
+            && exact
+            && op == ReduceOp::Add
+            && value.op() == Op::Mul
+            && self.uses[value] == 1
+    }
+}
