@@ -20,6 +20,8 @@ pub mod rewrite;
 pub mod spec;
 /// Graphs as text that parses back.
 pub mod text;
+/// What every rule is tested for.
+pub mod check;
 /// What the compiler hands to a device.
 pub mod program;
 

@@ -67,7 +67,7 @@ impl Matcher {
 
     /// Runs `then` on the nodes of the variables, if `root` matches.
     #[inline]
-    fn run<R>(&self, root: &UOp, then: impl FnOnce(&[&UOp]) -> Option<R>) -> Option<R> {
+    pub(crate) fn run<R>(&self, root: &UOp, then: impl FnOnce(&[&UOp]) -> Option<R>) -> Option<R> {
         let mut at = [root; PATTERN_NODES];
         for (i, step) in self.steps.iter().enumerate() {
             if i > 0 {

@@ -1,4 +1,5 @@
 //! Tests of kiln-ir through its public face.
 
+mod check;
 mod rewrite;
 mod text;
