@@ -90,7 +90,6 @@ macro_rules! rule_with {
             file: file!(),
             line: line!(),
             grows: $grows,
-            #[allow(clippy::erasing_op, clippy::identity_op)] // `x * 0` is a pattern here
             lhs: |vars: &mut $crate::pattern::Vars| {
                 $(let $v = &vars.next(stringify!($v))$(.only($crate::pattern::Kind::$kind))?;)*
                 $crate::pattern::Pat::from($lhs)
