@@ -1,4 +1,169 @@
 //! What a graph may contain at each stage, and the verifier that passes are held to.
+//!
+//! Three specs: [`TENSOR`] is what users build, [`KERNEL`] what the scheduler makes of it and the optimizer and lowerer
+//! rewrite, [`PROGRAM`] the linear list that devices execute. A stage may rely on every line of the spec that it is
+//! given, and nothing else. Verifying is linear in the graph but for the (few) ranges of a kernel.
 
 /// What must hold for a node to exist at all.
 pub mod form;
+mod kernel;
+mod program;
+mod tensor;
+mod typing;
+
+pub use program::verify_program;
+
+use crate::dtype::DType;
+use crate::op::{Group, Op};
+use crate::text;
+use crate::uop::{UOp, toposort};
+use std::fmt;
+
+/// What a graph may contain at one stage.
+pub struct Spec {
+    /// The stage, for messages.
+    pub name: &'static str,
+    /// The ops that may occur: a set of [`Op::bit`]s.
+    pub ops: u128,
+    /// Whether values may have this type.
+    dtype: fn(DType) -> bool,
+    /// Checks one node beyond op, form and elementwise types.
+    node: fn(&UOp) -> Result<(), String>,
+    /// Checks what only the whole graph shows, given in topological order.
+    graph: fn(&[UOp]) -> Result<(), (UOp, String)>,
+}
+
+/// The graph that users build: no kernels, no index type.
+pub static TENSOR: Spec = Spec {
+    name: "TENSOR",
+    ops: group(Group::Movement)
+        | group(Group::Note)
+        | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd]))
+        | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
+        | set(&[Op::After, Op::Copy, Op::Sink]),
+    dtype: |d| !matches!(d, DType::Index | DType::Void),
+    node: tensor::node,
+    graph: |_| Ok(()),
+};
+
+/// One kernel: effects over ranges, on scalars.
+pub static KERNEL: Spec = Spec {
+    name: "KERNEL",
+    ops: ARITHMETIC
+        | set(&[
+            Op::Const,
+            Op::Param,
+            Op::Var,
+            Op::Range,
+            Op::Reduce,
+            Op::Local,
+            Op::Load,
+            Op::Store,
+        ])
+        | set(&[Op::End, Op::After, Op::Barrier, Op::Sink]),
+    dtype: |d| d != DType::Void,
+    node: kernel::node,
+    graph: kernel::graph,
+};
+
+/// The linear list; check it with [`verify_program`].
+pub static PROGRAM: Spec = Spec {
+    name: "PROGRAM",
+    ops: (ARITHMETIC & !set(&[Op::FloorDiv, Op::FloorMod]) & !TRANSCENDENTAL)
+        | group(Group::Vector)
+        | set(&[Op::Const, Op::Param, Op::Var, Op::Local, Op::Load, Op::Store, Op::Range, Op::End])
+        | set(&[Op::If, Op::EndIf, Op::Barrier]),
+    dtype: |d| !matches!(d, DType::Index | DType::Void),
+    node: program::node,
+    graph: |_| Ok(()),
+};
+
+const ARITHMETIC: u128 =
+    group(Group::Unary) | group(Group::Binary) | group(Group::Ternary) | group(Group::Convert);
+
+const TRANSCENDENTAL: u128 =
+    set(&[Op::Exp, Op::Exp2, Op::Log, Op::Log2, Op::Sin, Op::Cos, Op::Tanh]);
+
+const fn set(ops: &[Op]) -> u128 {
+    let (mut bits, mut i) = (0, 0);
+    while i < ops.len() {
+        bits |= ops[i].bit();
+        i += 1;
+    }
+    bits
+}
+
+const fn group(of: Group) -> u128 {
+    let (mut bits, mut i) = (0, 0);
+    while i < Op::ALL.len() {
+        if Op::ALL[i].group() as u8 == of as u8 {
+            bits |= Op::ALL[i].bit();
+        }
+        i += 1;
+    }
+    bits
+}
+
+/// Which node breaks a spec, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpecError {
+    /// The name of the spec.
+    pub stage: &'static str,
+    /// The op of the node.
+    pub op: Op,
+    /// The node as text.
+    pub node: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl SpecError {
+    fn new(stage: &'static str, node: &UOp, reason: String) -> SpecError {
+        SpecError { stage, op: node.op(), node: text::describe(node), reason }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {} in `{}`", self.stage, self.op, self.reason, self.node)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// Whether the graph under `root` satisfies `spec`; the first broken node in topological order.
+pub fn verify(spec: &Spec, root: &UOp) -> Result<(), SpecError> {
+    let nodes = toposort(root);
+    for node in &nodes {
+        spec.check(node).map_err(|reason| SpecError::new(spec.name, node, reason))?;
+    }
+    (spec.graph)(&nodes).map_err(|(node, reason)| SpecError::new(spec.name, &node, reason))
+}
+
+impl Spec {
+    /// Whether the op may occur.
+    pub fn allows(&self, op: Op) -> bool {
+        self.ops & op.bit() != 0
+    }
+
+    /// One node by itself.
+    fn check(&self, node: &UOp) -> Result<(), String> {
+        let (op, dtype) = (node.op(), node.dtype());
+        if !self.allows(op) {
+            return Err("the op has no place at this stage".to_string());
+        }
+        form::check(op, dtype, node.lanes(), node.srcs(), node.arg())?;
+        let effect =
+            matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf);
+        if effect != (dtype == DType::Void) || !(effect || (self.dtype)(dtype)) {
+            return Err(format!("the type {dtype} has no place here"));
+        }
+        typing::check(node)?;
+        (self.node)(node)
+    }
+}
+
+/// `Ok` where `holds`, else the reason.
+fn ensure(holds: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(reason()) }
+}

@@ -72,6 +72,12 @@ pub fn print_list(ops: &[UOp]) -> String {
     printer.out
 }
 
+/// One node with its sources as expressions, for messages.
+pub fn describe(node: &UOp) -> String {
+    let srcs: Vec<String> = node.srcs().iter().map(expr).collect();
+    format!("{} {}", head(node), srcs.join(", ")).trim_end().to_string()
+}
+
 struct Printer {
     out: String,
     numbers: FxHashMap<usize, usize>,
@@ -100,17 +106,10 @@ impl Printer {
     }
 
     fn node(&self, node: &UOp) -> String {
-        let op = node.op();
-        if let (Op::Const, Some(text)) = (op, literal(node)) {
+        if let (Op::Const, Some(text)) = (node.op(), literal(node)) {
             return format!("const {text}");
         }
-        let mut out = op.name().to_string();
-        if node.dtype() != DType::Void || node.lanes() != 1 || !is_effect(op) {
-            out += &format!(" {}", type_name(node.dtype(), node.lanes()));
-        }
-        if op != Op::After {
-            print_arg(&mut out, node.arg());
-        }
+        let mut out = head(node);
         let (srcs, gate) = node.srcs().split_at(ungated(node));
         for src in srcs {
             out += &format!(" {}", self.operand(src));
@@ -127,6 +126,19 @@ impl Printer {
             None => literal(node).unwrap_or_else(|| "%?".to_string()),
         }
     }
+}
+
+/// Op, type and argument.
+fn head(node: &UOp) -> String {
+    let op = node.op();
+    let mut out = op.name().to_string();
+    if node.dtype() != DType::Void || node.lanes() != 1 || !is_effect(op) {
+        out += &format!(" {}", type_name(node.dtype(), node.lanes()));
+    }
+    if op != Op::After {
+        print_arg(&mut out, node.arg());
+    }
+    out
 }
 
 /// How many sources come before the gate.

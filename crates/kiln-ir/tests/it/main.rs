@@ -2,4 +2,5 @@
 
 mod check;
 mod rewrite;
+mod spec;
 mod text;

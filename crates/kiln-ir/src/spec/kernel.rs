@@ -1,0 +1,238 @@
+//! Kernels: what each source is for, and how ranges nest.
+//!
+//! A range is one loop. A node is *inside* the ranges of its scope; `End` and `Reduce` leave them. What is inside a
+//! loop cannot wait for that loop's end, and a loop cannot end while one further in is still open.
+
+use super::ensure;
+use super::typing::typed;
+use crate::arg::{Arg, RangeKind, Space};
+use crate::dtype::DType;
+use crate::op::Op;
+use crate::uop::UOp;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// What a node is to its users.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Role {
+    Memory,
+    Effect,
+    Value,
+}
+
+fn role(node: &UOp) -> Role {
+    match node.op() {
+        Op::Param | Op::Local => Role::Memory,
+        Op::Store | Op::End | Op::Barrier | Op::Sink => Role::Effect,
+        Op::After => match waiting(node).op() {
+            Op::Param | Op::Local => Role::Memory,
+            _ => Role::Value,
+        },
+        _ => Role::Value,
+    }
+}
+
+/// What an `After` stands for.
+fn waiting(mut node: &UOp) -> &UOp {
+    while node.op() == Op::After {
+        node = node.src(0);
+    }
+    node
+}
+
+pub(super) fn node(node: &UOp) -> Result<(), String> {
+    ensure(node.lanes() == 1, || "there are no vectors at this stage".to_string())?;
+    match node.op() {
+        Op::Load => {
+            typed(node, 0, node.dtype())?;
+            access(node, 2)
+        }
+        Op::Store => {
+            wants(node, 2, Role::Value)?;
+            typed(node, 2, node.src(0).dtype())?;
+            access(node, 3)
+        }
+        Op::End => closes(node, Role::Effect),
+        Op::Reduce => closes(node, Role::Value),
+        Op::After => (1..node.srcs().len()).try_for_each(|i| {
+            let src = node.src(i);
+            ensure(src.op() == Op::Range || role(src) == Role::Effect, || {
+                format!("source {i} is neither an effect nor a range")
+            })
+        }),
+        Op::Range => {
+            wants(node, 0, Role::Value)?;
+            typed(node, 0, DType::Index)
+        }
+        Op::Barrier => all(node, Role::Effect),
+        Op::Sink => {
+            ensure(matches!(node.arg(), Arg::Kernel { .. }), || {
+                "the kernel has no name".to_string()
+            })?;
+            all(node, Role::Effect)
+        }
+        Op::Param | Op::Local => memory(node),
+        _ => all(node, Role::Value),
+    }
+}
+
+fn all(node: &UOp, role: Role) -> Result<(), String> {
+    (0..node.srcs().len()).try_for_each(|i| wants(node, i, role))
+}
+
+fn wants(node: &UOp, i: usize, wanted: Role) -> Result<(), String> {
+    let found = role(node.src(i));
+    ensure(found == wanted, || format!("source {i} is {found:?}, wants {wanted:?}"))
+}
+
+fn memory(node: &UOp) -> Result<(), String> {
+    let storage = DType::STORAGE.contains(&node.dtype());
+    ensure(storage, || format!("{} is no type of memory", node.dtype()))?;
+    match node.arg() {
+        Arg::Param { shape, .. } => {
+            ensure(shape.len() == 1, || format!("memory has one axis, not {shape:?}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Memory, index and gate of a load or store; `gate` is where the gate would be.
+fn access(node: &UOp, gate: usize) -> Result<(), String> {
+    wants(node, 0, Role::Memory)?;
+    wants(node, 1, Role::Value)?;
+    typed(node, 1, DType::Index)?;
+    if node.srcs().len() > gate {
+        wants(node, gate, Role::Value)?;
+        return typed(node, gate, DType::Bool);
+    }
+    let (memory, index) = (node.src(0), node.src(1));
+    let len = match memory.memory().arg() {
+        Arg::Param { shape, .. } => shape[0],
+        Arg::Memory { len, .. } => *len,
+        _ => return Ok(()),
+    };
+    ensure(0 <= index.max() && (index.min() as i128) < len as i128, || {
+        format!("every index ({} to {}) is outside of {len} elements", index.min(), index.max())
+    })
+}
+
+/// An effect or value, then at least one range.
+fn closes(node: &UOp, what: Role) -> Result<(), String> {
+    wants(node, 0, what)?;
+    if let Arg::Reduce { axes, .. } = node.arg() {
+        ensure(axes.is_empty(), || "a kernel reduces over ranges, not along axes".to_string())?;
+    }
+    let ranges = &node.srcs()[1..];
+    ensure(!ranges.is_empty(), || "no range is closed".to_string())?;
+    ensure(ranges.iter().all(|r| r.op() == Op::Range), || {
+        "only ranges follow the first source".to_string()
+    })?;
+    ensure((1..ranges.len()).all(|i| !ranges[..i].contains(&ranges[i])), || {
+        "a range is closed twice".to_string()
+    })
+}
+
+/// Ranges by axis, ascending: the order in which loops nest.
+type Axes = SmallVec<[u32; 8]>;
+
+/// Where a node stands.
+#[derive(Clone, Default)]
+struct Place {
+    /// The ranges that it is inside of.
+    open: Axes,
+    /// The ranges whose end it waits for.
+    ended: Axes,
+}
+
+fn add(to: &mut Axes, axes: &[u32]) {
+    for axis in axes {
+        if let Err(at) = to.binary_search(axis) {
+            to.insert(at, *axis);
+        }
+    }
+}
+
+pub(super) fn graph(nodes: &[UOp]) -> Result<(), (UOp, String)> {
+    let mut places: FxHashMap<usize, Place> = FxHashMap::default();
+    let mut names = Names::default();
+    for node in nodes {
+        let fail = |reason| (node.clone(), reason);
+        names.add(node).map_err(fail)?;
+        let mut place = Place::default();
+        for src in node.srcs() {
+            add(&mut place.open, &places[&src.id()].open);
+            add(&mut place.ended, &places[&src.id()].ended);
+        }
+        step(node, &mut place, &names).map_err(fail)?;
+        places.insert(node.id(), place);
+    }
+    Ok(())
+}
+
+fn step(node: &UOp, place: &mut Place, names: &Names) -> Result<(), String> {
+    let both = place.open.iter().find(|a| place.ended.contains(a));
+    ensure(both.is_none(), || {
+        format!("it is inside r{0} and waits for the end of r{0}", both.copied().unwrap_or(0))
+    })?;
+    match (node.op(), node.arg()) {
+        (Op::Range, Arg::Range { axis, .. }) => {
+            let inner = place.open.iter().find(|a| *a >= axis);
+            ensure(inner.is_none(), || "the bound depends on a loop further in".to_string())?;
+            place.open.push(*axis);
+        }
+        (Op::End | Op::Reduce, _) => {
+            let closed: Axes = node.srcs()[1..].iter().map(axis).collect();
+            place.open.retain(|a| !closed.contains(a));
+            let outermost = closed.iter().filter(|a| names.is_loop(**a)).min();
+            let left = place.open.iter().filter(|a| names.is_loop(**a)).max();
+            ensure(left.is_none() || outermost.is_none() || left < outermost, || {
+                format!("r{} ends while r{} further in is open", number(outermost), number(left))
+            })?;
+            add(&mut place.ended, &closed);
+        }
+        (Op::Sink, _) => {
+            let open = place.open.first();
+            ensure(open.is_none(), || format!("r{} is never closed", number(open)))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn number(axis: Option<&u32>) -> u32 {
+    axis.copied().unwrap_or_default()
+}
+
+fn axis(range: &UOp) -> u32 {
+    range.arg().range().map_or(0, |(axis, _)| axis)
+}
+
+/// Numbers that name one thing each: axes, slots, memories.
+#[derive(Default)]
+struct Names {
+    ranges: FxHashMap<u32, (usize, RangeKind)>,
+    params: FxHashMap<usize, usize>,
+    vars: FxHashMap<usize, usize>,
+    locals: FxHashMap<(Space, u32), usize>,
+}
+
+impl Names {
+    fn add(&mut self, node: &UOp) -> Result<(), String> {
+        let id = node.id();
+        let known = match *node.arg() {
+            Arg::Range { axis, kind } => self.ranges.insert(axis, (id, kind)).map(|(id, _)| id),
+            Arg::Param { slot, .. } => self.params.insert(slot, id),
+            Arg::Var { slot, .. } => self.vars.insert(slot, id),
+            Arg::Memory { space, id: number, .. } if node.op() == Op::Local => {
+                self.locals.insert((space, number), id)
+            }
+            _ => None,
+        };
+        ensure(known.is_none(), || "another node has this number".to_string())
+    }
+
+    /// Whether the range becomes a loop; replicated ones nest freely.
+    fn is_loop(&self, axis: u32) -> bool {
+        self.ranges.get(&axis).is_some_and(|(_, kind)| !kind.is_expanded())
+    }
+}

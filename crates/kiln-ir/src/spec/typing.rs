@@ -1,0 +1,77 @@
+//! Types and lanes of arithmetic, notes and vectors: the same at every stage.
+
+use super::ensure;
+use crate::dtype::DType;
+use crate::op::{Group, Op};
+use crate::uop::UOp;
+
+/// Whether the node's type and lanes follow from its sources'.
+pub(super) fn check(node: &UOp) -> Result<(), String> {
+    let op = node.op();
+    if op.is_elementwise() {
+        lanes(node)?;
+        return elementwise(node);
+    }
+    match op {
+        Op::Reduce | Op::After | Op::Splat | Op::Lane | Op::Update | Op::Copy => like(node, 0),
+        Op::Stack => (0..node.srcs().len()).try_for_each(|i| like(node, i)),
+        _ if matches!(op.group(), Group::Movement | Group::Note) => like(node, 0),
+        _ => Ok(()),
+    }?;
+    match op {
+        Op::Splat | Op::Stack => ensure(node.srcs().iter().all(|s| s.lanes() == 1), || {
+            "vectors are made of scalars".to_string()
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn lanes(node: &UOp) -> Result<(), String> {
+    let other = node.srcs().iter().find(|s| s.lanes() != node.lanes());
+    ensure(other.is_none(), || {
+        format!("{} lanes from a source of {}", node.lanes(), other.map_or(0, UOp::lanes))
+    })
+}
+
+fn elementwise(node: &UOp) -> Result<(), String> {
+    let op = node.op();
+    if matches!(op, Op::Cast | Op::Bitcast) {
+        return ensure(node.src(0).dtype() != DType::Void, || "no value is converted".to_string());
+    }
+    let values = match op {
+        Op::Where => {
+            typed(node, 0, DType::Bool)?;
+            1..3
+        }
+        _ => 0..node.srcs().len(),
+    };
+    let operand = node.src(values.start).dtype();
+    values.clone().try_for_each(|i| typed(node, i, operand))?;
+    ensure(defined(op, operand), || format!("it means nothing for {operand}"))?;
+    let result = if op.is_comparison() { DType::Bool } else { operand };
+    ensure(node.dtype() == result, || format!("the result is {result}, not {}", node.dtype()))
+}
+
+/// Whether the op has a meaning on operands of this type: where `eval` gives a value.
+fn defined(op: Op, dtype: DType) -> bool {
+    let (boolean, int, float) = (dtype == DType::Bool, dtype.is_int(), dtype.is_float());
+    match op {
+        Op::Neg | Op::Sub => int || float,
+        Op::Add | Op::Mul | Op::Max | Op::Min => boolean || int || float,
+        Op::CmpLt | Op::CmpEq | Op::CmpNe | Op::Where => boolean || int || float,
+        Op::Not | Op::And | Op::Or | Op::Xor => boolean || int,
+        Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod | Op::Shl | Op::Shr => int,
+        _ => float,
+    }
+}
+
+/// The node has the type of its `i`-th source.
+fn like(node: &UOp, i: usize) -> Result<(), String> {
+    typed(node, i, node.dtype())
+}
+
+/// The `i`-th source has this type.
+pub(super) fn typed(node: &UOp, i: usize, dtype: DType) -> Result<(), String> {
+    let found = node.src(i).dtype();
+    ensure(found == dtype, || format!("source {i} is {found}, wants {dtype}"))
+}
