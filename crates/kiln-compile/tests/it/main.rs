@@ -1,1 +1,3 @@
 //! Integration tests of kiln-compile, one binary.
+
+mod lower;

@@ -1,0 +1,382 @@
+//! Lowering: hand-written kernels of `testdata` keep their meaning (INTERP runs them), and their programs have the
+//! form that renderers rely on.
+
+use expect_test::{Expect, expect};
+use kiln_compile::lower::lower;
+use kiln_compile::target::{Language, Target};
+use kiln_ir::arg::RangeKind;
+use kiln_ir::program::Program;
+use kiln_ir::text::{parse, print_list};
+use kiln_ir::{DType, Op, UOp};
+use rustc_hash::FxHashSet;
+use std::cell::Cell;
+
+fn kernel(name: &str) -> UOp {
+    let path = format!("{}/../../testdata/{name}.uop", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    parse(&text).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+fn target(fma: bool) -> Target {
+    Target {
+        language: Language::C,
+        vector_bytes: 32,
+        vector_registers: 16,
+        fma,
+        groups: false,
+        ..Target::interp()
+    }
+}
+
+fn program(name: &str) -> Program {
+    let program = lower(&kernel(name), &target(true));
+    assert_well_formed(&program);
+    program
+}
+
+/// The PROGRAM form: sources first, loops nested, nothing left of the kernel form.
+fn assert_well_formed(program: &Program) {
+    let mut listed: FxHashSet<&UOp> = FxHashSet::default();
+    let mut open = Vec::new();
+    for op in &program.ops {
+        assert_ne!(op.dtype(), DType::Index, "{op:?}");
+        for src in op.srcs() {
+            let known = src.op() == Op::Const || listed.contains(src.memory_or_self());
+            assert!(known, "{src:?} of {op:?} comes later in\n{}", print_list(&program.ops));
+        }
+        match op.op() {
+            Op::Range => open.push(op),
+            Op::End => assert_eq!(open.pop(), Some(op.src(0)), "loops are nested"),
+            Op::Reduce | Op::After | Op::Sink => panic!("{op:?} is left"),
+            _ => {}
+        }
+        listed.insert(op);
+    }
+    assert!(open.is_empty(), "loops are closed");
+}
+
+trait MemoryOrSelf {
+    fn memory_or_self(&self) -> &UOp;
+}
+
+impl MemoryOrSelf for UOp {
+    fn memory_or_self(&self) -> &UOp {
+        if self.op() == Op::After { self.memory() } else { self }
+    }
+}
+
+fn bytes(values: &[f32]) -> Vec<Cell<u8>> {
+    values.iter().flat_map(|v| v.to_le_bytes()).map(Cell::new).collect()
+}
+
+fn floats(bytes: &[Cell<u8>]) -> Vec<f32> {
+    let bytes: Vec<u8> = bytes.iter().map(Cell::get).collect();
+    bytes.chunks(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+}
+
+/// Runs the kernel on `inputs`, which follow the one output; the output starts as `-1`s.
+fn run(name: &str, len: usize, inputs: &[&[f32]]) -> Vec<f32> {
+    let program = program(name);
+    let buffers: Vec<_> =
+        std::iter::once(bytes(&vec![-1.0; len])).chain(inputs.iter().map(|i| bytes(i))).collect();
+    let views: Vec<&[Cell<u8>]> = buffers.iter().map(|b| b.as_slice()).collect();
+    kiln_runtime::interp::run(&program, &views, &[]).unwrap();
+    floats(&buffers[0])
+}
+
+/// Some numbers that differ, small enough for sums to be exact.
+fn numbers(n: usize) -> Vec<f32> {
+    (0..n).map(|i| ((i * 7 + 3) % 11) as f32 - 4.0).collect()
+}
+
+fn check_program(name: &str, expected: Expect) {
+    expected.assert_eq(&print_list(&program(name).ops));
+}
+
+fn count(program: &Program, op: Op) -> usize {
+    program.ops.iter().filter(|n| n.op() == op).count()
+}
+
+#[test]
+fn elementwise() {
+    let (x, y) = (numbers(96), numbers(100));
+    let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| (x + 1.0) * y).collect();
+    assert_eq!(run("elementwise", 96, &[&x, &y[..96]]), expected);
+    let p = program("elementwise");
+    assert_eq!((p.threads, p.flops, p.bytes), (3, 2 * 96, 3 * 96 * 4));
+}
+
+#[test]
+fn a_register_tile_matmul() {
+    let (a, b) = (numbers(96), numbers(192));
+    let dot = |i: usize, j: usize| (0..12).map(|k| a[i * 12 + k] * b[k * 16 + j]).sum::<f32>();
+    let expected: Vec<f32> = (0..128).map(|o| dot(o / 16, o % 16)).collect();
+    assert_eq!(run("matmul_tile", 128, &[&a, &b]), expected);
+    let p = program("matmul_tile");
+    assert_eq!(count(&p, Op::MulAdd), 16);
+    assert_eq!(p.flops, 2 * 8 * 16 * 12);
+    assert_eq!(p.bytes, (128 + 96 + 192) * 4);
+    let plain = lower(&kernel("matmul_tile"), &target(false));
+    assert_eq!((count(&plain, Op::MulAdd), count(&plain, Op::Mul) >= 16), (0, true));
+}
+
+#[test]
+fn softmax_in_one_kernel() {
+    let x = numbers(60);
+    let out = run("softmax", 60, &[&x]);
+    for (row, got) in x.chunks(20).zip(out.chunks(20)) {
+        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let exps: Vec<f32> = row.iter().map(|x| (x - max).exp()).collect();
+        let sum: f32 = exps.iter().sum();
+        for (e, got) in exps.iter().zip(got) {
+            assert!((e / sum - got).abs() < 1e-6, "{} and {got}", e / sum);
+        }
+    }
+    assert_eq!(program("softmax").scratch_bytes, 128);
+}
+
+#[test]
+fn a_reduce_inside_a_reduce() {
+    let x = numbers(24);
+    let max = |i: usize| x[i * 4..][..4].iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let expected = [max(0) + max(1) + max(2), max(3) + max(4) + max(5)];
+    assert_eq!(run("reduce_in_reduce", 2, &[&x]), expected);
+}
+
+#[test]
+fn two_reduces_and_two_stores_share_loops() {
+    let x = numbers(24);
+    let program = program("shared_loops");
+    assert_eq!(count(&program, Op::Range), 2);
+    let buffers = [bytes(&[0.0; 4]), bytes(&[0.0; 4]), bytes(&x)];
+    let views: Vec<&[Cell<u8>]> = buffers.iter().map(|b| b.as_slice()).collect();
+    kiln_runtime::interp::run(&program, &views, &[]).unwrap();
+    let sums: Vec<f32> = x.chunks(6).map(|r| r.iter().sum()).collect();
+    let squares: Vec<f32> = x.chunks(6).map(|r| r.iter().map(|x| x * x).sum()).collect();
+    assert_eq!((floats(&buffers[0]), floats(&buffers[1])), (sums, squares));
+}
+
+#[test]
+fn gates_cut_the_last_tile() {
+    let (x, y) = (numbers(10), numbers(17));
+    let y = &y[7..];
+    let expected: Vec<f32> = (0..10).map(|i| 2.0 * x[i] + if i < 6 { y[i] } else { 0.0 }).collect();
+    assert_eq!(run("gated_edge", 10, &[&x, y]), expected);
+    assert_eq!(count(&program("gated_edge"), Op::Where), 0, "the loads are masked already");
+}
+
+#[test]
+fn lanes_combine_after_the_loop() {
+    let x = numbers(192);
+    assert_eq!(run("vector_sum", 1, &[&x]), [x.iter().sum::<f32>()]);
+}
+
+#[test]
+fn lanes_that_are_not_neighbours() {
+    let (x, small) = (numbers(32), numbers(4));
+    let value = |j: usize, i: usize| x[i * 4 + 3 - j] + small[i / 2];
+    let expected: Vec<f32> = (0..32).map(|o| value(o / 8, o % 8)).collect();
+    assert_eq!(run("strided", 32, &[&x, &small]), expected);
+    let p = program("strided");
+    assert_eq!((count(&p, Op::Splat), count(&p, Op::Store)), (1, 4));
+}
+
+#[test]
+fn division_of_aligned_lanes_is_uniform() {
+    let (x, row) = (numbers(16), numbers(4));
+    let expected: Vec<f32> = (0..64).map(|i| x[i % 16] + row[i / 16]).collect();
+    assert_eq!(run("aligned", 64, &[&x, &row]), expected);
+    assert_eq!(count(&program("aligned"), Op::Load), 2);
+}
+
+#[test]
+fn registers_written_by_hand() {
+    let x = numbers(40);
+    let expected: Vec<f32> = (0..8).map(|o| (0..5).map(|r| x[r * 8 + o]).sum()).collect();
+    assert_eq!(run("registers", 8, &[&x]), expected);
+}
+
+#[test]
+fn indices_that_are_loaded() {
+    let table = numbers(5);
+    let pick = [3i32, 0, 4, 7, -1, 1, 2, 5];
+    let expected = pick.map(|p| if (0..5).contains(&p) { table[p as usize] } else { 0.0 });
+    assert_eq!(run("gather", 8, &[&table, &pick.map(|p| f32::from_bits(p as u32))]), expected);
+}
+
+#[test]
+fn reads_of_registers_come_before_writes() {
+    assert_eq!(
+        run("shift", 6, &[&[1.0, 4.0, 9.0, 16.0, 25.0, 36.0]]),
+        [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]
+    );
+}
+
+#[test]
+fn an_output_may_be_an_input() {
+    let program = program("swap");
+    let both = bytes(&[1.0, 2.0]);
+    kiln_runtime::interp::run(&program, &[&both, &both], &[]).unwrap();
+    assert_eq!(floats(&both), [2.0, 1.0]);
+}
+
+#[test]
+fn programs_read_well() {
+    check_program("vector_sum", expect![[r#"
+        %0 = param f32 slot=0 [1]
+        %1 = param f32 slot=1 [192]
+        %2 = local f32x8 register id=0 len=1
+        %3 = splat f32x8 0.0:f32
+        %4 = store %2 0:i32 %3
+        %5 = range i32 axis=0 reduce 6:i32
+        with %6 = after f32x8 %2 %4 %5
+        %7 = load f32x8 %6 0:i32
+        %8 = mul i32 %5 32:i32
+        %9 = load f32x8 %1 %8
+        %10 = add f32x8 %7 %9
+        %11 = add i32 %8 8:i32
+        %12 = load f32x8 %1 %11
+        %13 = add f32x8 %10 %12
+        %14 = add i32 %8 16:i32
+        %15 = load f32x8 %1 %14
+        %16 = add f32x8 %13 %15
+        %17 = add i32 %8 24:i32
+        %18 = load f32x8 %1 %17
+        %19 = add f32x8 %16 %18
+        %20 = store %6 0:i32 %19
+        end %5
+        with %21 = end %20 %5
+        with %22 = after f32x8 %2 %21
+        %23 = load f32x8 %22 0:i32
+        %24 = lane f32 lane=0 %23
+        %25 = lane f32 lane=4 %23
+        %26 = add f32 %24 %25
+        %27 = lane f32 lane=2 %23
+        %28 = lane f32 lane=6 %23
+        %29 = add f32 %27 %28
+        %30 = add f32 %26 %29
+        %31 = lane f32 lane=1 %23
+        %32 = lane f32 lane=5 %23
+        %33 = add f32 %31 %32
+        %34 = lane f32 lane=3 %23
+        %35 = lane f32 lane=7 %23
+        %36 = add f32 %34 %35
+        %37 = add f32 %33 %36
+        %38 = add f32 %30 %37
+        store %0 0:i32 %38
+    "#]]);
+    check_program("gated_edge", expect![[r#"
+        %0 = param f32 slot=0 [10]
+        %1 = param f32 slot=1 [10]
+        %2 = param f32 slot=2 [10]
+        %3 = stack i32x4 0:i32 1:i32 2:i32 3:i32
+        %4 = splat i32x4 10:i32
+        %5 = splat f32x4 2.0:f32
+        %6 = splat i32x4 6:i32
+        %7 = range i32 axis=0 loop 2:i32
+        %8 = mul i32 %7 8:i32
+        %9 = splat i32x4 %8
+        %10 = add i32x4 %9 %3
+        %11 = cmplt boolx4 %10 %4
+        %12 = load f32x4 %1 %8 gate=%11
+        %13 = mul f32x4 %12 %5
+        %14 = cmplt boolx4 %10 %6
+        %15 = and boolx4 %11 %14
+        %16 = load f32x4 %2 %8 gate=%15
+        %17 = add f32x4 %13 %16
+        %18 = add i32 %8 4:i32
+        %19 = splat i32x4 %18
+        %20 = add i32x4 %3 %19
+        %21 = cmplt boolx4 %20 %4
+        %22 = load f32x4 %1 %18 gate=%21
+        %23 = mul f32x4 %22 %5
+        %24 = cmplt boolx4 %20 %6
+        %25 = and boolx4 %21 %24
+        %26 = load f32x4 %2 %18 gate=%25
+        %27 = add f32x4 %23 %26
+        store %0 %8 %17 gate=%11
+        store %0 %18 %27 gate=%21
+        end %7
+    "#]]);
+    check_program("softmax", expect![[r#"
+        %0 = param f32 slot=0 [60]
+        %1 = param f32 slot=1 [60]
+        %2 = local f32 scratch id=0 len=20
+        %3 = local f32 register id=1 len=1
+        %4 = local f32 register id=2 len=1
+        %5 = range i32 axis=0 loop 3:i32
+        %6 = mul i32 %5 20:i32
+        with %7 = after f32 %3 %5
+        %8 = store %7 0:i32 -inf:f32
+        %9 = range i32 axis=1 reduce 20:i32
+        with %10 = after f32 %3 %8 %5 %9
+        %11 = load f32 %10 0:i32
+        %12 = add i32 %6 %9
+        %13 = load f32 %1 %12
+        %14 = max f32 %11 %13
+        %15 = store %10 0:i32 %14
+        end %9
+        with %16 = end %15 %9
+        with %17 = after f32 %3 %16
+        %18 = load f32 %17 0:i32
+        %19 = range i32 axis=2 loop 20:i32
+        %20 = add i32 %6 %19
+        %21 = load f32 %1 %20
+        %22 = sub f32 %21 %18
+        %23 = exp f32 %22
+        %24 = store %2 %19 %23
+        end %19
+        with %25 = after f32 %4 %5
+        %26 = store %25 0:i32 0.0:f32
+        %27 = range i32 axis=3 reduce 20:i32
+        with %28 = after f32 %4 %26 %5 %27
+        %29 = load f32 %28 0:i32
+        with %30 = end %24 %19
+        with %31 = after f32 %2 %30
+        %32 = load f32 %31 %27
+        %33 = add f32 %29 %32
+        %34 = store %28 0:i32 %33
+        end %27
+        with %35 = end %34 %27
+        with %36 = after f32 %4 %35
+        %37 = load f32 %36 0:i32
+        %38 = range i32 axis=4 loop 20:i32
+        %39 = add i32 %6 %38
+        %40 = load f32 %31 %38
+        %41 = div f32 %40 %37
+        store %0 %39 %41
+        end %38
+        end %5
+    "#]]);
+}
+
+/// A kernel that copies `len` elements.
+fn copy(len: usize, bound: UOp) -> UOp {
+    let (out, x) =
+        (UOp::param(0, DType::U8, [len].as_slice()), UOp::param(1, DType::U8, [len].as_slice()));
+    let i = UOp::range_to(0, RangeKind::Loop, bound);
+    UOp::kernel([UOp::store(&out, &i, &UOp::load(&x, &i), None).end([i])], "copy")
+}
+
+#[test]
+fn indices_are_as_wide_as_their_bounds() {
+    let range = |p: &Program| p.ops.iter().find(|n| n.op() == Op::Range).unwrap().dtype();
+    let big = 1usize << 33;
+    assert_eq!(range(&lower(&copy(100, UOp::index(100)), &target(true))), DType::I32);
+    assert_eq!(range(&lower(&copy(big, UOp::index(big as i64)), &target(true))), DType::I64);
+    let n = UOp::var(0, DType::Index, 0, 100);
+    let given = lower(&copy(100, n), &target(true));
+    assert_well_formed(&given);
+    assert_eq!((range(&given), given.vars), (DType::I32, vec![DType::I64]));
+}
+
+#[test]
+#[should_panic(expected = "loops wait for each other")]
+fn a_loop_that_waits_for_itself_is_our_bug() {
+    let (x, r) = (UOp::param(1, DType::F32, [4].as_slice()), UOp::range(0, RangeKind::Reduce, 4));
+    let v = UOp::load(&x, &r);
+    let max = v.reduce_ranges(kiln_ir::arg::ReduceOp::Max, [r.clone()]);
+    let sum = (&v - &max).reduce_ranges(kiln_ir::arg::ReduceOp::Add, [r]);
+    let out = UOp::param(0, DType::F32, [1].as_slice());
+    lower(&UOp::kernel([UOp::store(&out, &UOp::index(0), &sum, None)], "bad"), &target(true));
+}
