@@ -16,6 +16,8 @@ pub mod pattern;
 pub mod rule;
 /// Applies rule sets to graphs.
 pub mod rewrite;
+/// Identities that hold at every stage.
+pub mod rules;
 /// What a graph may contain at each stage.
 pub mod spec;
 /// Graphs as text that parses back.

@@ -185,6 +185,8 @@ fn order(x: &UOp) -> (u8, u32, u128) {
     match (inner.op(), inner.arg()) {
         (Op::Const, _) => (3, 0, 0),
         _ if x.dtype() != DType::Index => (0, 0, 0),
+        // a sum stands before the term that is added to it
+        (Op::Add, _) => (0, 0, inner.hash()),
         (Op::Range, Arg::Range { axis, .. }) => (1, *axis, 0),
         // `range * stride` sorts with its range, outer loops first, as a person writes an offset
         (Op::Mul, _) if inner.src(0).op() == Op::Range => {

@@ -3,4 +3,5 @@
 mod check;
 mod rewrite;
 mod spec;
+mod rules;
 mod text;

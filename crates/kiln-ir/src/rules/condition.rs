@@ -1,0 +1,273 @@
+//! What a condition says about the expressions that only matter where it holds: padding's gates, the branches of
+//! `where`, the parts of a conjunction.
+
+use super::PLAIN;
+use super::compare::{as_bool, negated};
+use super::linear::{Linear, is_index};
+use crate::dtype::DType;
+use crate::op::Op;
+use crate::pattern::Pat;
+use crate::rewrite::graph_rewrite;
+use crate::rule;
+use crate::rule::Rule;
+use crate::uop::{UOp, substitute};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+pub(super) static RULES: &[Rule] = &[
+    rule!(and_conditions [n, a: Bool, b: Bool]  n.bind(a & b)                           => conjunction(n)),
+    rule!(where_branches [c, a, b]              c.where_(a, b)                          => branches(c, a, b)),
+    rule!(load_never     [n, m, i]              n.bind(Pat::op(Op::Load, [m, i, &false.into()])) => n.const_like(0)),
+    rule!(load_always    [n, m, i]              n.bind(Pat::op(Op::Load, [m, i, &true.into()]))  => regated(n, i, None)),
+    rule!(load_gate      [n, m, i, g]           n.bind(Pat::op(Op::Load, [m, i, g]))    => regated(n, &under_gate(g, i)?, Some(g))),
+    rule!(store_always   [n, m, i, v]           n.bind(Pat::op(Op::Store, [m, i, v, &true.into()])) => regated(n, i, None)),
+    rule!(store_gate     [n, m, i, v, g]        n.bind(Pat::op(Op::Store, [m, i, v, g])) => regated(n, &under_gate(g, i)?, Some(g))),
+];
+
+pub(super) static GATE_LOADS: &[Rule] = &[
+    rule!(gate_load     [c, x, m, i]    c.where_(x.bind(Pat::op(Op::Load, [m, i])), 0)    => regated(x, i, Some(c))),
+    rule!(gate_load_too [c, x, m, i, g] c.where_(x.bind(Pat::op(Op::Load, [m, i, g])), 0) => regated(x, i, Some(&g.and(c)))),
+];
+
+/// Conjunctions of more parts than this are left alone: parts are compared with each other.
+const MAX_PARTS: usize = 16;
+
+/// Expressions of more nodes than this are not simplified under conditions: each condition walks over them.
+const MAX_NODES: usize = 200;
+
+/// How many atoms of a bounded sum are tried.
+const MAX_PIVOTS: usize = 2;
+
+/// `expr` for use only where `condition` holds: a smaller expression with the same value there, or the same one. Never
+/// looks into loads, whose own indices must stay inside their memory whatever the condition is.
+pub fn simplify_under(condition: &UOp, expr: &UOp) -> UOp {
+    let condition = graph_rewrite(condition, &PLAIN);
+    Facts::of(&condition).and_then(|facts| facts.apply(expr)).unwrap_or_else(|| expr.clone())
+}
+
+/// The index of a gated load or store, under its gate.
+fn under_gate(gate: &UOp, index: &UOp) -> Option<UOp> {
+    Facts::of(gate)?.apply(index)
+}
+
+/// The load or store with another index and gate.
+fn regated(n: &UOp, index: &UOp, gate: Option<&UOp>) -> Option<UOp> {
+    Some(match n.op() {
+        Op::Load => UOp::load_lanes(n.src(0), index, gate, n.lanes()),
+        _ => UOp::store(n.src(0), index, n.src(2), gate),
+    })
+}
+
+/// Each branch under what it knows of the condition.
+fn branches(c: &UOp, a: &UOp, b: &UOp) -> Option<UOp> {
+    let then = Facts::of(c).and_then(|f| f.apply(a));
+    let other = Facts::of(&c.not()).and_then(|f| f.apply(b));
+    if then.is_none() && other.is_none() {
+        return None;
+    }
+    Some(c.where_(then.as_ref().unwrap_or(a), other.as_ref().unwrap_or(b)))
+}
+
+/// A conjunction as a list: each part once, under all others, without those that follow from the others.
+fn conjunction(n: &UOp) -> Option<UOp> {
+    let mut parts = parts_of(n)?;
+    let mut i = 0;
+    while i < parts.len() {
+        let others = parts.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, p)| p);
+        let part = Facts::of_parts(others).apply(&parts[i]);
+        match part.as_ref().map(|p| (p, as_bool(p))) {
+            Some((_, Some(true))) => drop(parts.remove(i)),
+            Some((_, Some(false))) => return Some(UOp::bool(false)),
+            Some((part, None)) => parts[i] = part.clone(),
+            None => {}
+        }
+        if part.and_then(|p| as_bool(&p)) != Some(true) {
+            i += 1;
+        }
+    }
+    let all = parts.into_iter().reduce(|a, b| UOp::binary(Op::And, &a, &b));
+    Some(all.unwrap_or_else(|| UOp::bool(true)))
+}
+
+/// The different parts of a conjunction, in order.
+fn parts_of(condition: &UOp) -> Option<SmallVec<[UOp; 8]>> {
+    let mut parts: SmallVec<[UOp; 8]> = SmallVec::new();
+    let mut todo: SmallVec<[&UOp; 8]> = SmallVec::from_slice(&[condition]);
+    while let Some(node) = todo.pop() {
+        if node.op() == Op::And {
+            todo.extend([node.src(1), node.src(0)]);
+        } else if !parts.contains(node) {
+            parts.push(node.clone());
+        }
+        if parts.len() + todo.len() > MAX_PARTS {
+            return None;
+        }
+    }
+    Some(parts)
+}
+
+/// Bounds of a sum.
+struct Bound {
+    terms: Linear,
+    lo: i64,
+    hi: i64,
+}
+
+/// What is known where a condition holds.
+#[derive(Default)]
+struct Facts {
+    /// Conditions of known value.
+    known: Vec<(UOp, bool)>,
+    bounds: Vec<Bound>,
+}
+
+impl Facts {
+    fn of(condition: &UOp) -> Option<Facts> {
+        if condition.lanes() != 1 {
+            return None;
+        }
+        Some(Facts::of_parts(parts_of(condition)?.iter()))
+    }
+
+    fn of_parts<'a>(parts: impl Iterator<Item = &'a UOp>) -> Facts {
+        let mut facts = Facts::default();
+        for part in parts {
+            let (condition, holds) = negated(part).map_or((part, true), |c| (c, false));
+            facts.known.push((condition.clone(), holds));
+            facts.add_bound(condition, holds);
+        }
+        facts
+    }
+
+    /// `terms < k`, `!(terms < k)` and `terms == k` as bounds of the terms.
+    fn add_bound(&mut self, condition: &UOp, holds: bool) -> Option<()> {
+        if !condition.op().is_comparison() || !is_index(condition.src(0)) {
+            return None;
+        }
+        let sum = Linear::of(condition.src(0))?.plus(&Linear::of(condition.src(1))?, -1)?;
+        let (terms, k) = (Linear { constant: 0, ..sum.clone() }, sum.constant.checked_neg()?);
+        let (lo, hi) = match (condition.op(), holds) {
+            (Op::CmpLt, true) => (i64::MIN, k.checked_sub(1)?),
+            (Op::CmpLt, false) => (k, i64::MAX),
+            (Op::CmpEq, true) | (Op::CmpNe, false) => (k, k),
+            _ => return None,
+        };
+        if terms.terms.first()?.1 < 0 {
+            let flip = |x: i64| x.checked_neg().unwrap_or(if x < 0 { i64::MAX } else { i64::MIN });
+            self.intersect(terms.scaled(-1)?, flip(hi), flip(lo));
+        } else {
+            self.intersect(terms, lo, hi);
+        }
+        Some(())
+    }
+
+    fn intersect(&mut self, terms: Linear, lo: i64, hi: i64) {
+        match self.bounds.iter_mut().find(|b| b.terms == terms) {
+            Some(b) => (b.lo, b.hi) = (b.lo.max(lo), b.hi.min(hi)),
+            None => self.bounds.push(Bound { terms, lo, hi }),
+        }
+    }
+
+    /// A smaller expression with the same value wherever the facts hold.
+    fn apply(&self, expr: &UOp) -> Option<UOp> {
+        let mut best = Scope::of(expr).filter(Scope::can_gain)?;
+        if let Some(better) = best.replace_known(&self.known) {
+            best = better;
+        }
+        for bound in &self.bounds {
+            if let Some(better) = best.with_bound(bound) {
+                best = better;
+            }
+        }
+        (best.expr != *expr).then_some(best.expr)
+    }
+}
+
+/// An expression, and where it ends: everything that is not elementwise stays as it is.
+struct Scope {
+    expr: UOp,
+    /// The nodes that replacing looks at.
+    nodes: FxHashSet<UOp>,
+    /// Loads and the like, each mapped to itself.
+    ends: FxHashMap<UOp, UOp>,
+}
+
+impl Scope {
+    /// `None` where the expression is too large.
+    fn of(expr: &UOp) -> Option<Scope> {
+        let (mut nodes, mut ends) = (FxHashSet::default(), FxHashMap::default());
+        let mut todo = vec![expr.clone()];
+        while let Some(node) = todo.pop() {
+            if !nodes.insert(node.clone()) {
+                continue;
+            }
+            if nodes.len() > MAX_NODES {
+                return None;
+            }
+            if node.op().is_elementwise() {
+                todo.extend(node.srcs().iter().cloned());
+            } else {
+                ends.insert(node.clone(), node);
+            }
+        }
+        Some(Scope { expr: expr.clone(), nodes, ends })
+    }
+
+    /// Whether there is anything that bounds could simplify.
+    fn can_gain(&self) -> bool {
+        use Op::{CmpEq, CmpLt, CmpNe, FloorDiv, FloorMod, Max, Min, Where};
+        let gains = |n: &UOp| {
+            matches!(n.op(), CmpEq | CmpLt | CmpNe | FloorDiv | FloorMod | Max | Min | Where)
+        };
+        self.nodes.iter().any(gains)
+    }
+
+    /// The normal form of the expression with the nodes in `map` replaced.
+    fn replaced(&self, map: impl IntoIterator<Item = (UOp, UOp)>) -> UOp {
+        let mut all = self.ends.clone();
+        all.extend(map);
+        let new = substitute(std::slice::from_ref(&self.expr), &all).pop().expect("one root");
+        graph_rewrite(&new, &PLAIN)
+    }
+
+    fn if_smaller(&self, expr: &UOp) -> Option<Scope> {
+        let scope = Scope::of(expr)?;
+        (scope.nodes.len() < self.nodes.len()).then_some(scope)
+    }
+
+    fn replace_known(&self, known: &[(UOp, bool)]) -> Option<Scope> {
+        let here = known.iter().filter(|(c, _)| self.nodes.contains(c));
+        let map: Vec<_> = here.map(|(c, holds)| (c.clone(), UOp::bool(*holds))).collect();
+        if map.is_empty() { None } else { self.if_smaller(&self.replaced(map)) }
+    }
+
+    /// The expression where one atom of a bounded sum is written by the sum, and the sum is a variable that has those
+    /// bounds: so the ordinary rules see them.
+    fn with_bound(&self, bound: &Bound) -> Option<Scope> {
+        let (lo, hi) = bound.terms.bounds().unwrap_or((i64::MIN, i64::MAX));
+        let narrowed = (lo.max(bound.lo), hi.min(bound.hi));
+        if narrowed == (lo, hi) || narrowed.0 > narrowed.1 {
+            return None;
+        }
+        let sum = bound.terms.to_uop();
+        let value = stand_in(&sum, narrowed);
+        let sum = if value.op() == Op::Const { value.clone() } else { sum };
+        let pivots = bound.terms.terms.iter().rev();
+        let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.nodes.contains(atom));
+        pivots.take(MAX_PIVOTS).find_map(|(atom, k)| {
+            // sum = k*atom + rest, so atom = k*(sum - rest), as k is 1 or -1
+            let rest = bound.terms.plus(&Linear::atom(atom.clone()), -k)?;
+            let atom_by_sum = Linear::of(&value)?.plus(&rest, -1)?.scaled(*k)?.to_uop();
+            let new = self.replaced([(atom.clone(), atom_by_sum)]);
+            self.if_smaller(&Scope::of(&new)?.replaced([(value.clone(), sum.clone())]))
+        })
+    }
+}
+
+/// A variable that stands for `sum` while its bounds are known; one that no program has, and no other sum.
+fn stand_in(sum: &UOp, (lo, hi): (i64, i64)) -> UOp {
+    if lo == hi {
+        return UOp::index(lo);
+    }
+    UOp::var(sum.hash() as usize | 1 << (usize::BITS - 1), DType::Index, lo, hi)
+}

@@ -1,0 +1,172 @@
+//! Quotients and remainders of sums by a positive constant, rounded down: what turns the index maps of reshapes back
+//! into plain ranges. Everything is exact for negative values too.
+
+use super::linear::{Linear, gcd, is_index};
+use crate::op::Op;
+use crate::uop::UOp;
+use smallvec::SmallVec;
+
+/// `n // c` and `n % c` in normal form.
+pub(super) fn divide(node: &UOp) -> Option<UOp> {
+    let (n, c) = (node.src(0), node.src(1).as_int()?);
+    if !is_index(node) || c == 0 || c == i64::MIN {
+        return None;
+    }
+    let sum = Linear::of(n)?.scaled(c.signum())?;
+    let result = match node.op() {
+        Op::FloorDiv => quotient(&sum, c.abs())?,
+        // the remainder has the divisor's sign: n % -c = -(-n % c)
+        _ => remainder(&sum, c.abs())?.scaled(c.signum())?,
+    };
+    Some(recombine(result)?.to_uop())
+}
+
+/// `sum // c`.
+fn quotient(sum: &Linear, c: i64) -> Option<Linear> {
+    let (whole, rest) = take_multiples(sum, c)?;
+    if rest.bounds().is_some_and(|(lo, hi)| 0 <= lo && hi < c) {
+        return Some(whole);
+    }
+    let part = quotient_by_factor(&rest, c)
+        .or_else(|| quotient_of_quotient(&rest, c))
+        .or_else(|| quotient_of_remainder(&rest, c))
+        .unwrap_or_else(|| Linear::atom(rest.to_uop().floordiv(&UOp::index(c))));
+    whole.plus(&part, 1)
+}
+
+/// `sum % c`.
+fn remainder(sum: &Linear, c: i64) -> Option<Linear> {
+    let (_, rest) = take_multiples(&without_remainders(sum, c)?, c)?;
+    if rest.bounds().is_some_and(|(lo, hi)| 0 <= lo && hi < c) {
+        return Some(rest);
+    }
+    let atom = || Linear::atom(rest.to_uop().floormod(&UOp::index(c)));
+    Some(remainder_by_factor(&rest, c).unwrap_or_else(atom))
+}
+
+/// `sum = c * whole + rest` where no coefficient in `rest` reaches `c`, and `rest` starts in `0..c` if it is bounded.
+fn take_multiples(sum: &Linear, c: i64) -> Option<(Linear, Linear)> {
+    let mut whole = Linear::default();
+    for (atom, k) in &sum.terms {
+        whole = whole.plus(&Linear::atom(atom.clone()), k / c)?;
+    }
+    let rest = sum.plus(&whole, -c)?;
+    let start = rest.bounds().map_or(rest.constant, |(lo, _)| lo);
+    let t = start.div_euclid(c);
+    Some((whole.shifted(t)?, rest.shifted(t.checked_mul(-c)?)?))
+}
+
+/// Numbers that divide `c` and a coefficient, the largest first.
+fn common_factors(sum: &Linear, c: i64) -> SmallVec<[i64; 8]> {
+    let mut factors: SmallVec<[i64; 8]> = sum.terms.iter().map(|(_, k)| gcd(*k, c)).collect();
+    let all = sum.terms.iter().fold(c, |g, (_, k)| gcd(g, *k));
+    factors.push(all);
+    factors.retain(|g| 1 < *g && *g < c);
+    factors.sort_unstable_by(|a, b| b.cmp(a));
+    factors.dedup();
+    factors
+}
+
+/// `(g*s + r) // (g*d) = s // d` where `0 <= r < g`.
+fn quotient_by_factor(rest: &Linear, c: i64) -> Option<Linear> {
+    common_factors(rest, c).into_iter().find_map(|g| quotient(&rest.split_by(g)?.0, c / g))
+}
+
+/// `(g*s + r) % (g*d) = g*(s % d) + r` where `0 <= r < g`.
+fn remainder_by_factor(rest: &Linear, c: i64) -> Option<Linear> {
+    common_factors(rest, c).into_iter().find_map(|g| {
+        let (s, r) = rest.split_by(g)?;
+        r.plus(&remainder(&s, c / g)?, g)
+    })
+}
+
+/// `(x // a + k) // c = (x + k*a) // (a*c)`.
+fn quotient_of_quotient(rest: &Linear, c: i64) -> Option<Linear> {
+    let (x, a) = by_constant(rest.as_single()?, Op::FloorDiv)?;
+    let sum = Linear::of(x)?.shifted(rest.constant.checked_mul(a)?)?;
+    quotient(&sum, a.checked_mul(c)?)
+}
+
+/// `(x % a) // c = (x // c) % (a / c)` where `c` divides `a`.
+fn quotient_of_remainder(rest: &Linear, c: i64) -> Option<Linear> {
+    let (x, a) = by_constant(rest.as_single()?, Op::FloorMod)?;
+    if rest.constant != 0 || a % c != 0 {
+        return None;
+    }
+    remainder(&quotient(&Linear::of(x)?, c)?, a / c)
+}
+
+/// The sum with each `k * (x % a)` replaced by `k * x` where `c` divides `k * a`: equal modulo `c`.
+fn without_remainders(sum: &Linear, c: i64) -> Option<Linear> {
+    let mut result = sum.clone();
+    while let Some(simpler) = result.terms.iter().find_map(|(atom, k)| {
+        let (x, a) = by_constant(atom, Op::FloorMod)?;
+        let vanishes = k.checked_mul(a)? % c == 0;
+        let without = vanishes.then(|| result.plus(&Linear::atom(atom.clone()), -k))??;
+        without.plus(&Linear::of(x)?, *k)
+    }) {
+        result = simpler;
+    }
+    Some(result)
+}
+
+/// The operand and the positive constant of a quotient or remainder.
+fn by_constant(atom: &UOp, op: Op) -> Option<(&UOp, i64)> {
+    if atom.op() != op {
+        return None;
+    }
+    let c = atom.src(1).as_int().filter(|&c| c > 0)?;
+    Some((atom.src(0), c))
+}
+
+/// Puts quotients and remainders of one number together again: `x//c*c + x%c` is `x`,
+/// `(x//c)%d*c + x%c` is `x % (c*d)`, and `x - x//c*c` is `x % c`.
+pub(super) fn recombine(mut sum: Linear) -> Option<Linear> {
+    while let Some(better) = (0..sum.terms.len()).find_map(|i| recombine_term(&sum, i)) {
+        sum = better;
+    }
+    Some(sum)
+}
+
+/// The sum with term `i` written differently, if that makes it simpler.
+fn recombine_term(sum: &Linear, i: usize) -> Option<Linear> {
+    let (atom, k) = &sum.terms[i];
+    let other = match atom.op() {
+        Op::FloorDiv => scaled_quotient(atom, *k)?,
+        Op::FloorMod => scaled_remainder(atom, *k)?,
+        _ => return None,
+    };
+    let better = sum.plus(&Linear::atom(atom.clone()), -k)?.plus(&other, 1)?;
+    (cost(&better) < cost(sum)).then_some(better)
+}
+
+/// Divisions, then terms.
+fn cost(sum: &Linear) -> (usize, usize) {
+    let is_division = |a: &UOp| matches!(a.op(), Op::FloorDiv | Op::FloorMod);
+    (sum.terms.iter().filter(|(a, _)| is_division(a)).count(), sum.terms.len())
+}
+
+/// `m*c * (x // c)  =  m*x - m*(x % c)`.
+fn scaled_quotient(atom: &UOp, k: i64) -> Option<Linear> {
+    let (x, c) = by_constant(atom, Op::FloorDiv)?;
+    let m = exact_div(k, c)?;
+    let x = Linear::of(x)?;
+    x.scaled(m)?.plus(&remainder(&x, c)?, m.checked_neg()?)
+}
+
+/// `m*c * ((z + x // c) % d)  =  m * ((c*z + x) % (c*d)) - m * (x % c)`.
+fn scaled_remainder(atom: &UOp, k: i64) -> Option<Linear> {
+    let (dividend, d) = by_constant(atom, Op::FloorMod)?;
+    let dividend = Linear::of(dividend)?;
+    dividend.terms.iter().filter(|(_, one)| *one == 1).find_map(|(inner, _)| {
+        let (x, c) = by_constant(inner, Op::FloorDiv)?;
+        let m = exact_div(k, c)?;
+        let (x, z) = (Linear::of(x)?, dividend.plus(&Linear::atom(inner.clone()), -1)?);
+        let joined = remainder(&x.plus(&z, c)?, c.checked_mul(d)?)?;
+        joined.scaled(m)?.plus(&remainder(&x, c)?, m.checked_neg()?)
+    })
+}
+
+fn exact_div(k: i64, c: i64) -> Option<i64> {
+    (k % c == 0).then_some(k / c)
+}
