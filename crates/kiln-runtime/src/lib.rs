@@ -12,6 +12,10 @@ pub mod pool;
 pub mod buffer;
 /// What a device must be able to do.
 pub mod device;
+/// Compiled kernels on disk.
+pub mod cache;
+/// Kernels as machine code of this processor.
+pub mod cpu;
 /// Executes programs in plain Rust: the oracle.
 pub mod interp;
 /// The device that only counts.

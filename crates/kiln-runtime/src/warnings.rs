@@ -28,6 +28,11 @@ pub fn take() -> Vec<String> {
     std::mem::take(&mut lock().pending)
 }
 
+/// Every message so far, taken or not.
+pub fn said() -> Vec<String> {
+    lock().said.iter().cloned().collect()
+}
+
 fn lock() -> MutexGuard<'static, Warnings> {
     WARNINGS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

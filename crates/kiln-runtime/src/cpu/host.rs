@@ -1,0 +1,92 @@
+//! What this processor is: enough to write code for it and to key compiled code, without opening a compiler.
+
+use std::io::Read;
+
+/// The processor that kernels run on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Model and features: code compiled on an equal processor runs on this one.
+    pub identity: String,
+    /// Bytes of the widest vector register.
+    pub vector_bytes: usize,
+    /// How many vector registers there are.
+    pub vector_registers: usize,
+    /// Whether fused multiply-add is one instruction.
+    pub fma: bool,
+    /// How many threads may run at once.
+    pub threads: usize,
+}
+
+impl Host {
+    /// Asks the processor and the system.
+    pub fn detect() -> Host {
+        let (vector_bytes, vector_registers, fma) = vectors();
+        Host {
+            identity: identity(),
+            vector_bytes,
+            vector_registers,
+            fma,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn vectors() -> (usize, usize, bool) {
+    let fma = is_x86_feature_detected!("fma");
+    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+        (64, 32, fma)
+    } else if is_x86_feature_detected!("avx2") {
+        (32, 16, fma)
+    } else {
+        (16, 16, fma)
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn vectors() -> (usize, usize, bool) {
+    (16, 32, true)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn vectors() -> (usize, usize, bool) {
+    (16, 16, false)
+}
+
+/// The lines of `/proc/cpuinfo` that tell one processor from another.
+const IDENTIFYING: [&str; 12] = [
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "stepping",
+    "flags",
+    "Features",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU variant",
+    "CPU part",
+    "CPU revision",
+];
+
+/// Enough of the file for the first processor. Reading on costs time per processor.
+const FIRST_PROCESSOR: u64 = 8192;
+
+fn identity() -> String {
+    let mut text = Vec::new();
+    if let Ok(file) = std::fs::File::open("/proc/cpuinfo") {
+        let _ = file.take(FIRST_PROCESSOR).read_to_end(&mut text);
+    }
+    let text = String::from_utf8_lossy(&text);
+    let first = text.split("\n\n").next().unwrap_or("");
+    let mut identity = String::from(std::env::consts::ARCH);
+    for line in first.lines() {
+        if let Some((key, value)) = line.split_once(':')
+            && IDENTIFYING.contains(&key.trim())
+        {
+            identity.push('\n');
+            identity.push_str(value.trim());
+        }
+    }
+    identity
+}

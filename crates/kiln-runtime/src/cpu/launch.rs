@@ -1,0 +1,158 @@
+//! Runs loaded code: arguments in C's form, the `Thread` range over the processors, scratch for each.
+
+use super::codes::Codes;
+use super::loader::Code;
+use crate::buffer::Buffer;
+use crate::device::{Kernel, check_arguments};
+use crate::error::{Error, Result};
+use crate::memory::{ALIGN, Memory};
+use crate::warnings::warn_once;
+use kiln_ir::program::Program;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Launches with less to do (operations plus bytes) stay on the calling thread: waking another one takes about as long
+/// as this much work.
+const PARALLEL_FROM: u64 = 1 << 17;
+
+/// The threads that share launches. They start with the first launch that needs them.
+pub(super) struct Workers {
+    count: usize,
+    /// One thread fewer than `count`: the caller works too. None if they cannot be started.
+    pool: OnceLock<Option<ThreadPool>>,
+}
+
+/// A program that can run.
+pub(super) struct CpuKernel {
+    /// Without its ops and source.
+    program: Program,
+    code: Arc<Code>,
+    codes: Arc<Codes>,
+    workers: Arc<Workers>,
+}
+
+/// The arguments of one launch.
+struct Call<'a> {
+    code: &'a Code,
+    buffers: Vec<*mut u8>,
+    vars: &'a [i64],
+    scratch: usize,
+}
+
+// SAFETY: the pointers are only handed to the kernel, whose threads write disjoint elements.
+unsafe impl Sync for Call<'_> {}
+
+impl Workers {
+    pub(super) fn new(count: usize) -> Workers {
+        Workers { count: count.max(1), pool: OnceLock::new() }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    fn pool(&self) -> Option<&ThreadPool> {
+        let start = || {
+            let builder = ThreadPoolBuilder::new().num_threads(self.count - 1);
+            let pool = builder.thread_name(|n| format!("kiln-{n}")).build();
+            pool.inspect_err(|e| warn_once(format!("kernels run on one thread: {e}"))).ok()
+        };
+        if self.count == 1 {
+            return None;
+        }
+        self.pool.get_or_init(start).as_ref()
+    }
+}
+
+impl CpuKernel {
+    pub(super) fn new(
+        program: &Program,
+        code: Arc<Code>,
+        codes: Arc<Codes>,
+        workers: Arc<Workers>,
+    ) -> Result<CpuKernel> {
+        if !program.global.is_empty() || !program.local.is_empty() {
+            let message = format!("{} has work-groups, which a CPU does not", program.name);
+            return Err(Error::Unsupported(message));
+        }
+        let program = Program { ops: Vec::new(), source: String::new(), ..program.clone() };
+        Ok(CpuKernel { program, code, codes, workers })
+    }
+
+    /// Into how many parts a launch is cut.
+    fn parts(&self) -> usize {
+        let work = self.program.flops.saturating_add(self.program.bytes);
+        if work < PARALLEL_FROM { 1 } else { self.program.threads.clamp(1, self.workers.count) }
+    }
+}
+
+impl Kernel for CpuKernel {
+    fn launch(&self, buffers: &[Buffer], vars: &[i64]) -> Result<()> {
+        check_arguments(&self.program, buffers, vars)?;
+        let buffers = buffers.iter().map(Buffer::as_ptr).collect::<Result<_>>()?;
+        let call = Call { code: &self.code, buffers, vars, scratch: self.program.scratch_bytes };
+        let (parts, threads) = (self.parts(), self.program.threads.max(1));
+        match self.workers.pool() {
+            Some(pool) if parts > 1 => call.run_parts(pool, parts, threads),
+            _ => call.run(0, threads),
+        }
+    }
+
+    fn disassemble(&self) -> Option<String> {
+        self.codes.compiler.disassemble(self.code.text())
+    }
+}
+
+impl Call<'_> {
+    /// Cuts `0..threads` into contiguous parts; the first one runs here. Which thread runs a part does not change what
+    /// it computes.
+    fn run_parts(&self, pool: &ThreadPool, parts: usize, threads: usize) -> Result<()> {
+        let bound = |part: usize| part * threads / parts;
+        let failure = Mutex::new(Ok(()));
+        let run = |part: usize| {
+            if let Err(error) = self.run(bound(part), bound(part + 1)) {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+            }
+        };
+        let run = &run;
+        pool.in_place_scope(|scope| {
+            for part in 1..parts {
+                scope.spawn(move |_| run(part));
+            }
+            run(0);
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, lo: usize, hi: usize) -> Result<()> {
+        with_scratch(self.scratch, |scratch| {
+            let (entry, buffers, vars) =
+                (self.code.entry(), self.buffers.as_ptr(), self.vars.as_ptr());
+            // SAFETY: `check_arguments` has compared the buffers with what the program was made for, and the program
+            // accesses nothing beyond them and `scratch` bytes of scratch; the specs of the compiler ensure it.
+            unsafe { entry(buffers, vars, scratch, lo as i64, hi as i64) }
+        })
+    }
+}
+
+thread_local! {
+    /// Grows to the largest that the thread has needed.
+    static SCRATCH: RefCell<Option<Memory>> = const { RefCell::new(None) };
+}
+
+/// Lends this thread's scratch memory.
+fn with_scratch(bytes: usize, run: impl FnOnce(*mut u8)) -> Result<()> {
+    if bytes == 0 {
+        run(std::ptr::without_provenance_mut(ALIGN));
+        return Ok(());
+    }
+    SCRATCH.with_borrow_mut(|scratch| {
+        let memory = match scratch.take() {
+            Some(memory) if memory.len() >= bytes => memory,
+            _ => Memory::zeroed(bytes)?,
+        };
+        run(scratch.insert(memory).as_ptr());
+        Ok(())
+    })
+}

@@ -1,0 +1,168 @@
+//! CPU: kernels as machine code of this processor. Modules in the order of a kernel's life:
+
+/// Settings.
+pub mod config;
+/// The processor.
+pub mod host;
+mod compiler;
+mod llvm;
+mod cc;
+mod codes;
+mod loader;
+mod reloc;
+mod symbols;
+mod launch;
+
+use crate::buffer::Buffer;
+use crate::cache::DiskCache;
+use crate::device::{Backend, Loaded};
+use crate::error::{Error, Result};
+use crate::pool::{MemoryUse, Pool};
+use crate::warnings::warn_once;
+use codes::Codes;
+use compiler::Compiler;
+use config::{Choice, CpuConfig};
+use host::Host;
+use kiln_ir::program::Program;
+use launch::{CpuKernel, Workers};
+use std::sync::Arc;
+
+/// The language in which a CPU takes its kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Rung {
+    /// LLVM IR, compiled in this process.
+    Llvm,
+    /// C, compiled by a compiler process.
+    C,
+}
+
+/// The device.
+pub struct CpuBackend {
+    rung: Rung,
+    host: Host,
+    codes: Arc<Codes>,
+    pool: Arc<Pool>,
+    workers: Arc<Workers>,
+}
+
+/// Opens the best rung of the ladder, or the one that is asked for. Where nothing works, the error lists what was tried
+/// (and the caller may interpret instead).
+pub fn open(config: &CpuConfig, rung: Option<Rung>) -> Result<CpuBackend> {
+    let host = Host::detect();
+    let disk = DiskCache::new(config.cache.clone(), config.cache_limit);
+    let mut tried = Vec::new();
+    if rung != Some(Rung::C) {
+        let all = llvm::candidates(config).into_iter().map(boxed).collect();
+        if let Some(compiler) = first_usable(all, &disk, &host, &config.llvm, "LLVM", &mut tried) {
+            return Ok(CpuBackend::new(Rung::Llvm, compiler, config, host, disk));
+        }
+    }
+    if rung != Some(Rung::Llvm) {
+        let all = cc::candidates(config).into_iter().map(boxed).collect();
+        if let Some(compiler) = first_usable(all, &disk, &host, &config.cc, "CC", &mut tried) {
+            return Ok(CpuBackend::new(Rung::C, compiler, config, host, disk));
+        }
+    }
+    Err(Error::NoCompiler { tried })
+}
+
+fn boxed(compiler: impl Compiler + 'static) -> Box<dyn Compiler> {
+    Box::new(compiler)
+}
+
+/// The first compiler that works. One that the disk cache knows has worked here, so it is not even opened.
+fn first_usable(
+    all: Vec<Box<dyn Compiler>>,
+    disk: &DiskCache,
+    host: &Host,
+    choice: &Choice,
+    name: &str,
+    tried: &mut Vec<String>,
+) -> Option<Box<dyn Compiler>> {
+    match choice {
+        Choice::Hidden => tried.push(format!("KILN_{name}=none hides a compiler")),
+        Choice::Search if all.is_empty() => tried.push(format!("{name}: none found")),
+        Choice::Search | Choice::Path(_) => {}
+    }
+    for compiler in all {
+        if disk.knows(&codes::maker(&*compiler, &host.identity)) {
+            return Some(compiler);
+        }
+        match compiler.check() {
+            Ok(()) => return Some(compiler),
+            Err(why) => {
+                let what = format!("{}: {why}", compiler.describe());
+                if let Choice::Path(_) = choice {
+                    warn_once(format!("KILN_{name} cannot be used: {what}"));
+                }
+                tried.push(what);
+            }
+        }
+    }
+    None
+}
+
+impl CpuBackend {
+    fn new(
+        rung: Rung,
+        compiler: Box<dyn Compiler>,
+        config: &CpuConfig,
+        host: Host,
+        disk: DiskCache,
+    ) -> CpuBackend {
+        let codes = Arc::new(Codes::new(compiler, &host.identity, disk));
+        let workers = Arc::new(Workers::new(config.threads.unwrap_or(host.threads)));
+        CpuBackend { rung, host, codes, pool: Pool::new(), workers }
+    }
+
+    /// The language that programs must be rendered in.
+    pub fn rung(&self) -> Rung {
+        self.rung
+    }
+
+    /// The processor, for the description of the target.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// How many threads share a launch.
+    pub fn threads(&self) -> usize {
+        self.workers.count()
+    }
+
+    /// The memory, for buffers that must start as zeros.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &str {
+        match self.rung {
+            Rung::Llvm => "CPU:LLVM",
+            Rung::C => "CPU:C",
+        }
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<Buffer> {
+        Buffer::new(&self.pool, bytes)
+    }
+
+    fn load(&self, program: &Program) -> Result<Loaded> {
+        let (code, origin) = self.codes.get(&program.source)?;
+        let kernel = CpuKernel::new(program, code, self.codes.clone(), self.workers.clone())?;
+        Ok(Loaded { kernel: Arc::new(kernel), origin })
+    }
+
+    fn compiler(&self) -> String {
+        self.codes.compiler.describe()
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        self.pool.memory_use()
+    }
+
+    fn reset_peak(&self) {
+        self.pool.reset_peak();
+    }
+}

@@ -1,0 +1,135 @@
+//! The cache on disk: what it keeps, how it is bounded, what happens when it is in trouble.
+
+use crate::memory::TempDir;
+use kiln_runtime::cache::{DiskCache, Key};
+use std::path::{Path, PathBuf};
+
+const NO_LIMIT: u64 = 1 << 40;
+
+fn cache(folder: &Path) -> DiskCache {
+    DiskCache::new(Some(folder.to_path_buf()), NO_LIMIT)
+}
+
+fn key(source: &str) -> Key<'_> {
+    Key { maker: "m", source }
+}
+
+fn database(folder: &Path) -> PathBuf {
+    let files = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    files.into_iter().find(|path| path.extension().is_some_and(|e| e == "sqlite")).unwrap()
+}
+
+fn warnings_about(folder: &Path) -> usize {
+    // Other tests of this process warn too, about folders of their own.
+    let name = folder.display().to_string();
+    kiln_runtime::warnings::said().iter().filter(|text| text.contains(&name)).count()
+}
+
+#[test]
+fn entries_outlive_the_process_and_are_told_apart_by_everything() {
+    let dir = TempDir::new("cache-keeps");
+    let folder = dir.0.join("a/b");
+    cache(&folder).put(key("s"), b"object");
+    let second = cache(&folder);
+    assert_eq!(second.get(key("s")).as_deref(), Some(&b"object"[..]));
+    assert_eq!(second.get(key("t")), None);
+    assert_eq!(second.get(Key { maker: "n", source: "s" }), None);
+    assert!(second.knows("m") && !second.knows("n"));
+    second.put(key("s"), b"newer");
+    assert_eq!(second.get(key("s")).as_deref(), Some(&b"newer"[..]));
+    assert_eq!(warnings_about(&folder), 0);
+}
+
+#[test]
+fn it_is_bounded_and_drops_the_oldest() {
+    let dir = TempDir::new("cache-bound");
+    let cache = DiskCache::new(Some(dir.0.clone()), 100_000);
+    let name = |n: usize| format!("kernel {n}");
+    for n in 0..100 {
+        cache.put(key(&name(n)), &[n as u8; 5000]);
+    }
+    let kept: Vec<usize> = (0..100).filter(|n| cache.get(key(&name(*n))).is_some()).collect();
+    assert!(kept.len() < 60 && kept.contains(&99) && !kept.contains(&0), "{kept:?}");
+}
+
+#[test]
+fn damage_is_said_once_and_repaired() {
+    let dir = TempDir::new("cache-damage");
+    cache(&dir.0).put(key("s"), b"object");
+    std::fs::write(database(&dir.0), b"this is not a database".repeat(500)).unwrap();
+    let damaged = cache(&dir.0);
+    assert_eq!(damaged.get(key("s")), None);
+    damaged.put(key("s"), b"again");
+    assert_eq!(damaged.get(key("s")).as_deref(), Some(&b"again"[..]));
+    assert_eq!(cache(&dir.0).get(key("s")).as_deref(), Some(&b"again"[..]));
+    assert_eq!(warnings_about(&dir.0), 1);
+}
+
+#[test]
+fn a_flipped_bit_in_an_object_is_a_miss() {
+    let dir = TempDir::new("cache-bit");
+    let object = b"a recognizable object".repeat(10);
+    cache(&dir.0).put(key("s"), &object);
+    let path = database(&dir.0);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(22).position(|w| w == &object[..22]).unwrap();
+    bytes[at + 3] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(cache(&dir.0).get(key("s")), None);
+}
+
+#[test]
+fn tables_of_another_shape_are_damage_too() {
+    let dir = TempDir::new("cache-shape");
+    cache(&dir.0).put(key("s"), b"object");
+    let path = database(&dir.0);
+    let bytes = std::fs::read(&path).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(text.contains("maker INTEGER"));
+    let broken: Vec<u8> = replace(&bytes, b"maker INTEGER", b"baker INTEGER");
+    std::fs::write(&path, broken).unwrap();
+    let cache = cache(&dir.0);
+    cache.put(key("s"), b"again");
+    assert_eq!(cache.get(key("s")).as_deref(), Some(&b"again"[..]));
+}
+
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    while let Some(at) = bytes.windows(from.len()).position(|w| w == from) {
+        bytes[at..at + to.len()].copy_from_slice(to);
+    }
+    bytes
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said_once() {
+    let dir = TempDir::new("cache-blocked");
+    std::fs::write(dir.0.join("file"), b"").unwrap();
+    for folder in [dir.0.join("file/kiln"), PathBuf::from("/proc/kiln-test")] {
+        let cache = cache(&folder);
+        for _ in 0..3 {
+            cache.put(key("s"), b"object");
+            assert_eq!(cache.get(key("s")), None);
+        }
+        assert_eq!(warnings_about(&folder), 1);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_others_can_write_is_not_trusted() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new("cache-shared");
+    std::fs::set_permissions(&dir.0, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let cache = cache(&dir.0);
+    cache.put(key("s"), b"object");
+    assert_eq!(cache.get(key("s")), None);
+    assert_eq!(warnings_about(&dir.0), 1);
+}
+
+#[test]
+fn without_a_folder_nothing_is_kept_and_nothing_said() {
+    let cache = DiskCache::new(None, NO_LIMIT);
+    cache.put(key("s"), b"object");
+    assert_eq!(cache.get(key("s")), None);
+}
