@@ -19,6 +19,9 @@ use crate::text;
 use crate::uop::{UOp, toposort};
 use std::fmt;
 
+/// A node and what is wrong with it.
+type Broken = (UOp, String);
+
 /// What a graph may contain at one stage.
 pub struct Spec {
     /// The stage, for messages.
@@ -30,7 +33,7 @@ pub struct Spec {
     /// Checks one node beyond op, form and elementwise types.
     node: fn(&UOp) -> Result<(), String>,
     /// Checks what only the whole graph shows, given in topological order.
-    graph: fn(&[UOp]) -> Result<(), (UOp, String)>,
+    graph: fn(&[UOp]) -> Result<(), Broken>,
 }
 
 /// The graph that users build: no kernels, no index type.

@@ -1,0 +1,118 @@
+//! `cargo run -p xtask -- tidy`: what rustc and clippy do not know about this repository. Each check is a test too, so
+//! that `cargo test --workspace` runs them.
+
+/// Which crate, and which stage of the compiler, may use which.
+mod layers;
+/// Rule names, and where libraries print.
+mod names;
+/// Which folder may speak of which ops.
+mod ops;
+/// How long functions and files are.
+mod sizes;
+/// The source of the workspace, with comments and strings told apart from code.
+mod source;
+/// Where `unsafe` may stand, and what must stand beside it.
+mod unsafety;
+
+use source::Workspace;
+use std::fmt;
+use std::process::ExitCode;
+
+/// Something that is not as it should be.
+pub(crate) struct Finding {
+    /// Relative to the root of the workspace.
+    pub(crate) path: String,
+    /// From 1; 0 where the whole file is meant.
+    pub(crate) line: usize,
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+type Check = fn(&Workspace) -> Vec<Finding>;
+
+const CHECKS: &[(&str, Check)] = &[
+    ("crate dependencies", layers::crates),
+    ("stages", layers::stages),
+    ("unsafe", unsafety::check),
+    ("ops", ops::check),
+    ("printing", names::prints),
+    ("rule names", names::rules),
+];
+
+const USAGE: &str = "usage: cargo run -p xtask -- tidy [--bless]
+  tidy           checks the source and reports sizes
+  tidy --bless   writes the lists of xtask/ops.txt anew from what the source uses";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["tidy"] => tidy(),
+        ["tidy", "--bless"] => ops::bless(&Workspace::load()),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy() -> ExitCode {
+    let workspace = Workspace::load();
+    print!("{}", sizes::report(&workspace));
+    let mut count = 0;
+    for (name, check) in CHECKS {
+        for finding in check(&workspace) {
+            println!("{finding} [{name}]");
+            count += 1;
+        }
+    }
+    println!("{} checks, {count} findings", CHECKS.len());
+    if count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The workspace passes a check.
+    fn passes(check: Check) {
+        let findings = check(&Workspace::load());
+        let text: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert!(text.is_empty(), "{}", text.join("\n"));
+    }
+
+    #[test]
+    fn crates_depend_downward() {
+        passes(layers::crates);
+    }
+
+    #[test]
+    fn stages_do_not_know_each_other() {
+        passes(layers::stages);
+    }
+
+    #[test]
+    fn unsafe_is_confined_and_argued() {
+        passes(unsafety::check);
+    }
+
+    #[test]
+    fn folders_speak_of_their_ops() {
+        passes(ops::check);
+    }
+
+    #[test]
+    fn libraries_do_not_print() {
+        passes(names::prints);
+    }
+
+    #[test]
+    fn rule_names_are_unique() {
+        passes(names::rules);
+    }
+}
