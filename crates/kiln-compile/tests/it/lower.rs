@@ -222,7 +222,9 @@ fn an_output_may_be_an_input() {
 
 #[test]
 fn programs_read_well() {
-    check_program("vector_sum", expect![[r#"
+    check_program(
+        "vector_sum",
+        expect![[r#"
         %0 = param f32 slot=0 [1]
         %1 = param f32 slot=1 [192]
         %2 = local f32x8 register id=0 len=1
@@ -264,8 +266,11 @@ fn programs_read_well() {
         %37 = add f32 %33 %36
         %38 = add f32 %30 %37
         store %0 0:i32 %38
-    "#]]);
-    check_program("gated_edge", expect![[r#"
+    "#]],
+    );
+    check_program(
+        "gated_edge",
+        expect![[r#"
         %0 = param f32 slot=0 [10]
         %1 = param f32 slot=1 [10]
         %2 = param f32 slot=2 [10]
@@ -297,8 +302,11 @@ fn programs_read_well() {
         store %0 %8 %17 gate=%11
         store %0 %18 %27 gate=%21
         end %7
-    "#]]);
-    check_program("softmax", expect![[r#"
+    "#]],
+    );
+    check_program(
+        "softmax",
+        expect![[r#"
         %0 = param f32 slot=0 [60]
         %1 = param f32 slot=1 [60]
         %2 = local f32 scratch id=0 len=20
@@ -347,7 +355,8 @@ fn programs_read_well() {
         store %0 %39 %41
         end %38
         end %5
-    "#]]);
+    "#]],
+    );
 }
 
 /// A kernel that copies `len` elements.

@@ -30,6 +30,7 @@
 //! Sources are kept in the order written: the text does not canonicalize.
 
 mod expr;
+mod fields;
 mod lex;
 mod parse;
 

@@ -1,0 +1,223 @@
+//! What follows op and type in a line: sources, attributes and lists, and the arguments that they make.
+
+use super::lex::Kind;
+use super::parse::{Cursor, Fail, Names, fail, literal};
+use crate::arg::{Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space};
+use crate::dtype::DType;
+use crate::op::Op;
+use crate::spec::form;
+use crate::uop::Srcs;
+use smallvec::SmallVec;
+
+/// What follows op and type, sorted by kind; arguments are then taken out of it, and nothing may be left.
+pub(super) struct Fields<'a> {
+    column: usize,
+    pub(super) srcs: Srcs,
+    words: Vec<(&'a str, usize)>,
+    keys: Vec<(&'a str, String, usize)>,
+    list: Option<Vec<(&'a str, usize)>>,
+    region: Option<Vec<Move>>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn collect(
+        cursor: &mut Cursor<'_, 'a>,
+        names: &Names<'_>,
+        column: usize,
+    ) -> Result<Fields<'a>, Fail> {
+        let (words, keys) = (Vec::new(), Vec::new());
+        let mut fields =
+            Fields { column, srcs: Srcs::new(), words, keys, list: None, region: None };
+        let mut gate = None;
+        while let Some(kind) = cursor.peek() {
+            let column = cursor.column();
+            match kind {
+                Kind::Sign('[') if fields.list.is_none() => {
+                    cursor.at += 1;
+                    fields.list = Some(cursor.list()?);
+                }
+                Kind::Atom("gate") => {
+                    cursor.at += 1;
+                    cursor.sign('=')?;
+                    gate = Some(cursor.operand(names)?);
+                }
+                Kind::Atom("region") if fields.region.is_none() => {
+                    cursor.at += 1;
+                    fields.region = Some(region(cursor)?);
+                }
+                Kind::Atom(word) if literal(word).is_none() => {
+                    cursor.at += 1;
+                    fields.word(word, column, cursor)?;
+                }
+                _ => fields.srcs.push(cursor.operand(names)?),
+            }
+        }
+        fields.srcs.extend(gate);
+        Ok(fields)
+    }
+
+    fn word(
+        &mut self,
+        word: &'a str,
+        column: usize,
+        cursor: &mut Cursor<'_, 'a>,
+    ) -> Result<(), Fail> {
+        if !cursor.sign_if('=') {
+            self.words.push((word, column));
+            return Ok(());
+        }
+        let value = match cursor.peek() {
+            Some(Kind::Atom(value)) => value.to_string(),
+            Some(Kind::Quoted(value)) => value.clone(),
+            _ => return fail(cursor.column(), "a value is expected here"),
+        };
+        cursor.at += 1;
+        self.keys.push((word, value, column));
+        Ok(())
+    }
+
+    pub(super) fn finish(&self) -> Result<(), Fail> {
+        let word = self.words.first().map(|(w, c)| (*w, *c));
+        let key = self.keys.first().map(|(k, _, c)| (*k, *c));
+        if let Some((name, column)) = word.or(key) {
+            return fail(column, format!("`{name}` says nothing about this op"));
+        }
+        match (&self.list, &self.region) {
+            (None, None) => Ok(()),
+            _ => fail(self.column, "this op has no list"),
+        }
+    }
+
+    fn text(&mut self, key: &str) -> Result<String, Fail> {
+        match self.keys.iter().position(|(k, ..)| *k == key) {
+            Some(at) => Ok(self.keys.remove(at).1),
+            None => fail(self.column, format!("`{key}=` is missing")),
+        }
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, key: &str) -> Result<T, Fail> {
+        let text = self.text(key)?;
+        match text.parse() {
+            Ok(value) => Ok(value),
+            Err(_) => fail(self.column, format!("`{key}={text}` is no number that fits")),
+        }
+    }
+
+    /// The word that names one of a few things.
+    fn choice<T: Copy>(&mut self, of: &[T], name: impl Fn(T) -> &'static str) -> Result<T, Fail> {
+        for &value in of {
+            if let Some(at) = self.words.iter().position(|(w, _)| *w == name(value)) {
+                self.words.remove(at);
+                return Ok(value);
+            }
+        }
+        let names: Vec<_> = of.iter().map(|&v| name(v)).collect();
+        fail(self.column, format!("one of {} is missing", names.join(", ")))
+    }
+
+    fn list<T, L: FromIterator<T>>(&mut self, item: impl Fn(&str) -> Option<T>) -> Result<L, Fail> {
+        match self.list.take() {
+            Some(list) => items(&list, item),
+            None => fail(self.column, "a list `[..]` is missing"),
+        }
+    }
+
+    pub(super) fn arg(&mut self, op: Op) -> Result<Arg, Fail> {
+        Ok(match op {
+            Op::Reshape | Op::Expand | Op::Iota => Arg::Shape(self.list(number)?),
+            Op::Permute => Arg::Axes(self.list(number)?),
+            Op::Pad => Arg::Pad(self.list(pad_axis)?),
+            Op::Slice => Arg::Slice(self.list(slice_axis)?),
+            Op::Reduce => {
+                let op = self.choice(&ReduceOp::ALL, ReduceOp::name)?;
+                let axes = if self.list.is_some() { self.list(number)? } else { Axes::new() };
+                Arg::Reduce { op, axes }
+            }
+            Op::Buffer => {
+                let (id, device) = (self.number("id")?, self.text("device")?.into());
+                Arg::Buffer { id, shape: self.list(number)?, device }
+            }
+            Op::Param => Arg::Param { slot: self.number("slot")?, shape: self.list(number)? },
+            Op::Var => self.var()?,
+            Op::Range => {
+                let axis = self.number("axis")?;
+                Arg::Range { axis, kind: self.choice(&RangeKind::ALL, RangeKind::name)? }
+            }
+            Op::Local => {
+                let space = self.choice(&[Space::Scratch, Space::Register], Space::name)?;
+                Arg::Memory { space, id: self.number("id")?, len: self.number("len")? }
+            }
+            Op::Lane => Arg::Lane(self.number("lane")?),
+            Op::Mark => Arg::Mark(self.number("storage")?),
+            Op::Update => match self.region.take() {
+                Some(moves) => Arg::Region(moves.into()),
+                None => return fail(self.column, "`region(..)` is missing"),
+            },
+            Op::Copy => Arg::Device(self.text("device")?.into()),
+            Op::Sink if !self.keys.is_empty() => Arg::Kernel { name: self.text("name")?.into() },
+            Op::After => self.srcs.first().map_or(Arg::None, form::after_arg),
+            _ => Arg::None,
+        })
+    }
+
+    fn var(&mut self) -> Result<Arg, Fail> {
+        let has = |key: &str| self.keys.iter().any(|(k, ..)| *k == key);
+        let (has_min, has_max) = (has("min"), has("max"));
+        let min = if has_min { self.number("min")? } else { i64::MIN };
+        let max = if has_max { self.number("max")? } else { i64::MAX };
+        Ok(Arg::Var { slot: self.number("slot")?, min, max })
+    }
+}
+
+fn items<T, L: FromIterator<T>>(
+    list: &[(&str, usize)],
+    item: impl Fn(&str) -> Option<T>,
+) -> Result<L, Fail> {
+    let one = |(text, column): &(&str, usize)| match item(text) {
+        Some(value) => Ok(value),
+        None => fail(*column, format!("`{text}` does not fit this list")),
+    };
+    list.iter().map(one).collect()
+}
+
+fn number(text: &str) -> Option<usize> {
+    text.parse().ok()
+}
+
+fn pad_axis(text: &str) -> Option<PadAxis> {
+    let mut parts = text.splitn(3, ':').map(number);
+    let [before, between, after] = [parts.next()??, parts.next()??, parts.next()??];
+    Some(PadAxis { before, between, after })
+}
+
+fn slice_axis(text: &str) -> Option<SliceAxis> {
+    let mut parts = text.splitn(3, ':');
+    let (start, step) = (number(parts.next()?)?, parts.next()?.parse().ok()?);
+    Some(SliceAxis { start, step, len: number(parts.next()?)? })
+}
+
+/// `(slice[..] reshape[..])`.
+fn region(cursor: &mut Cursor<'_, '_>) -> Result<Vec<Move>, Fail> {
+    cursor.sign('(')?;
+    let mut out = Vec::new();
+    while !cursor.sign_if(')') {
+        let column = cursor.column();
+        let Some(name) = cursor.atom_if(|_| true) else {
+            return fail(column, "a movement op or `)` is expected here");
+        };
+        cursor.sign('[')?;
+        let list = cursor.list()?;
+        out.push(match name {
+            "reshape" => Move::Reshape(items::<_, Shape>(&list, number)?),
+            "permute" => Move::Permute(items::<_, Axes>(&list, number)?),
+            "expand" => Move::Expand(items::<_, Shape>(&list, number)?),
+            "slice" => Move::Slice(items::<_, SmallVec<_>>(&list, slice_axis)?),
+            "bitcast" => match items::<_, Vec<DType>>(&list, DType::parse)?.as_slice() {
+                [dtype] => Move::Bitcast(*dtype),
+                _ => return fail(column, "bitcast has one type"),
+            },
+            _ => return fail(column, format!("`{name}` is no move of a region")),
+        });
+    }
+    Ok(out)
+}
