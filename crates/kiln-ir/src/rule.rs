@@ -11,7 +11,7 @@
 //! ];
 //! ```
 //!
-//! On the left the names are patterns ([`Pat`]), on the right they are the nodes that matched (`&UOp`). The right
+//! On the left the names are patterns (`Pat`), on the right they are the nodes that matched (`&UOp`). The right
 //! side is a `UOp`, a `&UOp`, or an `Option<UOp>` where `None` means "does not apply"; giving the node itself back
 //! means that too. A constant on the right takes the lanes and the shape of what it replaces.
 

@@ -1,7 +1,7 @@
 //! What a graph may contain at each stage, and the verifier that passes are held to.
 //!
-//! Three specs: [`TENSOR`] is what users build, [`KERNEL`] what the scheduler makes of it and the optimizer and lowerer
-//! rewrite, [`PROGRAM`] the linear list that devices execute. A stage may rely on every line of the spec that it is
+//! Three specs: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the optimizer and lowerer
+//! rewrite, `PROGRAM` the linear list that devices execute. A stage may rely on every line of the spec that it is
 //! given, and nothing else. Verifying is linear in the graph but for the (few) ranges of a kernel.
 
 /// What must hold for a node to exist at all.
