@@ -1,7 +1,7 @@
 //! `unsafe` stands only in kiln-runtime, and each use of it says why it is sound.
 
 use crate::Finding;
-use crate::source::{File, Workspace, identifier};
+use crate::source::{File, Workspace};
 
 /// The one crate that talks to machines.
 const ALLOWED: &str = "crates/kiln-runtime/";
@@ -25,30 +25,19 @@ fn findings(file: &File) -> Vec<Finding> {
 
 fn objection(file: &File, at: usize) -> Option<String> {
     let rest = file.code[at + "unsafe".len()..].trim_start();
-    // attributes such as `#[unsafe(no_mangle)]`, and types of functions
-    let is_attribute = rest.starts_with('(');
-    if is_attribute || is_function_type(rest) {
-        return None;
-    }
+    // the string of an ABI is blank in code
+    let signature = rest.strip_prefix("extern").map_or(rest, str::trim_start);
+    let wanted = match signature.strip_prefix("fn").map(str::trim_start) {
+        Some(name) if name.starts_with('(') => return None, // a type of functions
+        Some(_) => "# Safety",
+        None if rest.starts_with('(') => return None, // `#[unsafe(no_mangle)]`
+        None if rest.starts_with("extern") => "",     // declarations; each call is a block
+        None => "SAFETY:",
+    };
     if !file.path.starts_with(ALLOWED) {
         return Some(format!("`unsafe` has its place in {ALLOWED} only"));
     }
-    let wanted = match identifier(rest) {
-        "fn" => "# Safety",
-        "extern" if rest.contains("fn ") && !rest.starts_with("extern \"") => "# Safety",
-        _ => "SAFETY:",
-    };
     (!near(file, at, wanted)).then(|| format!("no `{wanted}` near this `unsafe`"))
-}
-
-/// `unsafe fn(..)` and `unsafe extern "C" fn(..)` without a name.
-fn is_function_type(rest: &str) -> bool {
-    let signature = match rest.strip_prefix("extern") {
-        // the string of the ABI is blank in code
-        Some(abi) => abi.trim_start(),
-        None => rest,
-    };
-    signature.strip_prefix("fn").is_some_and(|r| r.trim_start().starts_with('('))
 }
 
 fn near(file: &File, at: usize, wanted: &str) -> bool {
@@ -73,6 +62,8 @@ mod tests {
         assert_eq!(count(inside, "unsafe impl Send for A {}"), 1);
         assert_eq!(count(inside, "pub unsafe fn f() {}"), 1);
         assert_eq!(count(inside, "/// # Safety\n/// none\npub unsafe fn f() {}"), 0);
+        assert_eq!(count(inside, "unsafe extern \"C\" { fn f(); }"), 0);
+        assert_eq!(count(inside, "unsafe extern \"C\" fn f() {}"), 1);
         assert_eq!(count(inside, "type F = unsafe extern \"C\" fn(i32);"), 0);
     }
 }

@@ -164,7 +164,10 @@ impl Opened {
         }
     }
 
-    /// One line per instruction. The disassembler must be valid.
+    /// One line per instruction.
+    ///
+    /// # Safety
+    /// The disassembler is valid.
     unsafe fn instructions(&self, disassembler: Ref, code: &[u8]) -> String {
         let (mut text, mut at) = (String::new(), 0);
         // LLVM's parameter is not const, so it gets a copy.
@@ -335,7 +338,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Copies and frees a message of LLVM's, which must be valid.
+/// Copies and frees a message of LLVM's.
+///
+/// # Safety
+/// The message is valid, and not used again.
 unsafe fn own(api: &Api, message: Message) -> CString {
     // SAFETY: the caller's promise.
     unsafe {
@@ -346,6 +352,9 @@ unsafe fn own(api: &Api, message: Message) -> CString {
 }
 
 /// Without a handler LLVM prints errors and ends the process.
+///
+/// # Safety
+/// Only LLVM calls it, as the handler of a session.
 unsafe extern "C" fn on_diagnostic(info: Ref, data: *mut c_void) {
     // SAFETY: LLVM calls this on the session's thread while the session lives; `data` is its `Errors`.
     unsafe {
