@@ -24,8 +24,8 @@ pub(super) fn divide(node: &UOp) -> Option<UOp> {
 /// `sum // c`.
 fn quotient(sum: &Linear, c: i64) -> Option<Linear> {
     let (whole, rest) = take_multiples(sum, c)?;
-    if rest.bounds().is_some_and(|(lo, hi)| 0 <= lo && hi < c) {
-        return Some(whole);
+    if let Some(t) = same_quotient(&rest, c) {
+        return whole.shifted(t);
     }
     let part = quotient_by_factor(&rest, c)
         .or_else(|| quotient_of_quotient(&rest, c))
@@ -37,22 +37,32 @@ fn quotient(sum: &Linear, c: i64) -> Option<Linear> {
 /// `sum % c`.
 fn remainder(sum: &Linear, c: i64) -> Option<Linear> {
     let (_, rest) = take_multiples(&without_remainders(sum, c)?, c)?;
-    if rest.bounds().is_some_and(|(lo, hi)| 0 <= lo && hi < c) {
-        return Some(rest);
+    if let Some(t) = same_quotient(&rest, c) {
+        return rest.shifted(t.checked_mul(-c)?);
     }
     let atom = || Linear::atom(rest.to_uop().floormod(&UOp::index(c)));
     Some(remainder_by_factor(&rest, c).unwrap_or_else(atom))
 }
 
-/// `sum = c * whole + rest` where no coefficient in `rest` reaches `c`, and `rest` starts in `0..c` if it is bounded.
+/// The quotient, if it is the same for every value of the sum.
+fn same_quotient(sum: &Linear, c: i64) -> Option<i64> {
+    let (lo, hi) = sum.bounds()?;
+    (lo.div_euclid(c) == hi.div_euclid(c)).then_some(lo.div_euclid(c))
+}
+
+/// `sum = c * whole + rest` where no coefficient in `rest` reaches `c`, and `rest` is not negative if it is bounded.
 fn take_multiples(sum: &Linear, c: i64) -> Option<(Linear, Linear)> {
     let mut whole = Linear::default();
     for (atom, k) in &sum.terms {
         whole = whole.plus(&Linear::atom(atom.clone()), k / c)?;
     }
     let rest = sum.plus(&whole, -c)?;
-    let start = rest.bounds().map_or(rest.constant, |(lo, _)| lo);
-    let t = start.div_euclid(c);
+    let of_constant = rest.constant.div_euclid(c);
+    let t = match rest.bounds() {
+        Some((lo, _)) if lo < 0 => lo.div_euclid(c),
+        Some((lo, _)) => lo.div_euclid(c).min(of_constant.max(0)),
+        None => of_constant,
+    };
     Some((whole.shifted(t)?, rest.shifted(t.checked_mul(-c)?)?))
 }
 

@@ -8,11 +8,11 @@ use crate::rule::Rule;
 use crate::uop::UOp;
 
 pub(super) static RULES: &[Rule] = &[
-    rule!(index_sum    [n: Index]      n.on(&[Op::Add, Op::Sub, Op::Neg, Op::Mul]) => sum(n)),
-    rule!(index_divide [n: Index]      n.on(&[Op::FloorDiv, Op::FloorMod])         => divmod::divide(n)),
-    rule!(index_less   [n, a: Index, b] n.bind(a.lt(b))                            => compare::less(n)),
-    rule!(index_equal  [n, a: Index, b] n.bind(a.eq_(b))                           => compare::equal(n)),
-    rule!(index_differ [n, a: Index, b] n.bind(a.ne_(b))                           => compare::equal(n)),
+    rule!(grows index_sum    [n: Index]      n.on(&[Op::Add, Op::Sub, Op::Neg, Op::Mul]) => sum(n)),
+    rule!(grows index_divide [n: Index]      n.on(&[Op::FloorDiv, Op::FloorMod])         => divmod::divide(n)),
+    rule!(grows index_less   [n, a: Index, b] n.bind(a.lt(b))                            => compare::less(n)),
+    rule!(grows index_equal  [n, a: Index, b] n.bind(a.eq_(b))                           => compare::equal(n)),
+    rule!(grows index_differ [n, a: Index, b] n.bind(a.ne_(b))                           => compare::equal(n)),
 ];
 
 /// A sum with like terms combined, constants last, and quotients joined with their remainders.

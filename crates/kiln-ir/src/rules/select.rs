@@ -14,10 +14,10 @@ pub(super) static RULES: &[Rule] = &[
     rule!(where_and    [c, a: Bool]           c.where_(a, false)           => c & a),
     rule!(where_or     [c, b: Bool]           c.where_(true, b)            => c | b),
     rule!(where_not    [c, a, b]              c.not().where_(a, b), if is_const(a) || !is_const(b) => c.where_(b, a)),
-    rule!(where_const  [c, a: Const, b]       c.where_(a, b), if !is_const(b) => c.not().where_(b, a)),
+    rule!(grows where_const  [c, a: Const, b]       c.where_(a, b), if !is_const(b) => c.not().where_(b, a)),
     rule!(where_then   [c, x, y, z]           c.where_(c.where_(x, y), z)  => c.where_(x, z)),
     rule!(where_else   [c, x, y, z]           c.where_(x, c.where_(y, z))  => c.where_(x, z)),
-    rule!(where_where  [a, b, x, y]           a.where_(b.where_(x, y), y)  => (a & b).where_(x, y)),
+    rule!(grows where_where  [a, b, x, y]           a.where_(b.where_(x, y), y)  => a.and(b).where_(x, y)),
 ];
 
 fn is_const(x: &UOp) -> bool {
