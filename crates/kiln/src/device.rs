@@ -1,0 +1,66 @@
+//! The name of a device: where a tensor lives and which compiler writes its kernels.
+
+use crate::error::{Error, Fault, at_caller, refuse};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// A device by its canonical name, such as `CPU`, `CPU:LLVM` or `INTERP`.
+///
+/// ```
+/// assert_eq!(kiln::Device::parse("cpu:llvm")?.name(), "CPU:LLVM");
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Device(Arc<str>);
+
+impl Device {
+    /// The device that `name` names, in any case; a trailing `:0` is the first one and is left out.
+    ///
+    /// # Errors
+    /// A name that is not words and numbers joined by `:`. Whether the machine has the device shows on first use.
+    #[track_caller]
+    pub fn parse(name: &str) -> Result<Device, Error> {
+        at_caller("device", canonical(name).map(|n| Device(n.into())))
+    }
+
+    /// The device that tensors are made on unless they say otherwise: what `DEV` names, else `CPU`.
+    pub fn default_device() -> Device {
+        static DEFAULT: OnceLock<Device> = OnceLock::new();
+        let from_env = || {
+            let name = std::env::var("DEV").ok().filter(|name| !name.is_empty());
+            let name = name.and_then(|name| canonical(&name).ok());
+            Device(name.unwrap_or_else(|| "CPU".to_owned()).into())
+        };
+        DEFAULT.get_or_init(from_env).clone()
+    }
+
+    /// The canonical name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.0.clone()
+    }
+}
+
+fn canonical(name: &str) -> Result<String, Fault> {
+    let upper = name.trim().to_ascii_uppercase();
+    let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !upper.split(':').all(word) || upper.starts_with(|c: char| c.is_ascii_digit()) {
+        return refuse!("{name:?} does not name a device, such as \"CPU\" or \"CPU:LLVM\"");
+    }
+    Ok(upper.strip_suffix(":0").unwrap_or(&upper).to_owned())
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.0)
+    }
+}

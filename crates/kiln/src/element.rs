@@ -1,0 +1,136 @@
+//! The Rust types that elements and scalar operands have.
+
+use crate::Tensor;
+use kiln_ir::dtype::{Const, Weak};
+use kiln_ir::{DType, UOp};
+
+mod sealed {
+    /// Keeps the traits of this crate's arguments closed.
+    pub trait Sealed {}
+}
+pub(crate) use sealed::Sealed;
+
+/// A Rust type that a tensor's elements can be read as.
+pub trait Element: Copy + Send + Sync + Sealed + 'static {
+    /// The tensor dtype whose elements these are.
+    const DTYPE: DType;
+
+    #[doc(hidden)]
+    fn append(self, bytes: &mut Vec<u8>);
+
+    #[doc(hidden)]
+    fn decode(bytes: &[u8]) -> Self;
+}
+
+macro_rules! elements {
+    ($($t:ty => $dtype:ident),*) => { $(
+        impl Sealed for $t {}
+        impl Element for $t {
+            const DTYPE: DType = DType::$dtype;
+            fn append(self, bytes: &mut Vec<u8>) { bytes.extend_from_slice(&self.to_ne_bytes()) }
+            fn decode(bytes: &[u8]) -> $t {
+                <$t>::from_ne_bytes(bytes.try_into().expect("as many bytes as an element has"))
+            }
+        }
+    )* };
+}
+elements!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
+    f32 => F32, f64 => F64, half::f16 => F16, half::bf16 => BF16);
+
+impl Sealed for bool {}
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.push(self as u8);
+    }
+    fn decode(bytes: &[u8]) -> bool {
+        bytes[0] != 0
+    }
+}
+
+/// Row-major bytes of elements.
+pub(crate) fn encode<T: Element>(data: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of_val(data));
+    data.iter().for_each(|x| x.append(&mut bytes));
+    bytes
+}
+
+/// Elements from row-major bytes.
+pub(crate) fn decode<T: Element>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(T::DTYPE.size()).map(T::decode).collect()
+}
+
+/// A value in an expression: a tensor, or any Rust number or bool. Numbers are weak: they take the tensor's dtype unless
+/// their kind (bool < integer < float) is higher.
+pub trait Operand: Sealed {
+    #[doc(hidden)]
+    fn into_value(self) -> Value;
+}
+
+/// What an [`Operand`] is.
+#[doc(hidden)]
+#[derive(Clone)]
+pub enum Value {
+    /// A tensor, strongly typed.
+    Tensor(Tensor),
+    /// A Rust number, weakly typed.
+    Scalar(Const, Weak),
+}
+
+impl Sealed for Tensor {}
+impl Operand for Tensor {
+    fn into_value(self) -> Value {
+        Value::Tensor(self)
+    }
+}
+impl Sealed for &Tensor {}
+impl Operand for &Tensor {
+    fn into_value(self) -> Value {
+        Value::Tensor(self.clone())
+    }
+}
+
+macro_rules! scalar_operands {
+    ($($t:ty => $weak:ident)*) => { $(
+        impl Operand for $t {
+            fn into_value(self) -> Value { Value::Scalar(Const::from(self), Weak::$weak) }
+        }
+    )* };
+}
+impl Sealed for isize {}
+impl Sealed for usize {}
+scalar_operands!(bool => Bool i8 => Int i16 => Int i32 => Int i64 => Int isize => Int u8 => Int u16 => Int
+    u32 => Int u64 => Int usize => Int f32 => Float f64 => Float);
+
+impl Operand for half::f16 {
+    fn into_value(self) -> Value {
+        self.to_f64().into_value()
+    }
+}
+impl Operand for half::bf16 {
+    fn into_value(self) -> Value {
+        self.to_f64().into_value()
+    }
+}
+
+impl Value {
+    /// The dtype that two values meet in; two scalars meet as i32, f32 or bool.
+    pub(crate) fn common_dtype(&self, other: &Value) -> DType {
+        match (self, other) {
+            (Value::Tensor(a), Value::Tensor(b)) => a.dtype().promote(b.dtype()),
+            (Value::Tensor(t), Value::Scalar(_, weak))
+            | (Value::Scalar(_, weak), Value::Tensor(t)) => t.dtype().promote_weak(*weak),
+            (Value::Scalar(_, a), Value::Scalar(_, b)) => {
+                DType::Bool.promote_weak(*a).promote_weak(*b)
+            }
+        }
+    }
+
+    /// The value as a node of dtype `dtype`.
+    pub(crate) fn node(&self, dtype: DType) -> Result<UOp, crate::Error> {
+        match self {
+            Value::Tensor(t) => Ok(t.value()?.cast(dtype)),
+            Value::Scalar(c, _) => Ok(UOp::constant(*c, dtype)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The one error type, and how a check deep inside becomes an error at the caller's line.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What went wrong: the operation, why, and the line of the program that asked for it.
+///
+/// ```
+/// let bad = kiln::Tensor::zeros([2, 3]).matmul(&kiln::Tensor::zeros([4, 5]));
+/// assert!(bad.error().expect("shapes differ").to_string().starts_with("matmul: inner dimensions differ"));
+/// ```
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    op: &'static str,
+    kind: Kind,
+    at: &'static Location<'static>,
+}
+
+/// Who is to blame; messages differ in nothing else.
+enum Kind {
+    /// The program asked for something that has no meaning.
+    Invalid(String),
+    /// A device, compiler or file failed.
+    #[allow(dead_code)] // made by the engine
+    Failed(String),
+}
+
+impl Error {
+    /// An invalid use of `op`, at the caller's line. `KILN_PANIC=1` panics here instead.
+    #[track_caller]
+    pub(crate) fn invalid(op: &'static str, why: impl Into<String>) -> Error {
+        let kind = Kind::Invalid(why.into());
+        let error = Error(Arc::new(Inner { op, kind, at: Location::caller() }));
+        if std::env::var_os("KILN_PANIC").is_some_and(|v| v == "1") {
+            panic!("{error}");
+        }
+        error
+    }
+
+    /// A failure of the machine while `op` ran, at the caller's line.
+    #[track_caller]
+    #[allow(dead_code)] // made by the engine
+    pub(crate) fn failed(op: &'static str, why: impl Into<String>) -> Error {
+        let kind = Kind::Failed(why.into());
+        Error(Arc::new(Inner { op, kind, at: Location::caller() }))
+    }
+
+    fn why(&self) -> &str {
+        match &self.0.kind {
+            Kind::Invalid(why) | Kind::Failed(why) => why,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.0.at;
+        write!(f, "{}: {} at {}:{}", self.0.op, self.why(), at.file(), at.line())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why a check refused, before it is known whose line it was: either an operand carried an error already, which is
+/// kept, or there is a new reason, which [`Fault::at`] turns into an error at the caller's line.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Carried(Error),
+    New(String),
+}
+
+impl Fault {
+    /// The error that the caller sees.
+    #[track_caller]
+    pub(crate) fn at(self, op: &'static str) -> Error {
+        match self {
+            Fault::Carried(error) => error,
+            Fault::New(why) => Error::invalid(op, why),
+        }
+    }
+}
+
+/// The result as the caller sees it. (In a closure the caller's line would be lost: a closure is its own caller.)
+#[track_caller]
+pub(crate) fn at_caller<T>(op: &'static str, result: Result<T, Fault>) -> Result<T, Error> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(fault) => Err(fault.at(op)),
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Carried(error)
+    }
+}
+
+impl From<String> for Fault {
+    fn from(why: String) -> Fault {
+        Fault::New(why)
+    }
+}
+
+impl From<&str> for Fault {
+    fn from(why: &str) -> Fault {
+        Fault::New(why.to_owned())
+    }
+}
+
+/// A new [`Fault`] as an `Err`, from a format string.
+macro_rules! refuse {
+    ($($arg:tt)*) => { Err($crate::error::Fault::New(format!($($arg)*))) };
+}
+pub(crate) use refuse;

@@ -1,0 +1,35 @@
+//! Lazy tensors over one graph, with generated kernels.
+//!
+//! A [`Tensor`] method builds a graph; nothing computes until data is asked for. A program means what it would mean if
+//! every line ran at once.
+//!
+//! ```
+//! use kiln::{Tensor, s};
+//! let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+//! a.set(s![.., 0], 0.0);
+//! let y: Vec<f32> = a.matmul(&Tensor::eye(2)).relu().to_vec()?;
+//! assert_eq!(y, [0.0, 2.0, 0.0, 4.0]);
+//! # Ok::<(), kiln::Error>(())
+//! ```
+
+/// The error type.
+mod error;
+/// Names of devices.
+mod device;
+/// Rust types of elements and operands.
+mod element;
+/// The methods.
+mod tensor;
+/// What computes.
+mod engine;
+
+pub use device::Device;
+pub use element::{Element, Operand};
+pub use error::Error;
+pub use kiln_ir::DType;
+pub use tensor::{Index, Indices, Nested, Options, Tensor, realize};
+
+/// What arguments of methods may be; nothing here needs naming.
+pub mod args {
+    pub use crate::tensor::{AxesArg, Int, PairArg, ShapeArg};
+}

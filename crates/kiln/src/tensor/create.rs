@@ -1,0 +1,430 @@
+//! New tensors: from Rust data, filled, counting.
+
+use super::Tensor;
+use super::shape_args::{Int, ShapeArg, new_shape};
+use crate::element::{Element, Operand, Value, encode};
+use crate::error::{Error, Fault, refuse};
+use crate::{Device, engine};
+use kiln_ir::arg::Shape;
+use kiln_ir::dtype::Const;
+use kiln_ir::{DType, UOp};
+
+/// The dtype and device of a new tensor: a [`DType`], a [`Device`] or its name, or both as a pair.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    dtype: Option<DType>,
+    device: Option<Device>,
+    error: Option<Error>,
+}
+
+impl Options {
+    /// The dtype (or `default`) and the device.
+    pub(crate) fn resolve(self, default: DType) -> Result<(DType, Device), Fault> {
+        match self.error {
+            Some(error) => Err(error.into()),
+            None => Ok((
+                self.dtype.unwrap_or(default),
+                self.device.unwrap_or_else(Device::default_device),
+            )),
+        }
+    }
+
+    /// These options, with the dtype and device of `t` where none are given.
+    fn or_like(self, t: &Tensor) -> Options {
+        Options {
+            dtype: self.dtype.or(Some(t.dtype())),
+            device: self.device.or(Some(t.device().clone())),
+            error: t.error().or(self.error),
+        }
+    }
+}
+
+impl From<()> for Options {
+    fn from((): ()) -> Options {
+        Options::default()
+    }
+}
+impl From<DType> for Options {
+    fn from(dtype: DType) -> Options {
+        Options { dtype: Some(dtype), ..Options::default() }
+    }
+}
+impl From<Device> for Options {
+    fn from(device: Device) -> Options {
+        Options { device: Some(device), ..Options::default() }
+    }
+}
+impl From<&Device> for Options {
+    fn from(device: &Device) -> Options {
+        device.clone().into()
+    }
+}
+impl From<&str> for Options {
+    #[track_caller]
+    fn from(name: &str) -> Options {
+        match Device::parse(name) {
+            Ok(device) => device.into(),
+            Err(error) => Options { error: Some(error), ..Options::default() },
+        }
+    }
+}
+impl<D: Into<Options>> From<(DType, D)> for Options {
+    #[track_caller]
+    fn from((dtype, device): (DType, D)) -> Options {
+        Options { dtype: Some(dtype), ..device.into() }
+    }
+}
+
+/// Rust data that has a shape: a number, an array of arrays of them (to five levels), a slice or a `Vec`.
+pub trait Nested {
+    /// The type of the numbers.
+    type Item: Element;
+    #[doc(hidden)]
+    fn shape(&self) -> Shape;
+    #[doc(hidden)]
+    fn flatten_into(&self, out: &mut Vec<Self::Item>);
+}
+
+macro_rules! nested_scalars {
+    ($($t:ty),*) => { $(
+        impl Nested for $t {
+            type Item = $t;
+            fn shape(&self) -> Shape { Shape::new() }
+            fn flatten_into(&self, out: &mut Vec<$t>) { out.push(*self) }
+        }
+    )* };
+}
+nested_scalars!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, half::f16, half::bf16);
+
+impl<T: Nested, const N: usize> Nested for [T; N] {
+    type Item = T::Item;
+    fn shape(&self) -> Shape {
+        let inner = self.first().map(T::shape).unwrap_or_default();
+        std::iter::once(N).chain(inner).collect()
+    }
+    fn flatten_into(&self, out: &mut Vec<T::Item>) {
+        self.iter().for_each(|x| x.flatten_into(out));
+    }
+}
+impl<T: Element> Nested for Vec<T> {
+    type Item = T;
+    fn shape(&self) -> Shape {
+        Shape::from_slice(&[self.len()])
+    }
+    fn flatten_into(&self, out: &mut Vec<T>) {
+        out.extend_from_slice(self);
+    }
+}
+impl<T: Element> Nested for &[T] {
+    type Item = T;
+    fn shape(&self) -> Shape {
+        Shape::from_slice(&[self.len()])
+    }
+    fn flatten_into(&self, out: &mut Vec<T>) {
+        out.extend_from_slice(self);
+    }
+}
+
+/// `Tensor::from` of a number, nested arrays or a `Vec`: the dtype is that of the numbers.
+///
+/// ```
+/// let t = kiln::Tensor::from([[1u8, 2, 3], [4, 5, 6]]);
+/// assert_eq!((t.shape(), t.dtype()), (&[2, 3][..], kiln::DType::U8));
+/// ```
+impl<N: Nested> From<N> for Tensor {
+    fn from(data: N) -> Tensor {
+        let mut flat = Vec::new();
+        data.flatten_into(&mut flat);
+        upload(&flat, data.shape(), &Device::default_device())
+    }
+}
+
+fn upload<T: Element>(data: &[T], shape: Shape, device: &Device) -> Tensor {
+    Tensor::from_node(engine::upload(encode(data), T::DTYPE, shape, device), device)
+}
+
+/// A constant in every element.
+pub(crate) fn filled(value: impl Into<Const>, dtype: DType, shape: &[usize]) -> UOp {
+    UOp::constant(value, dtype).broadcast_to(shape)
+}
+
+/// From data.
+impl Tensor {
+    /// A tensor of `shape` that holds `data` in row-major order.
+    ///
+    /// # Errors
+    /// As many elements as the shape has must be there.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// assert_eq!(t.shape(), [2, 2]);
+    /// ```
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: impl ShapeArg) -> Tensor {
+        Tensor::from_vec_on(data, shape, &Device::default_device())
+    }
+
+    /// As [`from_vec`](Tensor::from_vec), on `device`.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from_vec_on(vec![1u8, 2], [2], &kiln::Device::default_device());
+    /// assert_eq!(t.numel(), 2);
+    /// ```
+    #[track_caller]
+    pub fn from_vec_on<T: Element>(data: Vec<T>, shape: impl ShapeArg, device: &Device) -> Tensor {
+        let checked = new_shape(shape).and_then(|shape| match shape.iter().product::<usize>() {
+            n if n == data.len() => Ok(shape),
+            _ => refuse!("{} elements do not fill shape {shape:?}", data.len()),
+        });
+        match checked {
+            Ok(shape) => upload(&data, shape, device),
+            Err(fault) => Tensor::broken(fault.at("from_vec")),
+        }
+    }
+}
+
+/// A new tensor of the node that `make` builds from the shape, dtype and device.
+#[track_caller]
+fn create(
+    op: &'static str,
+    shape: impl ShapeArg,
+    options: impl Into<Options>,
+    default: DType,
+    make: impl FnOnce(&[usize], DType) -> UOp,
+) -> Tensor {
+    let parts = new_shape(shape).and_then(|shape| Ok((shape, options.into().resolve(default)?)));
+    match parts {
+        Ok((shape, (dtype, device))) => Tensor::from_node(make(&shape, dtype), &device),
+        Err(fault) => Tensor::broken(fault.at(op)),
+    }
+}
+
+/// Filled with one value.
+impl Tensor {
+    /// Zeros, f32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2]).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn zeros(shape: impl ShapeArg) -> Tensor {
+        Tensor::zeros_with(shape, ())
+    }
+
+    /// Zeros of a dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros_with([2], DType::I8).dtype(), DType::I8);
+    /// ```
+    #[track_caller]
+    pub fn zeros_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
+        create("zeros", shape, options, DType::F32, |shape, dtype| filled(0, dtype, shape))
+    }
+
+    /// Zeros with this tensor's shape, dtype and device.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 4]).zeros_like().to_vec::<i32>()?, [0, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn zeros_like(&self) -> Tensor {
+        Tensor::zeros_with(self.shape(), Options::default().or_like(self))
+    }
+
+    /// Ones, f32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::ones([2]).to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn ones(shape: impl ShapeArg) -> Tensor {
+        Tensor::ones_with(shape, ())
+    }
+
+    /// Ones of a dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::ones_with([2], (DType::U8, "cpu")).to_vec::<u8>()?, [1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn ones_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
+        create("ones", shape, options, DType::F32, |shape, dtype| filled(1, dtype, shape))
+    }
+
+    /// Ones with this tensor's shape, dtype and device.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 4]).ones_like().to_vec::<i32>()?, [1, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn ones_like(&self) -> Tensor {
+        Tensor::ones_with(self.shape(), Options::default().or_like(self))
+    }
+
+    /// `value` everywhere: f32, i32 or bool by its kind, or a scalar tensor's own dtype.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::full([2], 7).to_vec::<i32>()?, [7, 7]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn full(shape: impl ShapeArg, value: impl Operand) -> Tensor {
+        Tensor::full_with(shape, value, ())
+    }
+
+    /// `value` everywhere, cast to a dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::full_with([2], 7, DType::F64).to_vec::<f64>()?, [7.0, 7.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn full_with(
+        shape: impl ShapeArg,
+        value: impl Operand,
+        options: impl Into<Options>,
+    ) -> Tensor {
+        match value.into_value() {
+            Value::Scalar(c, weak) => {
+                let default = DType::Bool.promote_weak(weak);
+                create("full", shape, options, default, |shape, dtype| filled(c, dtype, shape))
+            }
+            Value::Tensor(t) => {
+                let t = match options.into().or_like(&t).resolve(t.dtype()) {
+                    Ok((dtype, _)) => t.cast(dtype),
+                    Err(fault) => Tensor::broken(fault.at("full")),
+                };
+                t.expand(shape).copy()
+            }
+        }
+    }
+
+    /// `value` everywhere, with this tensor's shape, dtype and device.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3u8, 4]).full_like(9).to_vec::<u8>()?, [9, 9]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn full_like(&self, value: impl Operand) -> Tensor {
+        Tensor::full_with(self.shape(), value, Options::default().or_like(self))
+    }
+
+    /// Storage that is going to be written, f32. What is not written is 0.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::empty([2, 2]).shape(), [2, 2]);
+    /// ```
+    #[track_caller]
+    pub fn empty(shape: impl ShapeArg) -> Tensor {
+        Tensor::empty_with(shape, ())
+    }
+
+    /// Storage that is going to be written, of a dtype, on a device. What is not written is 0.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::empty_with([2], DType::I32).dtype(), DType::I32);
+    /// ```
+    #[track_caller]
+    pub fn empty_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
+        create("empty", shape, options, DType::F32, |shape, dtype| filled(0, dtype, shape))
+    }
+}
+
+/// Patterns.
+impl Tensor {
+    /// The identity matrix of `n` rows, f32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::eye(2).to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn eye(n: impl Int) -> Tensor {
+        Tensor::eye_with(n, ())
+    }
+
+    /// The identity matrix of `n` rows, of a dtype, on a device.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::eye_with(1, kiln::DType::I32).to_vec::<i32>()?, [1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn eye_with(n: impl Int, options: impl Into<Options>) -> Tensor {
+        let n = n.as_i64();
+        create("eye", [n, n], options, DType::F32, |shape, dtype| {
+            let row = UOp::iota(shape[0], DType::I32);
+            let column = row.reshape([shape[0], 1].as_slice());
+            column.broadcast_to(shape).eq_(&row.broadcast_to(shape)).cast(dtype)
+        })
+    }
+
+    /// The numbers `0, 1, .. n - 1`, i32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::arange(3).to_vec::<i32>()?, [0, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn arange(n: impl Int) -> Tensor {
+        Tensor::arange_with(n, ())
+    }
+
+    /// The numbers `0, 1, .. n - 1` of a dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::arange_with(3, DType::F32).to_vec::<f32>()?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn arange_with(n: impl Int, options: impl Into<Options>) -> Tensor {
+        create("arange", [n.as_i64()], options, DType::I32, |shape, dtype| {
+            let counter = if dtype.is_int() && dtype.size() >= 4 { dtype } else { DType::I32 };
+            UOp::iota(shape[0], counter).cast(dtype)
+        })
+    }
+
+    /// `n` numbers at equal distances from `start` to `stop`, both included, f32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::linspace(0.0, 1.0, 3).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn linspace(start: f64, stop: f64, n: impl Int) -> Tensor {
+        Tensor::linspace_with(start, stop, n, ())
+    }
+
+    /// `n` numbers at equal distances from `start` to `stop`, both included, of a dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::linspace_with(0.0, 4.0, 3, DType::F64).to_vec::<f64>()?, [0.0, 2.0, 4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn linspace_with(
+        start: f64,
+        stop: f64,
+        n: impl Int,
+        options: impl Into<Options>,
+    ) -> Tensor {
+        create("linspace", [n.as_i64()], options, DType::F32, |shape, dtype| {
+            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
+            let step = (stop - start) / (shape[0].max(2) - 1) as f64;
+            let steps = UOp::iota(shape[0], DType::I32).cast(wide);
+            (&steps * steps.const_like(step) + steps.const_like(start)).cast(dtype)
+        })
+    }
+}

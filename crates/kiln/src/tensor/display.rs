@@ -1,0 +1,234 @@
+//! Printing as NumPy does: as few digits as tell the numbers apart, columns aligned, long axes abridged.
+
+use super::Tensor;
+use crate::element::decode;
+use crate::{Error, engine};
+use kiln_ir::DType;
+use std::fmt;
+
+/// Past this many elements only the ends of each axis are printed.
+const ABRIDGED_FROM: usize = 1000;
+/// How many elements of an abridged axis are printed at each end.
+const EDGE: usize = 3;
+/// Characters of a line.
+const WIDTH: usize = 75;
+/// Digits after the point.
+const PRECISION: usize = 8;
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match texts(self) {
+            Ok(texts) => f.write_str(&layout(&texts, self.shape())),
+            Err(error) => write!(f, "<{error}>"),
+        }
+    }
+}
+
+/// Without computing: what is known, or the error.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error() {
+            Some(error) => write!(f, "Tensor({error})"),
+            None => write!(f, "Tensor({:?}, {}, {})", self.shape(), self.dtype(), self.device()),
+        }
+    }
+}
+
+/// Every element as text; those that are not printed are empty.
+fn texts(t: &Tensor) -> Result<Vec<String>, Error> {
+    let bytes = engine::read(&t.value()?, t.device())?;
+    Ok(match t.dtype() {
+        DType::F32 => floats(&decode::<f32>(&bytes), t.shape()),
+        DType::F64 => floats(&decode::<f64>(&bytes), t.shape()),
+        DType::F16 => floats(&decode::<half::f16>(&bytes), t.shape()),
+        DType::BF16 => floats(&decode::<half::bf16>(&bytes), t.shape()),
+        DType::Bool => {
+            plain(&decode::<bool>(&bytes), |b| (if *b { "True" } else { "False" }).into())
+        }
+        DType::I8 => plain(&decode::<i8>(&bytes), i8::to_string),
+        DType::I16 => plain(&decode::<i16>(&bytes), i16::to_string),
+        DType::I32 => plain(&decode::<i32>(&bytes), i32::to_string),
+        DType::I64 => plain(&decode::<i64>(&bytes), i64::to_string),
+        DType::U8 => plain(&decode::<u8>(&bytes), u8::to_string),
+        DType::U16 => plain(&decode::<u16>(&bytes), u16::to_string),
+        DType::U32 => plain(&decode::<u32>(&bytes), u32::to_string),
+        DType::U64 => plain(&decode::<u64>(&bytes), u64::to_string),
+        DType::Index | DType::Void => unreachable!("no tensor has it"),
+    })
+}
+
+fn plain<T>(data: &[T], text: impl Fn(&T) -> String) -> Vec<String> {
+    data.iter().map(text).collect()
+}
+
+/// A float and its shortest text.
+trait Float: Copy + fmt::Display + fmt::LowerExp {
+    fn wide(self) -> f64;
+}
+impl Float for f32 {
+    fn wide(self) -> f64 {
+        self as f64
+    }
+}
+impl Float for f64 {
+    fn wide(self) -> f64 {
+        self
+    }
+}
+impl Float for half::f16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+}
+impl Float for half::bf16 {
+    fn wide(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+fn floats<T: Float>(data: &[T], shape: &[usize]) -> Vec<String> {
+    let shown: Vec<T> = printed(shape).into_iter().map(|i| data[i]).collect();
+    let sizes = || shown.iter().map(|x| x.wide().abs()).filter(|x| x.is_finite() && *x != 0.0);
+    let (min, max) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
+    let scientific = max >= 1e8 || min < 1e-4 || (max > 0.0 && max / min > 1000.0);
+    let format = if scientific && max > 0.0 { exponential::<T> } else { positional::<T> };
+    let halves: Vec<(String, String)> = shown.iter().map(|x| format(*x)).collect();
+    let digits = halves.iter().map(|(_, fraction)| fraction_digits(fraction)).max().unwrap_or(0);
+    let pad = |x: &T| {
+        let (whole, fraction) = format(*x);
+        match x.wide().is_finite() {
+            true => whole + "." + &padded(&fraction, digits, scientific && max > 0.0),
+            false => whole,
+        }
+    };
+    data.iter().map(pad).collect()
+}
+
+/// The digits before an exponent.
+fn fraction_digits(fraction: &str) -> usize {
+    fraction.find('e').unwrap_or(fraction.len())
+}
+
+/// The fraction with as many digits as the longest: spaces after a plain number, zeros before an exponent.
+fn padded(fraction: &str, digits: usize, scientific: bool) -> String {
+    let (mantissa, exponent) = fraction.split_at(fraction_digits(fraction));
+    let fill = if scientific { "0" } else { " " };
+    format!("{mantissa}{}{exponent}", fill.repeat(digits.saturating_sub(mantissa.len())))
+}
+
+/// What is before and after the point.
+fn positional<T: Float>(x: T) -> (String, String) {
+    if !x.wide().is_finite() {
+        return (not_finite(x.wide()), String::new());
+    }
+    let shortest = x.to_string();
+    let fraction = shortest.split_once('.').map_or(0, |(_, f)| f.len());
+    let text = if fraction > PRECISION { format!("{:.PRECISION$}", x.wide()) } else { shortest };
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    (whole.to_owned(), fraction.trim_end_matches('0').to_owned())
+}
+
+/// What is before the point, and after it with an exponent of two digits or more.
+fn exponential<T: Float>(x: T) -> (String, String) {
+    if !x.wide().is_finite() {
+        return (not_finite(x.wide()), String::new());
+    }
+    let shortest = format!("{x:e}");
+    let fraction = shortest.split(['.', 'e']).nth(1).map_or(0, str::len);
+    let long = shortest.contains('.') && fraction > PRECISION;
+    let text = if long { format!("{:.PRECISION$e}", x.wide()) } else { shortest };
+    let (mantissa, exponent) = text.split_once('e').expect("an exponent");
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (sign, size) = exponent.strip_prefix('-').map_or(('+', exponent), |e| ('-', e));
+    (whole.to_owned(), format!("{}e{sign}{size:0>2}", fraction.trim_end_matches('0')))
+}
+
+fn not_finite(x: f64) -> String {
+    let text = if x.is_nan() {
+        "nan"
+    } else if x > 0.0 {
+        "inf"
+    } else {
+        "-inf"
+    };
+    text.to_owned()
+}
+
+/// The positions along an axis that are printed; `None` stands for the gap.
+fn along(n: usize, abridged: bool) -> Vec<Option<usize>> {
+    if !abridged || n <= 2 * EDGE {
+        return (0..n).map(Some).collect();
+    }
+    (0..EDGE).map(Some).chain([None]).chain((n - EDGE..n).map(Some)).collect()
+}
+
+fn is_abridged(shape: &[usize]) -> bool {
+    shape.iter().product::<usize>() > ABRIDGED_FROM
+}
+
+/// The row-major positions of everything that is printed.
+fn printed(shape: &[usize]) -> Vec<usize> {
+    let abridged = is_abridged(shape);
+    shape.iter().fold(vec![0], |outer, &n| {
+        let inner = along(n, abridged);
+        let under = |o: usize| inner.iter().flatten().map(move |i| o * n + i).collect::<Vec<_>>();
+        outer.into_iter().flat_map(under).collect()
+    })
+}
+
+fn layout(texts: &[String], shape: &[usize]) -> String {
+    if shape.is_empty() {
+        return texts[0].trim_end().to_owned();
+    }
+    let width = printed(shape).into_iter().map(|i| texts[i].len()).max().unwrap_or(0);
+    let mut out = String::new();
+    axis(texts, shape, width, is_abridged(shape), 1, &mut out);
+    out
+}
+
+/// One axis in brackets; the depth of recursion is the rank.
+fn axis(
+    texts: &[String],
+    shape: &[usize],
+    width: usize,
+    abridged: bool,
+    depth: usize,
+    out: &mut String,
+) {
+    let (n, inner) = (shape[0], &shape[1..]);
+    out.push('[');
+    if let [] = inner {
+        row(texts, n, width, abridged, depth, out);
+    } else {
+        let size: usize = inner.iter().product();
+        for (k, i) in along(n, abridged).into_iter().enumerate() {
+            if k > 0 {
+                out.push_str(&"\n".repeat(inner.len()));
+                out.push_str(&" ".repeat(depth));
+            }
+            match i {
+                Some(i) => axis(&texts[i * size..], inner, width, abridged, depth + 1, out),
+                None => out.push_str("..."),
+            }
+        }
+    }
+    out.push(']');
+}
+
+/// The elements of the last axis, broken into lines.
+fn row(texts: &[String], n: usize, width: usize, abridged: bool, depth: usize, out: &mut String) {
+    let mut column = depth;
+    for (k, i) in along(n, abridged).into_iter().enumerate() {
+        let text = i.map_or_else(|| "...".to_owned(), |i| format!("{:>width$}", texts[i]));
+        if k > 0 && column + 1 + text.len() + depth > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(depth));
+            column = depth;
+        } else if k > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        column += text.len();
+        out.push_str(&text);
+    }
+}

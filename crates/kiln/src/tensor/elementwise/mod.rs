@@ -1,0 +1,274 @@
+//! Arithmetic, element by element.
+
+mod activation;
+mod compare;
+mod math;
+mod round;
+
+use super::Tensor;
+use super::broadcast::Pair;
+use crate::element::{Operand, Value};
+use crate::error::{Fault, refuse};
+use kiln_ir::dtype::Const;
+use kiln_ir::{DType, Op, UOp};
+
+/// What an op makes of the operands' common dtype.
+type Typing = fn(DType) -> Result<DType, Fault>;
+
+pub(super) fn as_is(dtype: DType) -> Result<DType, Fault> {
+    Ok(dtype)
+}
+
+pub(super) fn as_float(dtype: DType) -> Result<DType, Fault> {
+    Ok(dtype.least_float())
+}
+
+fn integer(dtype: DType) -> Result<DType, Fault> {
+    if dtype.is_int() { Ok(dtype) } else { refuse!("wants integers, not {dtype}") }
+}
+
+fn bits(dtype: DType) -> Result<DType, Fault> {
+    if dtype.is_float() { refuse!("wants integers or bool, not {dtype}") } else { Ok(dtype) }
+}
+
+/// `combine` of two operands brought together.
+#[track_caller]
+pub(super) fn binary(
+    op: &'static str,
+    lhs: Value,
+    rhs: Value,
+    typing: Typing,
+    combine: impl FnOnce(&UOp, &UOp) -> UOp,
+) -> Tensor {
+    match Pair::new(&lhs, &rhs, typing) {
+        Ok(pair) => Tensor::from_node(combine(&pair.lhs, &pair.rhs), &pair.device),
+        Err(fault) => Tensor::broken(fault.at(op)),
+    }
+}
+
+/// One op of the table on two operands.
+#[track_caller]
+pub(super) fn binary_op(name: &'static str, op: Op, lhs: Value, rhs: Value) -> Tensor {
+    let typing: Typing = match op {
+        Op::Div => as_float,
+        Op::And | Op::Or | Op::Xor => bits,
+        Op::Shl | Op::Shr => integer,
+        // `true - true` has no meaning among bools
+        Op::Sub => |d| Ok(if d == DType::Bool { DType::I32 } else { d }),
+        _ => as_is,
+    };
+    binary(name, lhs, rhs, typing, |a, b| UOp::binary(op, a, b))
+}
+
+/// The quotient rounded down, as a node.
+fn floor_quotient(a: &UOp, b: &UOp) -> UOp {
+    if a.dtype().is_float() {
+        return round::floor(&UOp::binary(Op::Div, a, b));
+    }
+    a.floordiv(b)
+}
+
+/// The remainder with the divisor's sign, as a node.
+pub(super) fn floor_remainder(a: &UOp, b: &UOp) -> UOp {
+    if a.dtype().is_float() {
+        return a - round::floor(&UOp::binary(Op::Div, a, b)) * b;
+    }
+    a.floormod(b)
+}
+
+/// No arithmetic on bools: they count.
+pub(super) fn counted(dtype: DType) -> Result<DType, Fault> {
+    Ok(if dtype == DType::Bool { DType::I32 } else { dtype })
+}
+
+macro_rules! binary_methods {
+    ($($(#[doc = $doc:literal])+ $name:ident $op:ident;)*) => {
+        /// Two operands, brought to their common dtype and broadcast as NumPy does.
+        #[allow(clippy::should_implement_trait)] // these take any operand and never panic
+        impl Tensor { $(
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// Shapes that do not broadcast, other devices, a dtype that the operation does not have.
+            #[track_caller]
+            pub fn $name(&self, other: impl Operand) -> Tensor {
+                binary_op(stringify!($name), Op::$op, self.into_value(), other.into_value())
+            }
+        )* }
+    };
+}
+
+binary_methods! {
+    /// The sum; "or" for bools. Same as `+`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 2]).add(1).to_vec::<i32>()?, [2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    add Add;
+    /// The difference. Same as `-`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 2]).sub(1).to_vec::<i32>()?, [0, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    sub Sub;
+    /// The product; "and" for bools. Same as `*`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 2]).mul(3).to_vec::<i32>()?, [3, 6]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    mul Mul;
+    /// The quotient, of integers as f32. Same as `/`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 2]).div(2).to_vec::<f32>()?, [0.5, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    div Div;
+    /// The larger; NaN if either is.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 5]).maximum(3).to_vec::<i32>()?, [3, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    maximum Max;
+    /// The smaller; NaN if either is.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 5]).minimum(3).to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    minimum Min;
+    /// Bits that both have. Same as `&`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([6, 5]).bitwise_and(3).to_vec::<i32>()?, [2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    bitwise_and And;
+    /// Bits that either has. Same as `|`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([6, 5]).bitwise_or(1).to_vec::<i32>()?, [7, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    bitwise_or Or;
+    /// Bits that one of both has. Same as `^`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([6, 5]).bitwise_xor(1).to_vec::<i32>()?, [7, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    bitwise_xor Xor;
+    /// Bits moved up; 0 past the width. Same as `<<`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([6, 5]).lshift(1).to_vec::<i32>()?, [12, 10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    lshift Shl;
+    /// Bits moved down, the sign repeated. Same as `>>`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([6, -5]).rshift(1).to_vec::<i32>()?, [3, -3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    rshift Shr;
+}
+
+/// Division that rounds down.
+impl Tensor {
+    /// The quotient rounded down; of integers by zero, 0.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([7, -7]).floor_div(2).to_vec::<i32>()?, [3, -4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Shapes that do not broadcast, other devices.
+    #[track_caller]
+    pub fn floor_div(&self, other: impl Operand) -> Tensor {
+        binary("floor_div", self.into_value(), other.into_value(), counted, floor_quotient)
+    }
+
+    /// The remainder with the divisor's sign; of integers by zero, 0. Same as `%`.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([7, -7]).modulo(4).to_vec::<i32>()?, [3, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Shapes that do not broadcast, other devices.
+    #[track_caller]
+    pub fn modulo(&self, other: impl Operand) -> Tensor {
+        binary("modulo", self.into_value(), other.into_value(), counted, floor_remainder)
+    }
+}
+
+/// Dtypes and copies.
+impl Tensor {
+    /// The values converted to `dtype`: floats to integers truncate and saturate, integers wrap, bool is "not zero".
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::from([1.5, -2.5]).cast(DType::I32).to_vec::<i32>()?, [1, -2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn cast(&self, dtype: DType) -> Tensor {
+        self.lift("cast", self.value().map(|x| x.cast(dtype)).map_err(Fault::from))
+    }
+
+    /// New storage with the same value.
+    ///
+    /// ```
+    /// let a = kiln::Tensor::from([1, 2]);
+    /// let b = a.copy();
+    /// a.assign(0);
+    /// assert_eq!(b.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn copy(&self) -> Tensor {
+        self.lift("copy", self.value().map_err(Fault::from))
+    }
+
+    /// The same value in memory of its own, row-major, once it is realized.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([[1, 2], [3, 4]]).permute([1, 0]).contiguous();
+    /// assert_eq!(t.to_vec::<i32>()?, [1, 3, 2, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn contiguous(&self) -> Tensor {
+        self.lift("contiguous", self.value().map(|x| x.contiguous()).map_err(Fault::from))
+    }
+
+    /// `change` of this tensor's value, brought to the dtype that `typing` makes of its own.
+    #[track_caller]
+    pub(super) fn map(
+        &self,
+        op: &'static str,
+        typing: impl FnOnce(DType) -> Result<DType, Fault>,
+        change: impl FnOnce(&UOp) -> UOp,
+    ) -> Tensor {
+        let typed = || Ok(self.value()?.cast(typing(self.dtype())?));
+        let result: Result<UOp, Fault> = typed();
+        self.lift(op, result.map(|x| change(&x)))
+    }
+}
+
+/// A constant beside `x`.
+pub(super) fn like(x: &UOp, value: impl Into<Const>) -> UOp {
+    UOp::constant(value, x.dtype())
+}
+
+/// `a / b` of float nodes.
+pub(super) fn quotient(a: &UOp, b: &UOp) -> UOp {
+    UOp::binary(Op::Div, a, b)
+}

@@ -1,0 +1,243 @@
+//! Indices: what `s![..]` makes, and the view that it picks, as Python does.
+
+use super::Tensor;
+use super::shape_args::Int;
+use super::view::{Slices, View};
+use crate::error::{Fault, refuse};
+use kiln_ir::arg::{Shape, SliceAxis};
+use std::ops;
+
+/// What picks elements of one axis, as `s![..]` takes it.
+#[derive(Clone, Debug)]
+pub enum Index {
+    /// One position, which drops the axis; negative positions count from the end.
+    At(i64),
+    /// Every `step`-th position from `start` to before `stop`, clamped to what is there.
+    Slice {
+        /// The first position; the nearest end if missing.
+        start: Option<i64>,
+        /// The position to stop before; through the end if missing.
+        stop: Option<i64>,
+        /// The distance; negative goes backward.
+        step: i64,
+    },
+    /// All axes that no other index takes.
+    Ellipsis,
+    /// A new axis of length 1.
+    NewAxis,
+    /// Positions that a tensor holds.
+    Tensor(Tensor),
+}
+
+/// The indices of some axes, outermost first; made by [`s!`](crate::s).
+#[derive(Clone, Debug)]
+pub struct Indices(Vec<Index>);
+
+impl Indices {
+    /// The indices in order. [`s!`](crate::s) is the short form.
+    ///
+    /// ```
+    /// let index = kiln::Indices::new([kiln::Index::At(0)]);
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).get(index).shape(), [3]);
+    /// ```
+    pub fn new(indices: impl Into<Vec<Index>>) -> Indices {
+        Indices(indices.into())
+    }
+}
+
+/// Indices as Python writes them: positions, ranges (`a..b`, `..`, `a..;step`), `...`, `NewAxis`.
+///
+/// `..` is all of one axis; `...` is all of the axes that nothing else takes. A step follows a semicolon, and with a
+/// negative one the range runs backward: `4..1;-2` is 4, 2.
+///
+/// ```
+/// use kiln::{Tensor, s};
+/// let t = Tensor::arange(12).reshape([3, 4]);
+/// assert_eq!(t.get(s![1, ..;2]).to_vec::<i32>()?, [4, 6]);
+/// assert_eq!(t.get(s![..., -1]).to_vec::<i32>()?, [3, 7, 11]);
+/// assert_eq!(t.get(s![NewAxis, 0]).shape(), [1, 4]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[macro_export]
+macro_rules! s {
+    (@next [$($done:expr,)*]) => { $crate::Indices::new([$($done),*]) };
+    (@next [$($done:expr,)*] ,) => { $crate::Indices::new([$($done),*]) };
+    (@next [$($done:expr,)*] ... , $($rest:tt)*) => {
+        $crate::s!(@next [$($done,)* $crate::Index::Ellipsis,] $($rest)*)
+    };
+    (@next [$($done:expr,)*] NewAxis , $($rest:tt)*) => {
+        $crate::s!(@next [$($done,)* $crate::Index::NewAxis,] $($rest)*)
+    };
+    (@next [$($done:expr,)*] $index:expr ; $step:expr , $($rest:tt)*) => {
+        $crate::s!(@next [$($done,)* $crate::Index::from($index).step_by($step),] $($rest)*)
+    };
+    (@next [$($done:expr,)*] $index:expr , $($rest:tt)*) => {
+        $crate::s!(@next [$($done,)* $crate::Index::from($index),] $($rest)*)
+    };
+    ($($index:tt)*) => { $crate::s!(@next [] $($index)* ,) };
+}
+
+impl Index {
+    /// A slice with another step; anything else is itself.
+    ///
+    /// ```
+    /// let every_other = kiln::Index::from(..).step_by(2);
+    /// assert_eq!(kiln::Tensor::zeros([5]).get(kiln::Indices::new([every_other])).shape(), [3]);
+    /// ```
+    pub fn step_by(self, by: impl Int) -> Index {
+        match self {
+            Index::Slice { start, stop, .. } => Index::Slice { start, stop, step: by.as_i64() },
+            other => other,
+        }
+    }
+}
+
+fn slice<A: Int, B: Int>(start: Option<A>, stop: Option<B>) -> Index {
+    Index::Slice { start: start.map(A::as_i64), stop: stop.map(B::as_i64), step: 1 }
+}
+
+/// The stop of a range that includes its end; after the last position there is none.
+fn after<T: Int>(end: T) -> Option<i64> {
+    Some(end.as_i64().saturating_add(1)).filter(|&stop| stop != 0)
+}
+
+macro_rules! positions {
+    ($($t:ty),*) => { $(
+        impl From<$t> for Index {
+            fn from(i: $t) -> Index { Index::At(i.as_i64()) }
+        }
+    )* };
+}
+positions!(usize, isize, i32, i64);
+
+impl<T: Int> From<ops::Range<T>> for Index {
+    fn from(r: ops::Range<T>) -> Index {
+        slice(Some(r.start), Some(r.end))
+    }
+}
+impl<T: Int> From<ops::RangeFrom<T>> for Index {
+    fn from(r: ops::RangeFrom<T>) -> Index {
+        slice(Some(r.start), None::<i64>)
+    }
+}
+impl<T: Int> From<ops::RangeTo<T>> for Index {
+    fn from(r: ops::RangeTo<T>) -> Index {
+        slice(None::<i64>, Some(r.end))
+    }
+}
+impl<T: Int> From<ops::RangeInclusive<T>> for Index {
+    fn from(r: ops::RangeInclusive<T>) -> Index {
+        slice(Some(*r.start()), after(*r.end()))
+    }
+}
+impl<T: Int> From<ops::RangeToInclusive<T>> for Index {
+    fn from(r: ops::RangeToInclusive<T>) -> Index {
+        slice(None::<i64>, after(r.end))
+    }
+}
+impl From<ops::RangeFull> for Index {
+    fn from(_: ops::RangeFull) -> Index {
+        slice(None::<i64>, None::<i64>)
+    }
+}
+impl From<&Tensor> for Index {
+    fn from(t: &Tensor) -> Index {
+        Index::Tensor(t.clone())
+    }
+}
+impl From<Tensor> for Index {
+    fn from(t: Tensor) -> Index {
+        Index::Tensor(t)
+    }
+}
+
+impl Indices {
+    /// The view that these pick of `view`: one slice of every axis, then a reshape that drops and adds axes.
+    pub(super) fn view(&self, view: &View) -> Result<View, Fault> {
+        let lengths = view.shape();
+        let indices = self.spelled_out(lengths.len())?;
+        let (mut slices, mut shape) = (Slices::new(), Shape::new());
+        for index in &indices {
+            if let Index::NewAxis = index {
+                shape.push(1);
+                continue;
+            }
+            let axis = slices.len();
+            let picked = pick(index, axis, lengths[axis])?;
+            if !matches!(index, Index::At(_)) {
+                shape.push(picked.len);
+            }
+            slices.push(picked);
+        }
+        Ok(view.slice(slices).reshape(shape))
+    }
+
+    /// The indices with the ellipsis, or what is missing at the end, replaced by full slices.
+    fn spelled_out(&self, rank: usize) -> Result<Vec<Index>, Fault> {
+        let takes_axis = |i: &&Index| !matches!(i, Index::Ellipsis | Index::NewAxis);
+        let taken = self.0.iter().filter(takes_axis).count();
+        let ellipses = self.0.iter().filter(|i| matches!(i, Index::Ellipsis)).count();
+        if ellipses > 1 {
+            return refuse!("more than one `...`");
+        }
+        let Some(rest) = rank.checked_sub(taken) else {
+            return refuse!("{taken} indices for {rank} axes");
+        };
+        let full = std::iter::repeat_n(Index::from(..), rest);
+        let at = self.0.iter().position(|i| matches!(i, Index::Ellipsis));
+        let (before, after) = self.0.split_at(at.unwrap_or(self.0.len()));
+        let after = after.iter().skip(ellipses);
+        Ok(before.iter().cloned().chain(full).chain(after.cloned()).collect())
+    }
+}
+
+/// The elements of an axis of length `n` that `index` picks.
+fn pick(index: &Index, axis: usize, n: usize) -> Result<SliceAxis, Fault> {
+    match *index {
+        Index::At(i) => match usize::try_from(if i < 0 { i + n as i64 } else { i }) {
+            Ok(start) if start < n => Ok(SliceAxis { start, step: 1, len: 1 }),
+            _ => refuse!("index {i} is out of range for axis {axis} of length {n}"),
+        },
+        Index::Slice { step: 0, .. } => refuse!("a step of 0 goes nowhere"),
+        Index::Slice { start, stop, step } => Ok(python_slice(start, stop, step, n)),
+        Index::Tensor(_) => refuse!("indexing by a tensor is not there yet"),
+        Index::Ellipsis | Index::NewAxis => unreachable!("takes no axis"),
+    }
+}
+
+/// What Python's `start:stop:step` picks of `n` elements.
+fn python_slice(start: Option<i64>, stop: Option<i64>, step: i64, n: usize) -> SliceAxis {
+    let n = n as i64;
+    // going backward the ends are the last element and one before the first
+    let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
+    let clamp = |i: i64| if i < 0 { i.saturating_add(n) } else { i }.clamp(low, high);
+    let first = start.map_or(if step > 0 { low } else { high }, clamp);
+    let end = stop.map_or(if step > 0 { high } else { low }, clamp);
+    let distance = if step > 0 { end - first } else { first - end };
+    let len =
+        if distance <= 0 { 0 } else { (distance as u64).div_ceil(step.unsigned_abs()) as usize };
+    match len {
+        0 => SliceAxis { start: 0, step: 1, len: 0 },
+        1 => SliceAxis { start: first as usize, step: 1, len: 1 },
+        _ => SliceAxis { start: first as usize, step: step as isize, len },
+    }
+}
+
+/// Picking.
+impl Tensor {
+    /// The elements at `index`, as a view.
+    ///
+    /// ```
+    /// use kiln::{Tensor, s};
+    /// let t = Tensor::from([[1, 2, 3], [4, 5, 6]]);
+    /// assert_eq!(t.get(s![1, 0..2]).to_vec::<i32>()?, [4, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A position that is not there, more indices than axes, a step of 0.
+    #[track_caller]
+    pub fn get(&self, index: Indices) -> Tensor {
+        self.alias("get", |view| index.view(view))
+    }
+}

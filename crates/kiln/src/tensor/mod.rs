@@ -1,0 +1,211 @@
+//! `Tensor`: a storage and a view of it. Methods check shapes and dtypes and build graphs; none computes, except those
+//! that return data.
+
+/// The shared cell.
+pub(crate) mod storage;
+/// Index maps.
+pub(crate) mod view;
+/// What may stand for shapes and axes.
+pub(crate) mod shape_args;
+/// Operands brought to one dtype and shape.
+mod broadcast;
+mod create;
+mod elementwise;
+mod operators;
+mod movement;
+// mod combine;
+mod reduce;
+mod scan;
+// mod softmax;
+// mod matmul;
+// mod pool;
+// mod conv;
+// mod norm;
+// mod loss;
+// mod random;
+mod index;
+mod write;
+mod read;
+mod display;
+// mod gradient;
+
+pub use create::{Nested, Options};
+pub use index::{Index, Indices};
+pub use read::realize;
+pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
+// pub use random::manual_seed;
+
+use crate::Device;
+use crate::error::{Error, Fault};
+use kiln_ir::{DType, UOp};
+use std::sync::Arc;
+use storage::Storage;
+use view::View;
+
+/// A lazy n-dimensional array: a view of a storage.
+///
+/// `clone()` is another handle to the same storage and sees later writes; [`copy`](Tensor::copy) is new storage with
+/// the same value. An operation that makes no sense gives a tensor that carries the error, which reading returns.
+///
+/// ```
+/// use kiln::Tensor;
+/// let a = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// let sums: Vec<f32> = (&a + 1.0).sum(1).to_vec()?;
+/// assert_eq!(sums, [5.0, 9.0]);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor {
+    storage: Arc<Storage>,
+    view: View,
+    detached: bool,
+}
+
+/// Making and reading handles.
+impl Tensor {
+    /// New storage that holds the value of `node`.
+    pub(crate) fn from_node(node: UOp, device: &Device) -> Tensor {
+        Tensor::whole(Storage::new(node, device.clone()))
+    }
+
+    fn whole(storage: Arc<Storage>) -> Tensor {
+        let view = View::whole(&storage.shape, storage.dtype);
+        Tensor { storage, view, detached: false }
+    }
+
+    /// A tensor that carries `error`.
+    pub(crate) fn broken(error: Error) -> Tensor {
+        Tensor::whole(Storage::broken(error))
+    }
+
+    /// New storage on this tensor's device, or a tensor that carries what was wrong.
+    #[track_caller]
+    fn lift(&self, op: &'static str, result: Result<UOp, Fault>) -> Tensor {
+        Tensor::lift_on(op, self.device(), result)
+    }
+
+    #[track_caller]
+    fn lift_on(op: &'static str, device: &Device, result: Result<UOp, Fault>) -> Tensor {
+        match result {
+            Ok(node) => Tensor::from_node(node, device),
+            Err(fault) => Tensor::broken(fault.at(op)),
+        }
+    }
+
+    /// A tensor, or one that carries what was wrong.
+    #[track_caller]
+    fn or_broken(op: &'static str, result: Result<Tensor, Fault>) -> Tensor {
+        match result {
+            Ok(tensor) => tensor,
+            Err(fault) => Tensor::broken(fault.at(op)),
+        }
+    }
+
+    /// The same storage under the view that `change` makes of this one. An error that the storage carries stays in it.
+    #[track_caller]
+    fn alias(&self, op: &'static str, change: impl FnOnce(&View) -> Result<View, Fault>) -> Tensor {
+        if self.storage.is_broken() {
+            return self.clone();
+        }
+        match (change(&self.view), self.storage.error()) {
+            (Ok(view), _) => Tensor { view, ..self.clone() },
+            (Err(_), Some(error)) => Tensor::broken(error),
+            (Err(fault), None) => Tensor::broken(fault.at(op)),
+        }
+    }
+
+    /// The graph node of what the tensor holds now.
+    pub(crate) fn value(&self) -> Result<UOp, Error> {
+        let version = self.storage.version()?;
+        let wants_gradient = self.storage.requires_grad() && !self.detached;
+        let base = if wants_gradient { version.mark(self.storage.id) } else { version };
+        let value = self.view.of(&base);
+        Ok(if self.detached { value.detach() } else { value })
+    }
+
+    /// Fails where an operand carries an error; the first one's counts.
+    fn all_valid<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Fault> {
+        match tensors.into_iter().find_map(Tensor::error) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+}
+
+/// What is known without computing.
+impl Tensor {
+    /// The lengths of the axes, outermost first.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).shape(), [2, 3]);
+    /// ```
+    pub fn shape(&self) -> &[usize] {
+        self.view.shape()
+    }
+
+    /// The number of axes.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).ndim(), 2);
+    /// ```
+    pub fn ndim(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// The number of elements.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).numel(), 6);
+    /// ```
+    pub fn numel(&self) -> usize {
+        self.shape().iter().product()
+    }
+
+    /// The element type.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::arange(3).dtype(), kiln::DType::I32);
+    /// ```
+    pub fn dtype(&self) -> DType {
+        self.view.dtype()
+    }
+
+    /// Where the tensor lives.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([1]).device(), &kiln::Device::default_device());
+    /// ```
+    pub fn device(&self) -> &Device {
+        &self.storage.device
+    }
+
+    /// The error that the tensor carries, if an operation or a write that led to it was invalid.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::zeros([2, 3]);
+    /// assert!(t.error().is_none());
+    /// assert!(t.reshape([4]).error().is_some());
+    /// ```
+    pub fn error(&self) -> Option<Error> {
+        self.storage.error()
+    }
+
+    /// Forgets the error of an invalid write: the data is what it was before. The result of an invalid operation has no
+    /// data and keeps its error.
+    ///
+    /// ```
+    /// use kiln::{Tensor, s};
+    /// let t = Tensor::from([1, 2]);
+    /// t.set(s![5], 0);
+    /// t.clear_error();
+    /// assert_eq!(t.to_vec::<i32>()?, [1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn clear_error(&self) {
+        self.storage.clear_error();
+    }
+}

@@ -1,0 +1,163 @@
+//! The shared cell that tensors alias: its current version, or the error that a write left in it.
+
+use crate::engine;
+use crate::error::Error;
+use crate::{Device, Tensor};
+use kiln_ir::arg::Shape;
+use kiln_ir::{DType, UOp};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+/// One storage. Shape, dtype and device never change; the version does.
+pub(crate) struct Storage {
+    pub(crate) id: u64,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+    pub(crate) device: Device,
+    cell: Mutex<Cell>,
+    requires_grad: AtomicBool,
+    grad: Mutex<Option<Tensor>>,
+}
+
+/// What changes. `version` is missing where the operation that made the storage was invalid.
+struct Cell {
+    version: Option<UOp>,
+    error: Option<Error>,
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Storage {
+    /// A storage whose first version is `node`.
+    pub(crate) fn new(node: UOp, device: Device) -> Arc<Storage> {
+        let (dtype, shape) = (node.dtype(), node.shape().clone());
+        Storage::with_cell(dtype, shape, device, Cell { version: Some(node), error: None })
+    }
+
+    /// The storage of an invalid operation's result.
+    pub(crate) fn broken(error: Error) -> Arc<Storage> {
+        let cell = Cell { version: None, error: Some(error) };
+        Storage::with_cell(DType::F32, Shape::new(), Device::default_device(), cell)
+    }
+
+    fn with_cell(dtype: DType, shape: Shape, device: Device, cell: Cell) -> Arc<Storage> {
+        Arc::new(Storage {
+            id: next_id(),
+            dtype,
+            shape,
+            device,
+            cell: Mutex::new(cell),
+            requires_grad: AtomicBool::new(false),
+            grad: Mutex::new(None),
+        })
+    }
+
+    fn cell(&self) -> MutexGuard<'_, Cell> {
+        self.cell.lock().expect("storage lock")
+    }
+
+    /// The current version, unless the storage carries an error. A version that was computed is replaced by its leaf.
+    pub(crate) fn version(&self) -> Result<UOp, Error> {
+        let mut cell = self.cell();
+        let cell = &mut *cell;
+        if let Some(error) = &cell.error {
+            return Err(error.clone());
+        }
+        let version = cell.version.as_mut().expect("a storage without an error has a version");
+        if let Some(leaf) = engine::current(version) {
+            *version = leaf;
+        }
+        Ok(version.clone())
+    }
+
+    /// Whether the operation that made the storage was invalid: there is nothing to fall back to.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.cell().version.is_none()
+    }
+
+    /// The error that the storage carries.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.cell().error.clone()
+    }
+
+    /// Makes later reads give `error`, unless an earlier one is there; the data stays.
+    pub(crate) fn fail(&self, error: Error) {
+        self.cell().error.get_or_insert(error);
+    }
+
+    /// Forgets an invalid write; the data is what it was before.
+    pub(crate) fn clear_error(&self) {
+        let mut cell = self.cell();
+        if cell.version.is_some() {
+            cell.error = None;
+        }
+    }
+
+    /// Replaces the whole value, which also ends an error that a write left.
+    pub(crate) fn overwrite(&self, value: UOp) {
+        let mut cell = self.cell();
+        let old = cell.version.replace(value);
+        cell.error = None;
+        drop(cell);
+        drop(old); // may free a long graph: not under the lock
+    }
+
+    /// Replaces the version by `change` of it, in one step.
+    pub(crate) fn update(&self, change: impl FnOnce(&UOp) -> UOp) -> Result<(), Error> {
+        let mut cell = self.cell();
+        if let Some(error) = &cell.error {
+            return Err(error.clone());
+        }
+        let old = cell.version.take().expect("a storage without an error has a version");
+        let old = engine::current(&old).unwrap_or(old);
+        cell.version = Some(change(&old));
+        Ok(())
+    }
+
+    pub(crate) fn requires_grad(&self) -> bool {
+        self.requires_grad.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_requires_grad(self: &Arc<Storage>, on: bool) {
+        self.requires_grad.store(on, Ordering::Relaxed);
+        let mut marked = marked().lock().expect("registry lock");
+        match on {
+            true => marked.insert(self.id, Arc::downgrade(self)),
+            false => marked.remove(&self.id),
+        };
+    }
+
+    pub(crate) fn grad(&self) -> MutexGuard<'_, Option<Tensor>> {
+        self.grad.lock().expect("gradient lock")
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if self.requires_grad() {
+            marked().lock().expect("registry lock").remove(&self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Storage({}, {:?}, {})", self.id, self.shape, self.dtype)
+    }
+}
+
+/// Storages that want gradients, by the identity that `Mark` nodes carry.
+fn marked() -> &'static Mutex<HashMap<u64, Weak<Storage>>> {
+    static MARKED: OnceLock<Mutex<HashMap<u64, Weak<Storage>>>> = OnceLock::new();
+    MARKED.get_or_init(Mutex::default)
+}
+
+/// The living storage that a `Mark` names.
+pub(crate) fn marked_storage(id: u64) -> Option<Arc<Storage>> {
+    marked().lock().expect("registry lock").get(&id)?.upgrade()
+}

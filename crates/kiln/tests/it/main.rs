@@ -1,0 +1,3 @@
+//! The public interface, against values worked out by hand and by NumPy.
+
+mod basics;
