@@ -2,5 +2,9 @@
 
 /// Plain data that describes a device.
 pub mod target;
-/// Kernel in, linear program out: expansion, accumulators, gates, widths of indices, order.
+/// Tensor graph to ordered kernels and a memory plan.
+pub mod schedule;
+/// Kernel to an equivalent, faster kernel.
+pub mod optimize;
+/// Kernel to program: what is left is a list of ops that a machine has.
 pub mod lower;

@@ -1,3 +1,4 @@
 //! Integration tests of kiln-compile, one binary.
 
 mod lower;
+mod schedule;

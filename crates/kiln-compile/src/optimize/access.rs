@@ -1,0 +1,112 @@
+//! How the accesses of a kernel move along its loops.
+
+use super::options::axis_of;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A load or a store.
+pub(super) struct Access {
+    pub(super) is_store: bool,
+    /// Elements moved by one step of each loop, by axis; loops that do not move it are left out, loops that move it
+    /// unevenly have `None`.
+    strides: FxHashMap<u32, Option<i64>>,
+    /// Axes of the loops around it.
+    pub(super) scope: FxHashSet<u32>,
+}
+
+impl Access {
+    /// The step along a loop: `Some(0)` if it does not move.
+    pub(super) fn stride(&self, axis: u32) -> Option<i64> {
+        self.strides.get(&axis).copied().unwrap_or(Some(0))
+    }
+}
+
+/// What a kernel does, as far as the heuristic wants to know.
+pub(super) struct Kernel {
+    pub(super) accesses: Vec<Access>,
+    /// Sets of axes that occur together in one expression.
+    pub(super) scopes: Vec<FxHashSet<u32>>,
+    /// Arithmetic operations in the kernel's text.
+    pub(super) operations: usize,
+}
+
+impl Kernel {
+    pub(super) fn of(ast: &UOp) -> Kernel {
+        let nodes = toposort(ast);
+        let mut scopes: FxHashMap<UOp, FxHashSet<u32>> = FxHashMap::default();
+        for node in &nodes {
+            let scope = scope_of(node, &scopes);
+            scopes.insert(node.clone(), scope);
+        }
+        let is_access = |n: &&UOp| matches!(n.op(), Op::Load | Op::Store);
+        let access = |n: &UOp| Access {
+            is_store: n.op() == Op::Store,
+            strides: strides(n.src(1)),
+            scope: scopes[n].clone(),
+        };
+        Kernel {
+            accesses: nodes.iter().filter(is_access).map(access).collect(),
+            operations: nodes.iter().filter(|n| n.op().is_alu()).count(),
+            scopes: distinct(nodes.iter().map(|n| &scopes[n])),
+        }
+    }
+
+    /// Whether some expression depends on both loops.
+    pub(super) fn together(&self, a: u32, b: u32) -> bool {
+        self.scopes.iter().any(|s| s.contains(&a) && s.contains(&b))
+    }
+}
+
+fn distinct<'a>(scopes: impl Iterator<Item = &'a FxHashSet<u32>>) -> Vec<FxHashSet<u32>> {
+    let mut seen = FxHashSet::default();
+    let mut out = Vec::new();
+    for scope in scopes {
+        let mut key: Vec<u32> = scope.iter().copied().collect();
+        key.sort_unstable();
+        if seen.insert(key) {
+            out.push(scope.clone());
+        }
+    }
+    out
+}
+
+/// The axes that a node depends on and that are still open after it.
+fn scope_of(node: &UOp, scopes: &FxHashMap<UOp, FxHashSet<u32>>) -> FxHashSet<u32> {
+    let mut scope: FxHashSet<u32> =
+        node.srcs().iter().flat_map(|s| scopes[s].iter().copied()).collect();
+    match node.op() {
+        Op::Range => {
+            scope.insert(axis_of(node));
+        }
+        Op::End | Op::Reduce => {
+            node.srcs()[1..].iter().for_each(|r| _ = scope.remove(&axis_of(r)));
+        }
+        _ => {}
+    }
+    scope
+}
+
+/// The coefficient of each range in an index, as a sum of terms; a range inside anything else moves it unevenly.
+fn strides(index: &UOp) -> FxHashMap<u32, Option<i64>> {
+    let mut strides: FxHashMap<u32, Option<i64>> = FxHashMap::default();
+    let mut stack = vec![(index.clone(), 1i64)];
+    while let Some((x, factor)) = stack.pop() {
+        match (x.op(), x.srcs()) {
+            (Op::Range, _) => {
+                let stride = strides.entry(axis_of(&x)).or_insert(Some(0));
+                *stride = stride.map(|s| s + factor);
+            }
+            (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
+            (Op::Mul, [a, c]) if c.as_int().is_some() => {
+                let c = c.as_int().expect("just checked");
+                stack.push((a.clone(), factor.saturating_mul(c)));
+            }
+            _ => {
+                let ranges = toposort(&x).into_iter().filter(|n| n.op() == Op::Range);
+                ranges.for_each(|r| _ = strides.insert(axis_of(&r), None));
+            }
+        }
+    }
+    strides
+}

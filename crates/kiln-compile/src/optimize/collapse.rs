@@ -1,0 +1,64 @@
+//! Two neighbouring loops that count like one become one: `E_64_64` over contiguous memory is `E_4096`.
+
+use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+/// Merges neighbours, innermost first, while it makes no index harder.
+pub(super) fn collapse(ast: &UOp) -> UOp {
+    let mut ast = kiln_ir::rules::simplify(ast);
+    let mut inner = ranges_of(&ast).len();
+    while inner > 1 {
+        inner -= 1;
+        let ranges = ranges_of(&ast);
+        if let Some(merged) = merge(&ast, &ranges[inner - 1], &ranges[inner]) {
+            ast = merged;
+        }
+    }
+    ast
+}
+
+/// One loop for two of the same kind that are always closed together.
+fn merge(ast: &UOp, outer: &UOp, inner: &UOp) -> Option<UOp> {
+    if kind_of(outer) != kind_of(inner) || !closed_together(ast, outer, inner) {
+        return None;
+    }
+    let n = size_of(inner);
+    let both = UOp::range(axis_of(outer), kind_of(outer), size_of(outer) * n);
+    let n = UOp::index(n as i64);
+    let (high, low) = (both.floordiv(&n), both.floormod(&n));
+    let ranges: Srcs = smallvec![both];
+    let map: FxHashMap<UOp, (UOp, Srcs)> = FxHashMap::from_iter([
+        (outer.clone(), (high, ranges.clone())),
+        (inner.clone(), (low, ranges)),
+    ]);
+    let merged = kiln_ir::rules::simplify(&once_each(&replace_ranges(ast, &map)));
+    (hardness(&merged) <= hardness(ast)).then_some(merged)
+}
+
+fn closed_together(ast: &UOp, a: &UOp, b: &UOp) -> bool {
+    let closers = toposort(ast).into_iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
+    closers.into_iter().all(|n| n.srcs()[1..].contains(a) == n.srcs()[1..].contains(b))
+}
+
+/// Both halves brought the merged range along; one is enough.
+fn once_each(ast: &UOp) -> UOp {
+    let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(ast) {
+        let mut srcs: Srcs = node.srcs().iter().map(|s| map[s].clone()).collect();
+        if matches!(node.op(), Op::End | Op::Reduce) {
+            let mut seen = FxHashSet::default();
+            srcs.retain(|s| s.op() != Op::Range || seen.insert(s.id()));
+        }
+        let new = kiln_ir::uop::rebuild(&node, srcs);
+        map.insert(node, new);
+    }
+    map[ast].clone()
+}
+
+/// Divisions and remainders: what an index should not gain.
+fn hardness(ast: &UOp) -> usize {
+    toposort(ast).iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod)).count()
+}

@@ -1,0 +1,47 @@
+//! Kernel -> an equivalent kernel that runs faster on a target.
+//!
+//! Every optimization is a split or a new kind of a loop ([`Opt`]), so what a kernel computes cannot change: the
+//! expressions stay, only the loop variables in them are replaced. `heuristic` chooses; `NOOPT=1` chooses nothing.
+
+/// Loops of a kernel, and how each access moves along them.
+mod access;
+/// Options as data, and their application.
+mod options;
+/// Two neighbouring loops that count like one become one.
+mod collapse;
+/// Which options to apply, without a search.
+mod heuristic;
+/// Kernel names.
+mod name;
+
+pub use options::Opt;
+
+use crate::target::Target;
+use kiln_ir::UOp;
+use options::Loops;
+
+/// An optimized kernel and how it came about.
+#[derive(Clone, Debug)]
+pub struct Optimized {
+    /// The kernel, named.
+    pub ast: UOp,
+    /// The options in the order in which they were applied.
+    pub applied: Vec<Opt>,
+}
+
+/// Optimizes by heuristic; without `enabled`, names the kernel and does no more.
+pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
+    let ast = collapse::collapse(ast);
+    let options = if enabled { heuristic::choose(&ast, target) } else { Vec::new() };
+    apply(&ast, &options)
+}
+
+/// Applies given options.
+pub fn apply(ast: &UOp, options: &[Opt]) -> Optimized {
+    let mut loops = Loops::of(ast);
+    for &opt in options {
+        loops.apply(opt);
+    }
+    let ast = loops.rewrite(ast);
+    Optimized { ast: name::named(&ast), applied: options.to_vec() }
+}

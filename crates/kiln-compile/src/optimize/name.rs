@@ -1,0 +1,16 @@
+//! Kernel names: `r` if something is reduced, else `E`, then the sizes of the loops.
+
+use super::options::{ranges_of, size_of};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+
+/// The kernel with its name in the sink.
+pub(super) fn named(ast: &UOp) -> UOp {
+    let reduces = toposort(ast).iter().any(|n| n.op() == Op::Reduce);
+    let mut name = String::from(if reduces { "r" } else { "E" });
+    for range in ranges_of(ast) {
+        name.push('_');
+        name.push_str(&size_of(&range).to_string());
+    }
+    UOp::kernel(ast.srcs().iter().cloned(), &name)
+}

@@ -1,0 +1,431 @@
+//! From the roots down: every value learns which kernels ask for it and at which index, and whether it is computed
+//! there or in a kernel of its own.
+//!
+//! A node is visited after all its users, so every request for it is known when its turn comes. Requests from one
+//! kernel at one index are one request: that is how a value used twice is computed once.
+
+use super::cost::{self, Price, Use};
+use super::index::{self, Index};
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort_all;
+use kiln_ir::{Arg, Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// Past this many requests a kernel takes no more values in: compilers slow down faster than kernels gain.
+pub(super) const MAX_KERNEL_NODES: usize = 512;
+
+/// A place where a value is asked for.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) kernel: usize,
+    pub(super) index: Index,
+    /// Where false, the element is not used and the index may be out of bounds.
+    pub(super) gate: UOp,
+    /// The loops around the request, outermost first.
+    nest: Rc<[UOp]>,
+    /// Requests that this one makes of the node's sources: (source's position, number of its request).
+    pub(super) made: SmallVec<[(usize, usize); 3]>,
+    /// Loops that a reduction opens here.
+    pub(super) ranges: Index,
+    /// Where a padding has elements of its source.
+    pub(super) valid: Option<UOp>,
+}
+
+/// A kernel while it is being planned.
+pub(super) struct Draft {
+    /// One loop per output axis longer than 1.
+    pub(super) loops: Rc<[UOp]>,
+    /// Positions of the nodes that it leaves in memory.
+    pub(super) outputs: Vec<usize>,
+    /// The index that outputs are stored at, by axis.
+    identity: Index,
+    next_axis: u32,
+    size: usize,
+    /// Positions of the stored nodes that it reads.
+    reads: FxHashSet<usize>,
+}
+
+/// How a node gets its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Placement {
+    /// Where it is asked for.
+    Inline,
+    /// Kernel of this number computes it, on the request of this number; everybody else reads memory.
+    Stored { kernel: usize, request: usize },
+}
+
+/// The result: the graph's nodes with their requests and placements, and the kernels.
+pub(super) struct Plan {
+    pub(super) nodes: Vec<UOp>,
+    pub(super) position: FxHashMap<UOp, usize>,
+    pub(super) roots: Vec<usize>,
+    pub(super) requests: Vec<Vec<Request>>,
+    pub(super) placement: Vec<Placement>,
+    pub(super) drafts: Vec<Draft>,
+    pub(super) decisions: Vec<String>,
+}
+
+/// Decides for every node that the roots need.
+pub(super) fn assign(roots: &[UOp]) -> Plan {
+    let nodes = toposort_all(roots, |_| true);
+    let position: FxHashMap<UOp, usize> =
+        nodes.iter().cloned().enumerate().map(|(i, n)| (n, i)).collect();
+    let roots: Vec<usize> = roots.iter().map(|r| position[r]).collect();
+    let mut planner = Planner {
+        is_root: vec![false; nodes.len()],
+        below: vec![0.0; nodes.len()],
+        seen: vec![FxHashMap::default(); nodes.len()],
+        scopes: FxHashMap::default(),
+        plan: Plan {
+            requests: vec![Vec::new(); nodes.len()],
+            placement: vec![Placement::Inline; nodes.len()],
+            drafts: Vec::new(),
+            decisions: Vec::new(),
+            nodes,
+            position,
+            roots,
+        },
+    };
+    planner.run();
+    planner.plan
+}
+
+struct Planner {
+    plan: Plan,
+    is_root: Vec<bool>,
+    /// The work of a node's sources together, by position.
+    below: Vec<f64>,
+    /// Requests by content, by position.
+    seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
+    /// The axes that an expression depends on.
+    scopes: FxHashMap<UOp, Rc<[u32]>>,
+}
+
+impl Planner {
+    fn run(&mut self) {
+        self.estimate_work();
+        for &r in &self.plan.roots {
+            self.is_root[r] =
+                !matches!(self.plan.nodes[r].op(), Op::Param) && self.plan.nodes[r].numel() > 0;
+        }
+        for i in (0..self.plan.nodes.len()).rev() {
+            self.place(i);
+        }
+    }
+
+    fn estimate_work(&mut self) {
+        let mut work = vec![0.0; self.plan.nodes.len()];
+        for (i, node) in self.plan.nodes.iter().enumerate() {
+            let mut distinct: SmallVec<[usize; 4]> =
+                node.srcs().iter().map(|s| self.plan.position[s]).collect();
+            distinct.dedup();
+            self.below[i] = distinct.iter().map(|&s| work[s]).sum();
+            work[i] = cost::work(node, std::iter::once(self.below[i]));
+        }
+    }
+
+    fn place(&mut self, i: usize) {
+        let needed = self.is_root[i] || !self.plan.requests[i].is_empty();
+        if !needed {
+            return;
+        }
+        let node = self.plan.nodes[i].clone();
+        if matches!(node.op(), Op::Param) {
+            return;
+        }
+        if self.must_store(i) {
+            self.store(i);
+        } else {
+            for r in 0..self.plan.requests[i].len() {
+                self.ask_sources(i, r);
+            }
+        }
+    }
+
+    /// Roots and explicit wishes are stored; for the rest the cost model decides, and a full kernel takes no more.
+    fn must_store(&mut self, i: usize) -> bool {
+        let node = self.plan.nodes[i].clone();
+        if self.is_root[i] || node.op() == Op::Contiguous {
+            return true;
+        }
+        // what costs nothing is never stored: constants, and views (whose source decides)
+        if node.srcs().is_empty() || node.op().is_movement() {
+            return false;
+        }
+        if self.overfull(i) {
+            self.say(i, "memory: the kernel that asks is full");
+            return true;
+        }
+        let price = self.price(i);
+        if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
+            self.say(i, &price.to_string());
+        }
+        !price.inline_wins()
+    }
+
+    fn overfull(&self, i: usize) -> bool {
+        let full = |r: &Request| self.plan.drafts[r.kernel].size > MAX_KERNEL_NODES;
+        self.plan.requests[i].iter().any(full)
+    }
+
+    fn say(&mut self, i: usize, what: &str) {
+        let node = &self.plan.nodes[i];
+        let origin = node.origin().unwrap_or("");
+        self.plan.decisions.push(format!(
+            "{} {:?} {origin} {what}",
+            node.op(),
+            node.shape().as_slice()
+        ));
+    }
+
+    fn price(&mut self, i: usize) -> Price {
+        let node = self.plan.nodes[i].clone();
+        let reduced = match node.op() {
+            Op::Reduce => node.src(0).numel() / node.numel().max(1),
+            _ => 1,
+        };
+        let uses: Vec<Use> = (0..self.plan.requests[i].len()).map(|r| self.usage(i, r)).collect();
+        cost::price(&node, self.below[i], reduced, &uses)
+    }
+
+    fn usage(&mut self, i: usize, r: usize) -> Use {
+        let request = self.plan.requests[i][r].clone();
+        let mut axes = FxHashSet::default();
+        for x in request.index.iter().chain([&request.gate]) {
+            axes.extend(self.scope(x).iter().copied());
+        }
+        let size = |r: &UOp| r.max() as f64 + 1.0;
+        let axis = |r: &UOp| r.arg().range().expect("a nest is made of ranges").0;
+        let depth = request.nest.iter().rposition(|r| axes.contains(&axis(r))).map_or(0, |d| d + 1);
+        let outer = self.plan.drafts[request.kernel].loops.len();
+        // only loops that the value depends on from the outside in can share out its computation
+        let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(&axis(r)));
+        Use {
+            evaluations: request.nest[..depth].iter().map(size).product(),
+            parallel: shared.map(size).product(),
+            in_reduce: depth > outer,
+        }
+    }
+
+    /// The axes of the ranges that an expression contains.
+    fn scope(&mut self, x: &UOp) -> Rc<[u32]> {
+        if let Some(scope) = self.scopes.get(x) {
+            return scope.clone();
+        }
+        let known = |n: &UOp| !self.scopes.contains_key(n);
+        for node in toposort_all(std::slice::from_ref(x), known) {
+            if self.scopes.contains_key(&node) {
+                continue;
+            }
+            let mut axes: Vec<u32> =
+                node.srcs().iter().flat_map(|s| self.scopes[s].iter().copied()).collect();
+            axes.extend(node.arg().range().map(|(axis, _)| axis));
+            axes.sort_unstable();
+            axes.dedup();
+            self.scopes.insert(node, axes.into());
+        }
+        self.scopes[x].clone()
+    }
+
+    /// Gives the node memory: in a kernel that asks for exactly its elements, or in a new kernel.
+    fn store(&mut self, i: usize) {
+        let (kernel, request) = match self.joinable(i) {
+            Some(found) => found,
+            None => self.open_kernel(i),
+        };
+        self.plan.drafts[kernel].outputs.push(i);
+        self.plan.placement[i] = Placement::Stored { kernel, request };
+        let askers: Vec<usize> = self.plan.requests[i].iter().map(|r| r.kernel).collect();
+        for k in askers {
+            if k != kernel {
+                self.plan.drafts[k].reads.insert(i);
+            }
+        }
+        self.ask_sources(i, request);
+    }
+
+    /// A kernel that asks for the node at its own output index, and only there, can store it along the way, unless
+    /// it waits for another kernel that asks for the node too.
+    fn joinable(&self, i: usize) -> Option<(usize, usize)> {
+        let requests = &self.plan.requests[i];
+        let fits = |r: &Request| {
+            let draft = &self.plan.drafts[r.kernel];
+            r.index == draft.identity
+                && r.gate.is_const(1)
+                && covers(&r.index, self.plan.nodes[i].shape())
+        };
+        let alone = |k: usize| requests.iter().filter(|r| r.kernel == k).count() == 1;
+        requests.iter().enumerate().find_map(|(n, r)| {
+            let room = self.plan.drafts[r.kernel].size <= MAX_KERNEL_NODES;
+            (room && fits(r) && alone(r.kernel) && !self.waits_for_other_user(i, r.kernel))
+                .then_some((r.kernel, n))
+        })
+    }
+
+    /// Whether `kernel` reads, directly or not, what another user of node `i` computes.
+    fn waits_for_other_user(&self, i: usize, kernel: usize) -> bool {
+        let others: FxHashSet<usize> =
+            self.plan.requests[i].iter().map(|r| r.kernel).filter(|&k| k != kernel).collect();
+        if others.is_empty() {
+            return false;
+        }
+        let (mut stack, mut seen) = (vec![kernel], FxHashSet::default());
+        while let Some(k) = stack.pop() {
+            for &read in &self.plan.drafts[k].reads {
+                let Placement::Stored { kernel: source, .. } = self.plan.placement[read] else {
+                    continue;
+                };
+                if others.contains(&source) {
+                    return true;
+                }
+                if seen.insert(source) {
+                    stack.push(source);
+                }
+            }
+        }
+        false
+    }
+
+    fn open_kernel(&mut self, i: usize) -> (usize, usize) {
+        let shape = self.plan.nodes[i].shape().clone();
+        let axis = |(a, &n): (usize, &usize)| match n {
+            1 => UOp::index(0),
+            n => UOp::range(a as u32, RangeKind::Loop, n),
+        };
+        let identity: Index = shape.iter().enumerate().map(axis).collect();
+        let loops: Rc<[UOp]> = identity.iter().filter(|r| r.op() == Op::Range).cloned().collect();
+        let kernel = self.plan.drafts.len();
+        self.plan.drafts.push(Draft {
+            loops: loops.clone(),
+            outputs: Vec::new(),
+            identity: identity.clone(),
+            next_axis: shape.len() as u32,
+            size: 0,
+            reads: FxHashSet::default(),
+        });
+        (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
+    }
+
+    /// Records a request and returns its number.
+    fn ask(&mut self, i: usize, kernel: usize, index: Index, gate: UOp, nest: Rc<[UOp]>) -> usize {
+        let gate = if index::in_bounds(&index, self.plan.nodes[i].shape()) {
+            UOp::bool(true)
+        } else {
+            gate
+        };
+        let key = (kernel, index.clone(), gate.clone());
+        if let Some(&known) = self.seen[i].get(&key) {
+            return known;
+        }
+        let number = self.plan.requests[i].len();
+        self.seen[i].insert(key, number);
+        let (made, ranges, valid) = Default::default();
+        self.plan.requests[i].push(Request { kernel, index, gate, nest, made, ranges, valid });
+        self.plan.drafts[kernel].size += 1;
+        number
+    }
+
+    /// Request `r` of node `i` is computed where it is asked for: ask its sources at their index.
+    fn ask_sources(&mut self, i: usize, r: usize) {
+        let node = self.plan.nodes[i].clone();
+        let request = self.plan.requests[i][r].clone();
+        match node.op() {
+            op if op.is_movement() => self.ask_through_view(i, r, &node, request),
+            Op::Reduce => self.ask_reduced(i, r, &node, request),
+            Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
+                self.ask_bits(i, r, &node, request);
+            }
+            _ => {
+                for s in 0..node.srcs().len() {
+                    self.ask_source(
+                        i,
+                        r,
+                        &node,
+                        s,
+                        request.index.clone(),
+                        &request.gate,
+                        &request.nest,
+                    );
+                }
+            }
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a request has this many parts, and nobody keeps them together"
+    )]
+    fn ask_source(
+        &mut self,
+        i: usize,
+        r: usize,
+        node: &UOp,
+        s: usize,
+        index: Index,
+        gate: &UOp,
+        nest: &Rc<[UOp]>,
+    ) {
+        let src = self.plan.position[node.src(s)];
+        // rank 0 fits any shape
+        let index = if node.src(s).shape().is_empty() { Index::new() } else { index };
+        let kernel = self.plan.requests[i][r].kernel;
+        let number = self.ask(src, kernel, index, gate.clone(), nest.clone());
+        self.plan.requests[i][r].made.push((src, number));
+    }
+
+    fn ask_through_view(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+        let (index, valid) = index::through(node, &request.index);
+        let gate = index::simplify(&request.gate.and(&valid));
+        if node.op() == Op::Pad {
+            self.plan.requests[i][r].valid = Some(valid);
+        }
+        self.ask_source(i, r, node, 0, index, &gate, &request.nest);
+    }
+
+    fn ask_reduced(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+        let Arg::Reduce { axes, .. } = node.arg() else {
+            unreachable!("a reduce has a reduce argument")
+        };
+        let mut kept = request.index.iter();
+        let (mut index, mut ranges) = (Index::new(), Index::new());
+        for (axis, &n) in node.src(0).shape().iter().enumerate() {
+            if !axes.contains(&axis) {
+                index.push(kept.next().expect("an index for every kept axis").clone());
+            } else if n == 1 {
+                index.push(UOp::index(0));
+            } else {
+                let draft = &mut self.plan.drafts[request.kernel];
+                let range = UOp::range(draft.next_axis, RangeKind::Reduce, n);
+                draft.next_axis += 1;
+                ranges.push(range.clone());
+                index.push(range);
+            }
+        }
+        let nest: Rc<[UOp]> = request.nest.iter().chain(&ranges).cloned().collect();
+        self.plan.requests[i][r].ranges = ranges;
+        self.ask_source(i, r, node, 0, index, &request.gate, &nest);
+    }
+
+    /// A bitcast between sizes: a wide element asks for its narrow parts, a narrow one for the wide it is part of.
+    fn ask_bits(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+        let (to, from) = (node.dtype().size(), node.src(0).dtype().size());
+        let (last, outer) =
+            request.index.split_last().expect("a bitcast between sizes has an axis");
+        let parts = (to / from).max(1);
+        for part in 0..parts as i64 {
+            let at = match to > from {
+                true => last * (parts as i64) + part,
+                false => last.floordiv(&UOp::index((from / to) as i64)),
+            };
+            let index: Index = outer.iter().cloned().chain([index::simplify(&at)]).collect();
+            self.ask_source(i, r, node, 0, index, &request.gate, &request.nest);
+        }
+    }
+}
+
+/// Whether the loops of `index` visit every element of `shape`.
+fn covers(index: &Index, shape: &[usize]) -> bool {
+    index.len() == shape.len() && index.iter().zip(shape).all(|(i, &n)| i.max() + 1 == n as i64)
+}

@@ -1,0 +1,198 @@
+//! From the leaves up: the expression of every request, and the stores that make each kernel.
+
+use super::BufferRef;
+use super::assign::{Placement, Plan, Request};
+use super::index;
+use kiln_ir::arg::Shape;
+use kiln_ir::uop::{Srcs, rebuild};
+use kiln_ir::{Arg, Const, DType, Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+/// A kernel with its expressions, its arguments still named by what they are.
+#[derive(Clone, Debug)]
+pub(super) struct Built {
+    /// One `End(Store)` per output.
+    pub(super) stores: Vec<UOp>,
+    /// Graph positions of the outputs, one per store.
+    pub(super) outputs: Vec<usize>,
+    /// What slot `i` stands for: `Stored(position)` or a parameter of the closed graph.
+    pub(super) args: Vec<Source>,
+    pub(super) loops: Vec<UOp>,
+    pub(super) origins: Vec<&'static str>,
+}
+
+/// Memory, before it is known which stored node is an output and which a temporary.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Source {
+    /// What a kernel leaves for the node of this position.
+    Stored(usize),
+    /// A parameter of the closed graph.
+    Param(usize),
+}
+
+impl Source {
+    pub(super) fn resolve(self, stored: impl Fn(usize) -> BufferRef) -> BufferRef {
+        match self {
+            Source::Stored(i) => stored(i),
+            Source::Param(slot) => BufferRef::Param(slot),
+        }
+    }
+}
+
+/// Builds every kernel of the plan.
+pub(super) fn build(plan: &Plan) -> Vec<Built> {
+    let mut builder =
+        Builder { plan, values: vec![Vec::new(); plan.nodes.len()], kernels: Vec::new() };
+    builder.kernels =
+        plan.drafts.iter().map(|d| new_kernel(&d.outputs, d.loops.to_vec())).collect();
+    for i in 0..plan.nodes.len() {
+        builder.build_node(i);
+    }
+    builder.kernels
+}
+
+/// Outputs take the first slots.
+fn new_kernel(outputs: &[usize], loops: Vec<UOp>) -> Built {
+    let args = outputs.iter().map(|&o| Source::Stored(o)).collect();
+    Built { stores: Vec::new(), outputs: outputs.to_vec(), args, loops, origins: Vec::new() }
+}
+
+struct Builder<'a> {
+    plan: &'a Plan,
+    /// The expression of each request, by node position and request number.
+    values: Vec<Vec<UOp>>,
+    kernels: Vec<Built>,
+}
+
+impl Builder<'_> {
+    fn build_node(&mut self, i: usize) {
+        for r in 0..self.plan.requests[i].len() {
+            let value = match self.plan.placement[i] {
+                Placement::Stored { kernel, request } if request == r => self.store(i, r, kernel),
+                Placement::Stored { .. } => self.load(i, r, Source::Stored(i)),
+                Placement::Inline => self.value(i, r),
+            };
+            self.values[i].push(value);
+        }
+    }
+
+    fn store(&mut self, i: usize, r: usize, kernel: usize) -> UOp {
+        let value = self.value(i, r);
+        let node = &self.plan.nodes[i];
+        let at = index::flatten(&self.plan.requests[i][r].index, node.shape());
+        let memory = self.memory(kernel, Source::Stored(i), node);
+        let store = UOp::store(&memory, &at, &value, None);
+        let loops = self.plan.drafts[kernel].loops.to_vec();
+        self.kernels[kernel].stores.push(store.end(loops));
+        value
+    }
+
+    /// The kernel's parameter for some memory; a new one if it had none.
+    fn memory(&mut self, kernel: usize, source: Source, node: &UOp) -> UOp {
+        let args = &mut self.kernels[kernel].args;
+        let slot = args.iter().position(|a| *a == source).unwrap_or_else(|| {
+            args.push(source);
+            args.len() - 1
+        });
+        let shape: Shape = smallvec![node.numel()];
+        UOp::param(slot, node.dtype(), shape)
+    }
+
+    fn load(&mut self, i: usize, r: usize, source: Source) -> UOp {
+        let (node, request) = (&self.plan.nodes[i], &self.plan.requests[i][r]);
+        let at = index::flatten(&request.index, node.shape());
+        let memory = self.memory(request.kernel, source, node);
+        UOp::load_lanes(&memory, &at, Some(&request.gate), 1)
+    }
+
+    fn value(&mut self, i: usize, r: usize) -> UOp {
+        let (node, request) = (&self.plan.nodes[i], &self.plan.requests[i][r]);
+        let origins = &mut self.kernels[request.kernel].origins;
+        origins.extend(node.origin().filter(|o| !origins.contains(o)));
+        let srcs: Srcs = request.made.iter().map(|&(s, n)| self.values[s][n].clone()).collect();
+        match node.op() {
+            Op::Const | Op::Var => node.clone(),
+            Op::Iota => index::simplify(&request.index[0].cast(node.dtype())),
+            Op::Param => {
+                let slot = node.arg().slot().expect("a param has a slot");
+                self.load(i, r, Source::Param(slot))
+            }
+            Op::Pad => pad(request, &srcs[0]),
+            Op::Reduce => {
+                let op = node.arg().reduce_op().expect("a reduce has an op");
+                srcs[0].reduce_ranges(op, request.ranges.iter().cloned())
+            }
+            Op::Contiguous => srcs[0].clone(),
+            op if op.is_movement() => srcs[0].clone(),
+            Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
+                bits(node, request, &srcs)
+            }
+            _ => elementwise(node, srcs),
+        }
+    }
+}
+
+/// Elementwise nodes keep their op; their shape was the tensor's and is now a scalar's.
+fn elementwise(node: &UOp, srcs: Srcs) -> UOp {
+    match node.op() {
+        Op::Cast => srcs[0].cast(node.dtype()),
+        _ => rebuild(node, srcs),
+    }
+}
+
+fn pad(request: &Request, inside: &UOp) -> UOp {
+    let valid = request.valid.as_ref().expect("a padding knows where it has elements");
+    match valid.as_const() {
+        Some(Const::Bool(true)) => inside.clone(),
+        _ => valid.where_(inside, &inside.const_like(0)),
+    }
+}
+
+/// A bitcast between sizes, in integer arithmetic; the lowest bits are the first element (little endian).
+fn bits(node: &UOp, request: &Request, srcs: &[UOp]) -> UOp {
+    let (to, from) = (node.dtype(), node.src(0).dtype());
+    let (wide, narrow) =
+        (unsigned(to.size().max(from.size())), unsigned(to.size().min(from.size())));
+    let width = narrow.bits() as i64;
+    if to.size() > from.size() {
+        let part = |(k, s): (usize, &UOp)| {
+            let bits = s.bitcast(narrow).cast(wide);
+            UOp::binary(Op::Shl, &bits, &bits.const_like(k as i64 * width))
+        };
+        let all =
+            srcs.iter().enumerate().map(part).reduce(|a, b| a | b).expect("at least two parts");
+        return all.bitcast(to);
+    }
+    let parts = (from.size() / to.size()) as i64;
+    let last = request.index.last().expect("a bitcast between sizes has an axis");
+    let which = index::simplify(&last.floormod(&UOp::index(parts))).cast(wide);
+    let bits = srcs[0].bitcast(wide);
+    UOp::binary(Op::Shr, &bits, &(which.clone() * width)).cast(narrow).bitcast(to)
+}
+
+fn unsigned(size: usize) -> DType {
+    match size {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
+    }
+}
+
+impl Built {
+    /// The same kernel with its parameters renumbered.
+    pub(super) fn remap(&mut self, slots: &[usize]) {
+        let sink = UOp::sink(self.stores.iter().cloned());
+        let params = kiln_ir::uop::toposort(&sink).into_iter().filter(|n| n.op() == Op::Param);
+        let map: FxHashMap<UOp, UOp> = params
+            .map(|p| {
+                let Arg::Param { slot, shape } = p.arg() else {
+                    unreachable!("a param has a param argument")
+                };
+                (p.clone(), UOp::param(slots[*slot], p.dtype(), shape.clone()))
+            })
+            .collect();
+        self.stores = kiln_ir::uop::substitute(&self.stores, &map);
+    }
+}

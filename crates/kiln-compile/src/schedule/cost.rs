@@ -1,0 +1,119 @@
+//! The one cost model: is a value computed where it is asked for, or by a kernel of its own that leaves it in memory?
+//!
+//! Times are in nanoseconds on one thread of an ordinary core; only their ratios matter. The estimates are coarse on
+//! purpose: what they must get right is the order of magnitude of recomputing a value against storing it.
+
+use kiln_ir::{DType, Op, UOp};
+use std::fmt;
+
+/// One arithmetic operation on one element, vectorized.
+const ALU: f64 = 0.05;
+/// A division or square root.
+const DIVIDE: f64 = 0.3;
+/// A transcendental function: a polynomial of about twenty operations.
+const TRANSCENDENTAL: f64 = 1.0;
+/// Reading or writing one byte of memory that is mostly in a cache.
+const BYTE: f64 = 0.03;
+/// Starting one more kernel.
+const LAUNCH: f64 = 3000.0;
+/// Below this many independent iterations a kernel does not fill the threads, and a large value inside it is
+/// computed once by each of them.
+const PARALLEL: f64 = 16.0;
+/// What too little parallelism costs: the machine's other threads, at least one.
+const SERIAL_PENALTY: f64 = 2.0;
+/// A reduction inside another's loop cannot be tiled over registers; long ones lose by about this factor.
+const NESTED_PENALTY: f64 = 4.0;
+/// Reductions up to this length are unrolled wherever they stand, and lose nothing by nesting.
+const SHORT_REDUCE: usize = 16;
+/// Estimates stop growing here: a value that costs a microsecond an element is expensive, and that is all.
+const CEILING: f64 = 1e6;
+
+/// Time to compute one element of a node where it is asked for, given its sources' (by position in `srcs`). A
+/// reduction counts as one read: a long one is likely to be in memory by then, and decides for itself.
+pub(super) fn work(node: &UOp, srcs: impl Iterator<Item = f64>) -> f64 {
+    let below: f64 = srcs.sum();
+    let own = match node.op() {
+        Op::Const | Op::Var => 0.0,
+        Op::Param | Op::Reduce | Op::Contiguous => return memory(node.dtype()),
+        Op::Pad | Op::Iota => ALU,
+        _ if node.op().is_movement() => 0.0,
+        op => arithmetic(op),
+    };
+    (below + own).min(CEILING)
+}
+
+fn arithmetic(op: Op) -> f64 {
+    match op {
+        Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod => DIVIDE,
+        _ if op.is_transcendental() => TRANSCENDENTAL,
+        _ => ALU,
+    }
+}
+
+fn memory(dtype: DType) -> f64 {
+    dtype.size() as f64 * BYTE
+}
+
+/// One distinct place (kernel and index) where a value is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    /// How often the index is evaluated: the iterations of the loops down to the deepest that it depends on.
+    pub(super) evaluations: f64,
+    /// Iterations of the asking kernel that may run at once.
+    pub(super) parallel: f64,
+    /// Whether it is asked for inside a reduction's loop.
+    pub(super) in_reduce: bool,
+}
+
+/// The two prices of a value, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Price {
+    inline: f64,
+    stored: f64,
+    uses: usize,
+}
+
+impl Price {
+    /// Whether computing it in place is no worse.
+    pub(super) fn inline_wins(&self) -> bool {
+        self.inline <= self.stored
+    }
+}
+
+/// Prices a node of `numel` elements; `below` is the work of its sources together, `reduced` how many source
+/// elements make one of it (1 for everything but reductions).
+pub(super) fn price(node: &UOp, below: f64, reduced: usize, uses: &[Use]) -> Price {
+    let numel = node.numel() as f64;
+    let each = match node.op() {
+        Op::Reduce => reduced as f64 * (below + ALU),
+        _ => work(node, std::iter::once(below)),
+    };
+    let inline = uses.iter().map(|u| u.evaluations * each * penalty(node, reduced, u, each)).sum();
+    let reads: f64 = uses.iter().map(|u| u.evaluations * memory(node.dtype())).sum();
+    let stored = numel * (each + memory(node.dtype())) + reads + LAUNCH;
+    Price { inline, stored, uses: uses.len() }
+}
+
+fn penalty(node: &UOp, reduced: usize, u: &Use, each: f64) -> f64 {
+    if node.op() != Op::Reduce || u.evaluations * each < LAUNCH {
+        return 1.0;
+    }
+    let nested = if u.in_reduce && reduced > SHORT_REDUCE { NESTED_PENALTY } else { 1.0 };
+    let serial = if u.parallel < PARALLEL { SERIAL_PENALTY } else { 1.0 };
+    nested * serial
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, plural) = (
+            if self.inline_wins() { "inline" } else { "memory" },
+            if self.uses == 1 { "" } else { "s" },
+        );
+        let (inline, stored) = (self.inline / 1000.0, self.stored / 1000.0);
+        write!(
+            f,
+            "{word}: {} place{plural}, inline {inline:.1} us, in memory {stored:.1} us",
+            self.uses
+        )
+    }
+}

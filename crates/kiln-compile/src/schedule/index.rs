@@ -1,0 +1,91 @@
+//! Movement ops as functions on index tuples: given where an element of the view is asked for, where it is in the
+//! source, and whether it is there at all.
+
+use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
+use kiln_ir::{Op, UOp};
+use smallvec::SmallVec;
+
+/// One index expression per axis.
+pub(super) type Index = SmallVec<[UOp; 4]>;
+
+/// The source's index, and the condition under which the element comes from the source (else it is 0).
+pub(super) fn through(node: &UOp, index: &Index) -> (Index, UOp) {
+    let src = node.src(0).shape();
+    let always = UOp::bool(true);
+    match (node.op(), node.arg()) {
+        (Op::Reshape, _) => (unflatten(&flatten(index, node.shape()), src), always),
+        (Op::Permute, Arg::Axes(axes)) => {
+            let mut out: Index = index.clone();
+            axes.iter().zip(index).for_each(|(&a, i)| out[a] = i.clone());
+            (out, always)
+        }
+        (Op::Expand, _) => {
+            let axis = |(&n, i): (&usize, &UOp)| if n == 1 { UOp::index(0) } else { i.clone() };
+            (src.iter().zip(index).map(axis).collect(), always)
+        }
+        (Op::Slice, Arg::Slice(slices)) => {
+            (slices.iter().zip(index).map(slice_axis).collect(), always)
+        }
+        (Op::Pad, Arg::Pad(pads)) => pad(pads, index, src),
+        (op, arg) => unreachable!("{op} {arg:?} is not a movement op"),
+    }
+}
+
+fn slice_axis((s, i): (&SliceAxis, &UOp)) -> UOp {
+    simplify(&(i * (s.step as i64) + s.start as i64))
+}
+
+fn pad(pads: &[PadAxis], index: &Index, src: &[usize]) -> (Index, UOp) {
+    let mut valid = UOp::bool(true);
+    let axis = |((p, i), &n): ((&PadAxis, &UOp), &usize)| {
+        if p.is_empty() {
+            return i.clone();
+        }
+        let at = simplify(&(i - p.before as i64));
+        let step = p.between as i64 + 1;
+        let (at, rest) = match step {
+            1 => (at, UOp::index(0)),
+            _ => (at.floordiv(&UOp::index(step)), at.floormod(&UOp::index(step))),
+        };
+        let at = simplify(&at);
+        let inside = at.lt(&UOp::index(0)).not().and(&at.lt(&UOp::index(n as i64)));
+        valid = simplify(&valid.and(&inside).and(&simplify(&rest.eq_(&UOp::index(0)))));
+        at
+    };
+    let index = pads.iter().zip(index).zip(src).map(axis).collect();
+    (index, valid)
+}
+
+/// The row-major position of an index in a shape.
+pub(super) fn flatten(index: &Index, shape: &[usize]) -> UOp {
+    let mut stride = 1;
+    let mut terms = Vec::new();
+    for (i, &n) in index.iter().zip(shape).rev() {
+        terms.push(i * stride);
+        stride *= n as i64;
+    }
+    simplify(&UOp::sum_of(terms.into_iter().rev()))
+}
+
+/// The index in a shape of a row-major position.
+fn unflatten(flat: &UOp, shape: &[usize]) -> Index {
+    let mut stride: i64 = shape.iter().map(|&n| n as i64).product();
+    let axis = |&n: &usize| {
+        stride /= (n as i64).max(1);
+        if n == 1 {
+            return UOp::index(0);
+        }
+        simplify(&flat.floordiv(&UOp::index(stride)).floormod(&UOp::index(n as i64)))
+    };
+    shape.iter().map(axis).collect()
+}
+
+/// Whether every index is known to be inside the shape.
+pub(super) fn in_bounds(index: &Index, shape: &[usize]) -> bool {
+    index.iter().zip(shape).all(|(i, &n)| i.min() >= 0 && i.max() < n as i64)
+}
+
+/// The exact symbolic rules, to a fixed point.
+pub(super) fn simplify(x: &UOp) -> UOp {
+    kiln_ir::rules::simplify(x)
+}

@@ -1,0 +1,146 @@
+//! The end of scheduling: which memory is an output, which a temporary, and one arena in which temporaries that do
+//! not live at the same time share room.
+
+use super::assign::{Placement, Plan};
+use super::build::{Built, Source};
+use super::{BufferRef, Schedule, ScheduledKernel, Temp};
+use kiln_ir::uop::{substitute, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// Temporaries start at multiples of this: a cache line, and the widest vector.
+pub const ARENA_ALIGN: usize = 64;
+
+/// Puts the pieces together.
+pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &[usize]) -> Schedule {
+    let mut places: FxHashMap<usize, BufferRef> = FxHashMap::default();
+    for (root, &node) in plan.roots.iter().enumerate() {
+        places.entry(node).or_insert(BufferRef::Output(root));
+    }
+    let mut temps = Vec::new();
+    let mut arena = Arena::default();
+    let last = last_uses(&kernels, order);
+    for (step, &k) in order.iter().enumerate() {
+        for &node in &kernels[k].outputs {
+            places.entry(node).or_insert_with(|| {
+                let (dtype, len) = (plan.nodes[node].dtype(), plan.nodes[node].numel());
+                let until = last.get(&node).copied().unwrap_or(step);
+                temps.push(Temp {
+                    offset: arena.take(dtype.size() * len, step, until),
+                    dtype,
+                    len,
+                });
+                BufferRef::Temp(temps.len() - 1)
+            });
+        }
+    }
+    let stored = |node: usize| places[&node];
+    let kernels = order.iter().map(|&k| scheduled(&kernels[k], &stored)).collect();
+    let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();
+    Schedule { kernels, outputs, temps, arena_bytes: arena.bytes, decisions: plan.decisions }
+}
+
+/// Several roots that are one node share one memory; a root that is a parameter needs none.
+fn root_place(plan: &Plan, node: usize, places: &FxHashMap<usize, BufferRef>) -> BufferRef {
+    match (plan.placement[node], plan.nodes[node].arg().slot()) {
+        (Placement::Inline, Some(slot)) if plan.nodes[node].op() == Op::Param => {
+            BufferRef::Param(slot)
+        }
+        _ => places[&node],
+    }
+}
+
+/// The last step that reads each stored node.
+fn last_uses(kernels: &[Built], order: &[usize]) -> FxHashMap<usize, usize> {
+    let mut last = FxHashMap::default();
+    for (step, &k) in order.iter().enumerate() {
+        for arg in &kernels[k].args {
+            if let Source::Stored(node) = arg {
+                last.insert(*node, step);
+            }
+        }
+    }
+    last
+}
+
+fn scheduled(kernel: &Built, stored: &impl Fn(usize) -> BufferRef) -> ScheduledKernel {
+    let (stores, vars) = number_vars(&kernel.stores);
+    let ast = UOp::kernel(stores, "");
+    ScheduledKernel {
+        vars,
+        may_alias: may_alias(&ast, kernel.outputs.len()),
+        args: kernel.args.iter().map(|a| a.resolve(stored)).collect(),
+        origins: kernel.origins.clone(),
+        ast,
+    }
+}
+
+/// Each kernel numbers its launch-time scalars from 0, so that equal kernels are equal graphs.
+fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
+    let nodes = toposort(&UOp::sink(stores.iter().cloned()));
+    let vars: Vec<UOp> = nodes.into_iter().filter(|n| n.op() == Op::Var).collect();
+    let number =
+        |(new, var): (usize, &UOp)| (var.clone(), UOp::var(new, var.dtype(), var.min(), var.max()));
+    let map = vars.iter().enumerate().map(number).collect();
+    let slots = vars.iter().map(|v| v.arg().slot().expect("a var has a slot")).collect();
+    (substitute(stores, &map), slots)
+}
+
+/// Outputs that may be written over an input: every load of the input is at the very index that the output is stored
+/// at, so no iteration reads what another has written. A kernel that reduces for one output after it has stored
+/// another would read its own output; such kernels get memory of their own.
+fn may_alias(ast: &UOp, outputs: usize) -> Vec<(usize, usize)> {
+    let nodes = toposort(ast);
+    if outputs > 1 && nodes.iter().any(|n| n.op() == Op::Reduce) {
+        return Vec::new();
+    }
+    let slot = |n: &UOp| n.memory().arg().slot().expect("schedules touch parameters only");
+    let stores: Vec<&UOp> = nodes.iter().filter(|n| n.op() == Op::Store).collect();
+    let mut loads: FxHashMap<usize, Vec<&UOp>> = FxHashMap::default();
+    nodes
+        .iter()
+        .filter(|n| n.op() == Op::Load)
+        .for_each(|n| loads.entry(slot(n)).or_default().push(n));
+    let mut pairs = Vec::new();
+    for store in stores {
+        let mut inputs: Vec<_> = loads.iter().filter(|(s, _)| **s >= outputs).collect();
+        inputs.sort_unstable_by_key(|(s, _)| **s);
+        for (&input, loads) in inputs {
+            let same = |l: &&UOp| {
+                l.src(1) == store.src(1)
+                    && l.memory().shape() == store.memory().shape()
+                    && l.dtype().size() == store.memory().dtype().size()
+            };
+            if loads.iter().all(same) {
+                pairs.push((slot(store), input));
+            }
+        }
+    }
+    pairs
+}
+
+/// First fit over time: a block is free for a step if nobody holds it then.
+#[derive(Default)]
+struct Arena {
+    /// (offset, size, last step).
+    taken: Vec<(usize, usize, usize)>,
+    bytes: usize,
+}
+
+impl Arena {
+    fn take(&mut self, bytes: usize, from: usize, until: usize) -> usize {
+        let size = bytes.next_multiple_of(ARENA_ALIGN);
+        self.taken.retain(|&(_, _, last)| last >= from);
+        self.taken.sort_unstable();
+        let mut offset = 0;
+        for &(start, len, _) in &self.taken {
+            if offset + size <= start {
+                break;
+            }
+            offset = offset.max(start + len);
+        }
+        self.taken.push((offset, size, until));
+        self.bytes = self.bytes.max(offset + size);
+        offset
+    }
+}

@@ -1,0 +1,107 @@
+//! Independent kernels over the same loops become one with several outputs: what both read is read once, and one
+//! launch is saved.
+
+use super::build::{Built, Source};
+use kiln_ir::UOp;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A merged kernel stores at most this many outputs: registers run out, and reading the kernel becomes hard.
+const MAX_OUTPUTS: usize = 8;
+
+/// Merges what can be merged; the order of the kernels that stay is kept.
+pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
+    let mut by_shape: FxHashMap<(Vec<UOp>, Vec<UOp>), Vec<usize>> = FxHashMap::default();
+    let mut gone = vec![false; kernels.len()];
+    for k in 0..kernels.len() {
+        let peers =
+            by_shape.entry((kernels[k].loops.clone(), kernels[k].reduce_ranges())).or_default();
+        // only the latest few are tried: a long program must not compare everything with everything
+        let host = peers.iter().rev().take(8).copied().find(|&j| can_merge(&kernels, &gone, j, k));
+        match host {
+            Some(j) => {
+                let guest = kernels[k].clone();
+                kernels[j].absorb(guest);
+                gone[k] = true;
+            }
+            None => peers.push(k),
+        }
+    }
+    kernels.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(k, _)| k).collect()
+}
+
+fn can_merge(kernels: &[Built], gone: &[bool], a: usize, b: usize) -> bool {
+    let (host, guest) = (&kernels[a], &kernels[b]);
+    host.outputs.len() + guest.outputs.len() <= MAX_OUTPUTS
+        && host.shares_input(guest)
+        && !depends(kernels, gone, a, b)
+        && !depends(kernels, gone, b, a)
+}
+
+/// Whether `user` needs `source`'s outputs, directly or not.
+fn depends(kernels: &[Built], gone: &[bool], user: usize, source: usize) -> bool {
+    let mut makers: FxHashMap<usize, usize> = FxHashMap::default();
+    for (k, kernel) in kernels.iter().enumerate().filter(|(k, _)| !gone[*k]) {
+        makers.extend(kernel.outputs.iter().map(|&o| (o, k)));
+    }
+    let (mut stack, mut seen) = (vec![user], FxHashSet::default());
+    while let Some(k) = stack.pop() {
+        for arg in &kernels[k].args[kernels[k].outputs.len()..] {
+            let Source::Stored(node) = arg else { continue };
+            let Some(&maker) = makers.get(node) else { continue };
+            if maker == source {
+                return true;
+            }
+            if seen.insert(maker) {
+                stack.push(maker);
+            }
+        }
+    }
+    false
+}
+
+impl Built {
+    fn inputs(&self) -> &[Source] {
+        &self.args[self.outputs.len()..]
+    }
+
+    fn shares_input(&self, other: &Built) -> bool {
+        self.inputs().iter().any(|a| other.inputs().contains(a))
+    }
+
+    /// The loops of reductions, in order of axis.
+    fn reduce_ranges(&self) -> Vec<UOp> {
+        let sink = UOp::sink(self.stores.iter().cloned());
+        let is_reduce = |n: &UOp| n.arg().range().is_some() && !self.loops.contains(n);
+        let mut ranges: Vec<UOp> =
+            kiln_ir::uop::toposort(&sink).into_iter().filter(is_reduce).collect();
+        ranges.sort_by_key(|r| r.arg().range().expect("filtered").0);
+        ranges
+    }
+
+    /// Takes over another kernel's outputs, which come after its own and before the inputs.
+    fn absorb(&mut self, mut guest: Built) {
+        let (mine, theirs) = (self.outputs.len(), guest.outputs.len());
+        let shift = |slot: usize| if slot < mine { slot } else { slot + theirs };
+        let slots: Vec<usize> = (0..self.args.len()).map(shift).collect();
+        self.remap(&slots);
+        let mut args = self.args.clone();
+        args.splice(mine..mine, guest.args[..theirs].iter().copied());
+        let slot_of = |args: &mut Vec<Source>, source: Source| {
+            args.iter().position(|a| *a == source).unwrap_or_else(|| {
+                args.push(source);
+                args.len() - 1
+            })
+        };
+        let slots: Vec<usize> = guest.args.iter().map(|&a| slot_of(&mut args, a)).collect();
+        guest.remap(&slots);
+        self.args = args;
+        self.outputs.extend(guest.outputs);
+        self.stores.extend(guest.stores);
+        let origins = &mut self.origins;
+        guest.origins.into_iter().for_each(|o| {
+            if !origins.contains(&o) {
+                origins.push(o)
+            }
+        });
+    }
+}

@@ -1,0 +1,90 @@
+//! Tensor graph -> ordered kernels.
+//!
+//! The walk goes from the roots to the leaves ("rangeify"): a value is asked for at an index, an expression over the
+//! loop variables of the kernel that asks. Movement ops only change the index. Where a value is asked for, it is
+//! either computed in place (inlined) or read from memory that another kernel fills; [`cost`] decides, and every
+//! decision is kept with its reason.
+
+/// Rewrites what only tensor graphs know (updates, notes) into plain values.
+mod prepare;
+/// Movement ops as functions on index tuples.
+mod index;
+/// The one cost model: inline, or a kernel and memory of its own.
+mod cost;
+/// From the roots down: who asks for what, where; the decisions.
+mod assign;
+/// From the leaves up: the expressions of each kernel.
+mod build;
+/// Independent kernels over the same loops become one.
+mod merge;
+/// An order of kernels that respects what each reads.
+mod order;
+/// One arena for everything that lives only between kernels.
+mod memory;
+
+pub use memory::ARENA_ALIGN;
+
+use kiln_ir::{DType, UOp};
+
+/// What a kernel reads or writes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum BufferRef {
+    /// The closed graph's `Param` of this slot.
+    Param(usize),
+    /// The memory of the schedule's root of this number.
+    Output(usize),
+    /// The schedule's temporary of this number, in the arena.
+    Temp(usize),
+}
+
+/// One kernel and the memory it is called with.
+#[derive(Clone, Debug)]
+pub struct ScheduledKernel {
+    /// The kernel (spec `KERNEL`), not yet optimized.
+    pub ast: UOp,
+    /// What each of its `Param` slots stands for. Outputs come first.
+    pub args: Vec<BufferRef>,
+    /// Which of the closed graph's launch-time scalars each of the kernel's `Var` slots stands for.
+    pub vars: Vec<usize>,
+    /// Pairs of slots `(written, read)` that may be the same memory: within each iteration the reads come first and
+    /// stay inside what that iteration writes.
+    pub may_alias: Vec<(usize, usize)>,
+    /// The tensor methods whose nodes the kernel computes.
+    pub origins: Vec<&'static str>,
+}
+
+/// A temporary's place in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Temp {
+    /// Byte offset in the arena.
+    pub offset: usize,
+    /// The element type.
+    pub dtype: DType,
+    /// Length in elements.
+    pub len: usize,
+}
+
+/// The kernels of a closed graph, in an order in which they can run.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// In order.
+    pub kernels: Vec<ScheduledKernel>,
+    /// Where each root's value is found. Roots that need no kernel (a parameter itself) are `Param`.
+    pub outputs: Vec<BufferRef>,
+    /// Temporaries by number.
+    pub temps: Vec<Temp>,
+    /// Bytes of the arena.
+    pub arena_bytes: usize,
+    /// Every decision of the cost model, in words.
+    pub decisions: Vec<String>,
+}
+
+/// Schedules the values `roots` of a closed graph: leaves are `Param`, `Var`, `Const` and `Iota`.
+pub fn schedule(roots: &[UOp]) -> Schedule {
+    let prepared = prepare::prepare(roots);
+    let plan = assign::assign(&prepared);
+    let drafts = build::build(&plan);
+    let drafts = merge::merge(drafts);
+    let order = order::order(&drafts);
+    memory::finish(plan, drafts, &order)
+}

@@ -1,0 +1,151 @@
+//! Tensor graphs through the whole compiler, run by INTERP.
+
+use kiln_compile::optimize;
+use kiln_compile::schedule::{BufferRef, Schedule, schedule};
+use kiln_compile::target::Target;
+use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::{DType, UOp};
+use kiln_runtime::interp;
+use std::cell::Cell;
+
+/// Runs the roots on i32 inputs and gives each root's values; checks optimized against plain kernels.
+fn run(roots: &[UOp], inputs: &[&[i32]]) -> (Schedule, Vec<Vec<i32>>) {
+    let schedule = schedule(roots);
+    let plain = execute(&schedule, roots, inputs, false);
+    let optimized = execute(&schedule, roots, inputs, true);
+    assert_eq!(plain, optimized);
+    (schedule, plain)
+}
+
+fn execute(
+    schedule: &Schedule,
+    roots: &[UOp],
+    inputs: &[&[i32]],
+    optimized: bool,
+) -> Vec<Vec<i32>> {
+    let cells = |bytes: Vec<u8>| bytes.into_iter().map(Cell::new).collect::<Vec<_>>();
+    let params: Vec<_> =
+        inputs.iter().map(|i| cells(i.iter().flat_map(|x| x.to_ne_bytes()).collect())).collect();
+    let outputs: Vec<_> =
+        roots.iter().map(|r| cells(vec![0; r.numel() * r.dtype().size()])).collect();
+    let arena = cells(vec![0; schedule.arena_bytes]);
+    let target = Target { vector_bytes: 32, vector_registers: 16, threads: 2, ..Target::interp() };
+    for kernel in &schedule.kernels {
+        let ast = optimize::optimize(&kernel.ast, &target, optimized).ast;
+        let program = kiln_compile::lower::lower(&ast, &target);
+        let buffer = |r: &BufferRef| match *r {
+            BufferRef::Param(p) => &params[p][..],
+            BufferRef::Output(o) => &outputs[o][..],
+            BufferRef::Temp(t) => {
+                let temp = schedule.temps[t];
+                &arena[temp.offset..temp.offset + temp.len * temp.dtype.size()]
+            }
+        };
+        let buffers: Vec<_> = kernel.args.iter().map(buffer).collect();
+        interp::run(&program, &buffers, &[]).expect("runs");
+    }
+    let ints = |b: &Vec<Cell<u8>>| {
+        let bytes: Vec<u8> = b.iter().map(Cell::get).collect();
+        bytes.chunks_exact(4).map(|c| i32::from_ne_bytes(c.try_into().expect("4 bytes"))).collect()
+    };
+    outputs.iter().map(ints).collect()
+}
+
+fn param(slot: usize, shape: &[usize]) -> UOp {
+    UOp::param(slot, DType::I32, shape)
+}
+
+#[test]
+fn add_is_one_kernel() {
+    let (s, out) = run(&[param(0, &[3]) + 2], &[&[1, 2, 3]]);
+    assert_eq!(out, [[3, 4, 5]]);
+    assert_eq!(s.kernels.len(), 1);
+    let ast = optimize::optimize(&s.kernels[0].ast, &Target::interp(), true).ast;
+    assert!(kiln_ir::text::print(&ast).contains("E_3"), "{}", kiln_ir::text::print(&ast));
+}
+
+#[test]
+fn matmul_is_one_kernel() {
+    const N: usize = 16;
+    let (a, b) = (param(0, &[N, N]), param(1, &[N, N]));
+    let a3 = a.reshape(&[N, 1, N][..]).expand(&[N, N, N][..]);
+    let b3 = b.permute(&[1, 0][..]).reshape(&[1, N, N][..]).expand(&[N, N, N][..]);
+    let c = (&a3 * &b3).reduce(ReduceOp::Add, &[2][..]);
+    let x: Vec<i32> = (0..256).map(|i| i % 7 - 3).collect();
+    let y: Vec<i32> = (0..256).map(|i| i % 5 - 2).collect();
+    let (s, out) = run(&[c], &[&x, &y]);
+    assert_eq!(s.kernels.len(), 1);
+    let expect = |i: usize, j: usize| (0..N).map(|k| x[i * N + k] * y[k * N + j]).sum::<i32>();
+    assert_eq!(out[0], (0..N * N).map(|e| expect(e / N, e % N)).collect::<Vec<_>>());
+}
+
+#[test]
+fn softmax_shape_is_one_kernel() {
+    let x = param(0, &[8, 32]);
+    let wide = |r: UOp| r.reshape(&[8, 1][..]).expand(&[8, 32][..]);
+    let centered = &x - wide(x.reduce(ReduceOp::Max, &[1][..]));
+    let out = &centered * wide(centered.reduce(ReduceOp::Add, &[1][..]));
+    let data: Vec<i32> = (0..256).map(|i| (i * 37) % 11).collect();
+    let (s, got) = run(&[out], &[&data]);
+    assert_eq!(s.kernels.len(), 1, "{:?}", s.decisions);
+    for (row, got) in data.chunks(32).zip(got[0].chunks(32)) {
+        let max = row.iter().max().expect("a row");
+        let sum: i32 = row.iter().map(|x| x - max).sum();
+        assert_eq!(got, row.iter().map(|x| (x - max) * sum).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn pads_flips_and_steps_are_one_kernel() {
+    let x = param(0, &[5]);
+    let padded = x.pad(&[PadAxis { before: 2, between: 1, after: 1 }]);
+    let flipped = padded.slice(&[SliceAxis { start: 11, step: -1, len: 12 }]);
+    let every = flipped.slice(&[SliceAxis { start: 1, step: 3, len: 4 }]);
+    let (s, out) = run(&[every + 0, flipped + 1], &[&[1, 2, 3, 4, 5]]);
+    // padded: 0 0 1 0 2 0 3 0 4 0 5 0
+    assert_eq!(out[1], [1, 6, 1, 5, 1, 4, 1, 3, 1, 2, 1, 1]);
+    assert_eq!(out[0], [5, 0, 2, 0]);
+    assert!(s.kernels.len() <= 2);
+}
+
+#[test]
+fn several_outputs_share_a_kernel() {
+    let (w, g, m) = (param(0, &[64]), param(1, &[64]), param(2, &[64]));
+    let m2 = &m * 2 + &g;
+    let w2 = &w - &m2;
+    let data: Vec<i32> = (0..64).collect();
+    let (s, out) = run(&[m2, w2], &[&data, &data, &data]);
+    assert_eq!(s.kernels.len(), 1);
+    assert_eq!(out[0][10], 30);
+    assert_eq!(out[1][10], -20);
+    assert!(!s.kernels[0].may_alias.is_empty());
+}
+
+#[test]
+fn reduce_of_reduce() {
+    let x = param(0, &[4, 6]);
+    let rows = x.reduce(ReduceOp::Add, &[1][..]);
+    let total = (&rows * &rows).reduce(ReduceOp::Max, &[0][..]);
+    let data: Vec<i32> = (0..24).collect();
+    let (_, out) = run(&[total], &[&data]);
+    assert_eq!(out[0], [(18 + 19 + 20 + 21 + 22 + 23) * (18 + 19 + 20 + 21 + 22 + 23)]);
+}
+
+#[test]
+fn a_long_chain_is_cut() {
+    let mut x = param(0, &[4]);
+    for i in 0..2000 {
+        x = UOp::binary(kiln_ir::Op::Xor, &(&x + i), &param(0, &[4]));
+    }
+    let (s, _) = run(&[x], &[&[1, 2, 3, 4]]);
+    assert!((4..40).contains(&s.kernels.len()), "{}", s.kernels.len());
+}
+
+#[test]
+fn doubling_is_linear() {
+    let mut x = param(0, &[4]);
+    for _ in 0..1000 {
+        x = &x + &x;
+    }
+    run(&[x], &[&[1, 2, 3, 4]]);
+}
