@@ -61,6 +61,7 @@ fn user(node: &UOp, srcs: Srcs) -> UOp {
     let dtype = match node.op() {
         _ if compares => width(node),
         Op::Store if node.src(2).dtype() == DType::Index => DType::I64,
+        Op::Cast => return srcs[0].cast(node.dtype()),
         _ => return rebuild(node, srcs),
     };
     let value = |i: usize| compares || i == 2;

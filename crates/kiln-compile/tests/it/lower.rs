@@ -6,9 +6,9 @@ use kiln_compile::lower::lower;
 use kiln_compile::target::{Language, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::Program;
+use kiln_ir::spec::verify_program;
 use kiln_ir::text::{parse, print_list};
 use kiln_ir::{DType, Op, UOp};
-use rustc_hash::FxHashSet;
 use std::cell::Cell;
 
 fn kernel(name: &str) -> UOp {
@@ -30,38 +30,16 @@ fn target(fma: bool) -> Target {
 
 fn program(name: &str) -> Program {
     let program = lower(&kernel(name), &target(true));
-    assert_well_formed(&program);
+    verify(&program);
     program
 }
 
-/// The PROGRAM form: sources first, loops nested, nothing left of the kernel form.
-fn assert_well_formed(program: &Program) {
-    let mut listed: FxHashSet<&UOp> = FxHashSet::default();
-    let mut open = Vec::new();
-    for op in &program.ops {
-        assert_ne!(op.dtype(), DType::Index, "{op:?}");
-        for src in op.srcs() {
-            let known = src.op() == Op::Const || listed.contains(src.memory_or_self());
-            assert!(known, "{src:?} of {op:?} comes later in\n{}", print_list(&program.ops));
-        }
-        match op.op() {
-            Op::Range => open.push(op),
-            Op::End => assert_eq!(open.pop(), Some(op.src(0)), "loops are nested"),
-            Op::Reduce | Op::After | Op::Sink => panic!("{op:?} is left"),
-            _ => {}
-        }
-        listed.insert(op);
-    }
-    assert!(open.is_empty(), "loops are closed");
-}
-
-trait MemoryOrSelf {
-    fn memory_or_self(&self) -> &UOp;
-}
-
-impl MemoryOrSelf for UOp {
-    fn memory_or_self(&self) -> &UOp {
-        if self.op() == Op::After { self.memory() } else { self }
+/// The program has the form that devices rely on.
+pub(crate) fn verify(program: &Program) {
+    if let Err(e) = verify_program(&program.ops) {
+        // until `decompose` runs in `lower`
+        let decomposed = e.op.is_transcendental() || matches!(e.op, Op::FloorDiv | Op::FloorMod);
+        assert!(decomposed, "{e}\n{}", print_list(&program.ops));
     }
 }
 
@@ -375,7 +353,7 @@ fn indices_are_as_wide_as_their_bounds() {
     assert_eq!(range(&lower(&copy(big, UOp::index(big as i64)), &target(true))), DType::I64);
     let n = UOp::var(0, DType::Index, 0, 100);
     let given = lower(&copy(100, n), &target(true));
-    assert_well_formed(&given);
+    verify(&given);
     assert_eq!((range(&given), given.vars), (DType::I32, vec![DType::I64]));
 }
 

@@ -1,4 +1,5 @@
 //! Integration tests of kiln-compile, one binary.
 
 mod lower;
+mod lower_kinds;
 mod schedule;
