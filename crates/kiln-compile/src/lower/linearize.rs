@@ -6,7 +6,7 @@
 //! read; and a read of local memory comes before a write that it does not wait for.
 
 use super::nest::Nest;
-use kiln_ir::arg::RangeKind;
+use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,6 +20,8 @@ type Block = usize;
 /// The kernel's nodes as items of blocks. An item is a node; the item of a `Range` stands for its whole loop.
 struct Items {
     topo: Vec<UOp>,
+    /// The position of each node in `topo`.
+    numbers: FxHashMap<UOp, usize>,
     nest: Nest,
     /// The block that each item is in.
     home: Vec<Block>,
@@ -38,7 +40,8 @@ pub(super) fn linearize(kernel: &UOp) -> Vec<UOp> {
     let mut items = Items::new(kernel);
     items.connect();
     items.read_locals_before_writing();
-    let orders = items.sort_blocks();
+    let any = items.sort_blocks(&vec![0; items.topo.len()]);
+    let orders = items.sort_blocks(&items.steps(&any));
     let mut ops = items.declarations();
     items.emit(&orders, &mut ops);
     ops
@@ -48,8 +51,8 @@ impl Items {
     fn new(kernel: &UOp) -> Items {
         let topo = toposort(kernel);
         let nest = Nest::new(&topo);
-        let numbers: FxHashMap<&UOp, usize> =
-            topo.iter().enumerate().map(|(i, n)| (n, i)).collect();
+        let numbers: FxHashMap<UOp, usize> =
+            topo.iter().cloned().enumerate().map(|(i, n)| (n, i)).collect();
         let block_of = |r: Option<u32>| r.map_or(0, |r| r as usize + 1);
         let mut around = vec![None; nest.len() + 1];
         let mut depth = vec![0; nest.len() + 1];
@@ -67,6 +70,7 @@ impl Items {
         let n = topo.len();
         Items {
             topo,
+            numbers,
             nest,
             home,
             around,
@@ -78,11 +82,9 @@ impl Items {
 
     /// Every edge of the graph, lifted to the innermost block that has both ends in it.
     fn connect(&mut self) {
-        let numbers: FxHashMap<UOp, usize> =
-            self.topo.iter().enumerate().map(|(i, n)| (n.clone(), i)).collect();
         for i in 0..self.topo.len() {
             for src in self.topo[i].srcs() {
-                let (user, used) = self.lift(i, numbers[src]);
+                let (user, used) = self.lift(i, self.numbers[src]);
                 if user != used {
                     self.waits_for[user].push(used);
                 }
@@ -154,21 +156,65 @@ impl Items {
         seen
     }
 
-    /// Each block's items in order.
-    fn sort_blocks(&self) -> Vec<Vec<usize>> {
-        let mut missing: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
+    /// When each item is wanted, in links of the chains that join values to accumulators: for a link its place in
+    /// its chain, for anything else that of the first link that needs it. So unrolled sums go on side by side, step by
+    /// step, and what one step of all of them shares is not kept for long. `orders` is any order of each block.
+    fn steps(&self, orders: &[Vec<usize>]) -> Vec<u32> {
+        let (users, links) = (self.users(), self.links());
+        let mut reached = vec![0; self.topo.len()];
+        let mut steps = vec![0; self.topo.len()];
+        for &i in orders.iter().flatten() {
+            let before = self.waits_for[i].iter().map(|&w| reached[w]).max().unwrap_or(0);
+            reached[i] = before.max(links[i].map_or(0, |from| reached[from] + 1));
+        }
+        for &i in orders.iter().rev().flat_map(|order| order.iter().rev()) {
+            let first_user = users[i].iter().map(|&u| steps[u]).min();
+            steps[i] = first_user.filter(|_| links[i].is_none()).unwrap_or(reached[i]);
+        }
+        steps
+    }
+
+    /// For each node that joins a value to what an accumulator holds: the node that gives the latter.
+    fn links(&self) -> Vec<Option<usize>> {
+        let mut links = vec![None; self.topo.len()];
+        for (i, node) in self.topo.iter().enumerate() {
+            let running = match node.op() {
+                Op::MulAdd => node.src(2),
+                Op::Add | Op::Mul | Op::Max | Op::Min => node.src(0),
+                _ => continue,
+            };
+            let from = self.numbers[running];
+            let is_register =
+                running.memory().arg().memory().is_some_and(|(space, ..)| space == Space::Register);
+            let starts = running.op() == Op::Load && is_register;
+            if self.home[from] == self.home[i] && (starts || links[from].is_some()) {
+                links[i] = Some(from);
+            }
+        }
+        links
+    }
+
+    /// The items that wait for each item.
+    fn users(&self) -> Vec<Vec<usize>> {
         let mut users = vec![Vec::new(); self.topo.len()];
         for (user, used) in self.waits_for.iter().enumerate() {
             used.iter().for_each(|&u| users[u].push(user));
         }
+        users
+    }
+    /// Each block's items in order: of those that wait for nothing more, the one with the smallest step, then the one
+    /// that the walk over the graph met first. Writes to arguments come last.
+    fn sort_blocks(&self, steps: &[u32]) -> Vec<Vec<usize>> {
+        let mut missing: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
+        let users = self.users();
         let mut ready: Vec<BinaryHeap<_>> = vec![BinaryHeap::new(); self.nest.len() + 1];
-        let key = |i: usize| Reverse((self.writes_argument[i], i));
+        let key = |i: usize| Reverse((self.writes_argument[i], steps[i], i));
         (0..self.topo.len())
             .filter(|&i| missing[i] == 0)
             .for_each(|i| ready[self.home[i]].push(key(i)));
         let mut orders = vec![Vec::new(); ready.len()];
         for (order, ready) in orders.iter_mut().zip(&mut ready) {
-            while let Some(Reverse((_, i))) = ready.pop() {
+            while let Some(Reverse((.., i))) = ready.pop() {
                 order.push(i);
                 for &user in &users[i] {
                     missing[user] -= 1;

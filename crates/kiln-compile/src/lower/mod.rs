@@ -18,6 +18,7 @@ mod fold;
 use crate::target::Target;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::program::{ParamInfo, Program};
+use kiln_ir::rules::simplify;
 use kiln_ir::{Arg, DType, Op, UOp};
 
 /// The linear program of a kernel, without text.
@@ -25,10 +26,10 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let Arg::Kernel { name } = kernel.arg() else { panic!("not a kernel: {kernel:?}") };
     let vectors = vector::vectorize(kernel);
     let expanded = expand::expand(&vectors);
-    let gated = gate::simplify_gates(&expanded);
-    let reduced = reduce::lower_reduces(&gated, target);
-    let estimate = estimate::estimate(&reduced);
-    let indexed = index::lower_index(&reduced);
+    let reduced = reduce::lower_reduces(&expanded, target);
+    let gated = gate::simplify_gates(&simplify(&reduced));
+    let estimate = estimate::estimate(&gated);
+    let indexed = index::lower_index(&gated);
     let ops = linearize::linearize(&indexed);
     Program {
         name: name.clone(),

@@ -99,6 +99,17 @@ fn a_register_tile_matmul() {
 }
 
 #[test]
+fn an_unrolled_tile_goes_on_step_by_step() {
+    let letter = |n: &UOp| match n.op() {
+        Op::MulAdd => Some('m'),
+        Op::Load if n.memory().arg().slot() == Some(2) => Some('b'),
+        _ => None,
+    };
+    let order: String = program("matmul_tile").ops.iter().filter_map(letter).collect();
+    assert_eq!(order, "bmmmm".repeat(4));
+}
+
+#[test]
 fn softmax_in_one_kernel() {
     let x = numbers(60);
     let out = run("softmax", 60, &[&x]);
@@ -249,38 +260,38 @@ fn programs_read_well() {
     check_program(
         "gated_edge",
         expect![[r#"
-        %0 = param f32 slot=0 [10]
-        %1 = param f32 slot=1 [10]
-        %2 = param f32 slot=2 [10]
-        %3 = stack i32x4 0:i32 1:i32 2:i32 3:i32
-        %4 = splat i32x4 10:i32
-        %5 = splat f32x4 2.0:f32
-        %6 = splat i32x4 6:i32
-        %7 = range i32 axis=0 loop 2:i32
-        %8 = mul i32 %7 8:i32
-        %9 = splat i32x4 %8
-        %10 = add i32x4 %9 %3
-        %11 = cmplt boolx4 %10 %4
-        %12 = load f32x4 %1 %8 gate=%11
-        %13 = mul f32x4 %12 %5
-        %14 = cmplt boolx4 %10 %6
-        %15 = and boolx4 %11 %14
-        %16 = load f32x4 %2 %8 gate=%15
-        %17 = add f32x4 %13 %16
-        %18 = add i32 %8 4:i32
-        %19 = splat i32x4 %18
-        %20 = add i32x4 %3 %19
-        %21 = cmplt boolx4 %20 %4
-        %22 = load f32x4 %1 %18 gate=%21
-        %23 = mul f32x4 %22 %5
-        %24 = cmplt boolx4 %20 %6
-        %25 = and boolx4 %21 %24
-        %26 = load f32x4 %2 %18 gate=%25
-        %27 = add f32x4 %23 %26
-        store %0 %8 %17 gate=%11
-        store %0 %18 %27 gate=%21
-        end %7
-    "#]],
+            %0 = param f32 slot=0 [10]
+            %1 = param f32 slot=1 [10]
+            %2 = param f32 slot=2 [10]
+            %3 = stack i32x4 0:i32 1:i32 2:i32 3:i32
+            %4 = splat i32x4 10:i32
+            %5 = splat f32x4 2.0:f32
+            %6 = splat i32x4 6:i32
+            %7 = range i32 axis=0 loop 2:i32
+            %8 = mul i32 %7 8:i32
+            %9 = splat i32x4 %8
+            %10 = add i32x4 %9 %3
+            %11 = cmplt boolx4 %10 %4
+            %12 = load f32x4 %1 %8 gate=%11
+            %13 = mul f32x4 %12 %5
+            %14 = cmplt boolx4 %10 %6
+            %15 = and boolx4 %11 %14
+            %16 = load f32x4 %2 %8 gate=%15
+            %17 = add f32x4 %13 %16
+            %18 = add i32 %8 4:i32
+            %19 = splat i32x4 %18
+            %20 = add i32x4 %19 %3
+            %21 = cmplt boolx4 %20 %4
+            %22 = load f32x4 %1 %18 gate=%21
+            %23 = mul f32x4 %22 %5
+            %24 = cmplt boolx4 %20 %6
+            %25 = and boolx4 %21 %24
+            %26 = load f32x4 %2 %18 gate=%25
+            %27 = add f32x4 %23 %26
+            store %0 %8 %17 gate=%11
+            store %0 %18 %27 gate=%21
+            end %7
+        "#]],
     );
     check_program(
         "softmax",
