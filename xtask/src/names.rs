@@ -9,8 +9,6 @@ const MAY_PRINT: &[&str] = &[
     "crates/kiln-cli/",
     "xtask/",
     "crates/kiln/src/engine/debug.rs",
-    // warnings about the environment and the cache, once each
-    "crates/kiln-runtime/src/warnings.rs",
 ];
 
 const PRINTERS: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
