@@ -8,6 +8,7 @@ mod expand;
 mod reduce;
 mod gate;
 mod estimate;
+pub mod decompose;
 mod index;
 mod linearize;
 
@@ -29,7 +30,8 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let reduced = reduce::lower_reduces(&expanded, target);
     let gated = gate::simplify_gates(&simplify(&reduced));
     let estimate = estimate::estimate(&gated);
-    let indexed = index::lower_index(&gated);
+    let machine = decompose::decompose(&gated, target);
+    let indexed = index::lower_index(&machine);
     let ops = linearize::linearize(&indexed);
     Program {
         name: name.clone(),

@@ -296,55 +296,87 @@ fn programs_read_well() {
     check_program(
         "softmax",
         expect![[r#"
-        %0 = param f32 slot=0 [60]
-        %1 = param f32 slot=1 [60]
-        %2 = local f32 scratch id=0 len=20
-        %3 = local f32 register id=1 len=1
-        %4 = local f32 register id=2 len=1
-        %5 = range i32 axis=0 loop 3:i32
-        %6 = mul i32 %5 20:i32
-        with %7 = after f32 %3 %5
-        %8 = store %7 0:i32 -inf:f32
-        %9 = range i32 axis=1 reduce 20:i32
-        with %10 = after f32 %3 %8 %5 %9
-        %11 = load f32 %10 0:i32
-        %12 = add i32 %6 %9
-        %13 = load f32 %1 %12
-        %14 = max f32 %11 %13
-        %15 = store %10 0:i32 %14
-        end %9
-        with %16 = end %15 %9
-        with %17 = after f32 %3 %16
-        %18 = load f32 %17 0:i32
-        %19 = range i32 axis=2 loop 20:i32
-        %20 = add i32 %6 %19
-        %21 = load f32 %1 %20
-        %22 = sub f32 %21 %18
-        %23 = exp f32 %22
-        %24 = store %2 %19 %23
-        end %19
-        with %25 = after f32 %4 %5
-        %26 = store %25 0:i32 0.0:f32
-        %27 = range i32 axis=3 reduce 20:i32
-        with %28 = after f32 %4 %26 %5 %27
-        %29 = load f32 %28 0:i32
-        with %30 = end %24 %19
-        with %31 = after f32 %2 %30
-        %32 = load f32 %31 %27
-        %33 = add f32 %29 %32
-        %34 = store %28 0:i32 %33
-        end %27
-        with %35 = end %34 %27
-        with %36 = after f32 %4 %35
-        %37 = load f32 %36 0:i32
-        %38 = range i32 axis=4 loop 20:i32
-        %39 = add i32 %6 %38
-        %40 = load f32 %31 %38
-        %41 = div f32 %40 %37
-        store %0 %39 %41
-        end %38
-        end %5
-    "#]],
+            %0 = param f32 slot=0 [60]
+            %1 = param f32 slot=1 [60]
+            %2 = local f32 scratch id=0 len=20
+            %3 = local f32 register id=1 len=1
+            %4 = local f32 register id=2 len=1
+            %5 = range i32 axis=0 loop 3:i32
+            %6 = mul i32 %5 20:i32
+            with %7 = after f32 %3 %5
+            %8 = store %7 0:i32 -inf:f32
+            %9 = range i32 axis=1 reduce 20:i32
+            with %10 = after f32 %3 %8 %5 %9
+            %11 = load f32 %10 0:i32
+            %12 = add i32 %6 %9
+            %13 = load f32 %1 %12
+            %14 = max f32 %11 %13
+            %15 = store %10 0:i32 %14
+            end %9
+            with %16 = end %15 %9
+            with %17 = after f32 %3 %16
+            %18 = load f32 %17 0:i32
+            %19 = range i32 axis=2 loop 20:i32
+            %20 = add i32 %6 %19
+            %21 = load f32 %1 %20
+            %22 = sub f32 %21 %18
+            %23 = max f32 %22 -104.0:f32
+            %24 = min f32 %23 89.0:f32
+            %25 = mul f32 %24 1.442695:f32
+            %26 = add f32 %25 12582912.0:f32
+            %27 = sub f32 %26 12582912.0:f32
+            %28 = mul f32 %27 0.69314575:f32
+            %29 = sub f32 %24 %28
+            %30 = mul f32 %27 1.4286068e-6:f32
+            %31 = sub f32 %29 %30
+            %32 = mul f32 %31 %31
+            %33 = mul f32 %31 0.001392625:f32
+            %34 = add f32 %33 0.008363233:f32
+            %35 = mul f32 %34 %31
+            %36 = add f32 %35 0.041666552:f32
+            %37 = mul f32 %36 %31
+            %38 = add f32 %37 0.16666576:f32
+            %39 = mul f32 %38 %31
+            %40 = add f32 %39 0.5:f32
+            %41 = mul f32 %32 %40
+            %42 = add f32 %31 %41
+            %43 = add f32 %42 1.0:f32
+            %44 = bitcast i32 %26
+            %45 = sub i32 %44 1262485504:i32
+            %46 = shr i32 %45 1:i32
+            %47 = add i32 %46 127:i32
+            %48 = shl i32 %47 23:i32
+            %49 = bitcast f32 %48
+            %50 = mul f32 %43 %49
+            %51 = sub i32 %45 %46
+            %52 = add i32 %51 127:i32
+            %53 = shl i32 %52 23:i32
+            %54 = bitcast f32 %53
+            %55 = mul f32 %50 %54
+            %56 = store %2 %19 %55
+            end %19
+            with %57 = after f32 %4 %5
+            %58 = store %57 0:i32 0.0:f32
+            %59 = range i32 axis=3 reduce 20:i32
+            with %60 = after f32 %4 %58 %5 %59
+            %61 = load f32 %60 0:i32
+            with %62 = end %56 %19
+            with %63 = after f32 %2 %62
+            %64 = load f32 %63 %59
+            %65 = add f32 %61 %64
+            %66 = store %60 0:i32 %65
+            end %59
+            with %67 = end %66 %59
+            with %68 = after f32 %4 %67
+            %69 = load f32 %68 0:i32
+            %70 = range i32 axis=4 loop 20:i32
+            %71 = add i32 %6 %70
+            %72 = load f32 %63 %70
+            %73 = div f32 %72 %69
+            store %0 %71 %73
+            end %70
+            end %5
+        "#]],
     );
 }
 

@@ -1,5 +1,8 @@
 //! Integration tests of kiln-compile, one binary.
 
+mod decompose;
+mod flat;
 mod lower;
+mod ulp;
 mod lower_kinds;
 mod schedule;
