@@ -13,6 +13,7 @@ pub(super) static RULES: &[Rule] = &[
     rule!(or_not_self  [x: Bool]           x | x.not()      => UOp::bool(true)),
     rule!(and_absorbs  [x: Bool, y: Bool]  x & (x | y)      => x),
     rule!(or_absorbs   [x: Bool, y: Bool]  x | (x & y)      => x),
+    rule!(grows not_or [x: Bool, y: Bool]  (x | y).not()    => x.not().and(&y.not())),
     rule!(xor_true     [x: Bool]           x ^ true         => x.not()),
     rule!(eq_true      [x: Bool]           x.eq_(true)      => x),
     rule!(eq_false     [x: Bool]           x.eq_(false)     => x.not()),

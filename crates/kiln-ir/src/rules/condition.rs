@@ -27,6 +27,8 @@ pub(super) static RULES: &[Rule] = &[
 pub(super) static GATE_LOADS: &[Rule] = &[
     rule!(gate_load     [c, x, m, i]    c.where_(x.bind(Pat::op(Op::Load, [m, i])), 0)    => regated(x, i, Some(c))),
     rule!(gate_load_too [c, x, m, i, g] c.where_(x.bind(Pat::op(Op::Load, [m, i, g])), 0) => regated(x, i, Some(&g.and(c)))),
+    // zero stays zero through every cast, so the gate moves on to what is cast
+    rule!(grows gate_cast [n, c, x] n.bind(c.where_(x.cast_any(), 0)) => c.where_(x, &x.const_like(0)).cast(n.dtype())),
 ];
 
 /// Conjunctions of more parts than this are left alone: parts are compared with each other.

@@ -13,6 +13,8 @@ pub(super) static RULES: &[Rule] = &[
     rule!(grows index_less   [n, a: Index, b] n.bind(a.lt(b))                            => compare::less(n)),
     rule!(grows index_equal  [n, a: Index, b] n.bind(a.eq_(b))                           => compare::equal(n)),
     rule!(grows index_differ [n, a: Index, b] n.bind(a.ne_(b))                           => compare::equal(n)),
+    rule!(index_max    [x: Index, y: Index]  x.maximum(y)                                => larger(x, y)),
+    rule!(index_min    [x: Index, y: Index]  x.minimum(y)                                => smaller(x, y)),
 ];
 
 /// A sum with like terms combined, constants last, and quotients joined with their remainders.
@@ -21,4 +23,32 @@ fn sum(n: &UOp) -> Option<UOp> {
         return None;
     }
     Some(divmod::recombine(Linear::of(n)?)?.to_uop())
+}
+
+/// The larger of two indices, where bounds of their difference tell.
+fn larger(x: &UOp, y: &UOp) -> Option<UOp> {
+    let (lo, hi) = difference(x, y)?;
+    match () {
+        () if lo >= 0 => Some(x.clone()),
+        () if hi <= 0 => Some(y.clone()),
+        () => None,
+    }
+}
+
+/// The smaller of two indices, where bounds of their difference tell.
+fn smaller(x: &UOp, y: &UOp) -> Option<UOp> {
+    let (lo, hi) = difference(x, y)?;
+    match () {
+        () if hi <= 0 => Some(x.clone()),
+        () if lo >= 0 => Some(y.clone()),
+        () => None,
+    }
+}
+
+/// Bounds of `x - y`, terms that both have cancelled.
+fn difference(x: &UOp, y: &UOp) -> Option<(i64, i64)> {
+    if !is_index(x) {
+        return None;
+    }
+    Linear::of(x)?.plus(&Linear::of(y)?, -1)?.bounds()
 }

@@ -106,6 +106,8 @@ fn quotients_and_remainders() {
     check(&rem(&x, 1), expect!["0"]);
     check(&rem(&(i(7) - &a), 8), expect!["r0*-1 + 7"]);
     check(&div(&(i(7) - &a), 4), expect!["(r0*-1 + 7)//4"]);
+    check(&(&a + &b).maximum(&(&a + 3)), expect!["r0 + 3"]);
+    check(&(&a + &b).minimum(&(&b - 1)), expect!["r1 - 1"]);
     check(&div(&(&b - 4), 4), expect!["-1"]);
     check(&rem(&(&b - 4), 4), expect!["r1"]);
 }
@@ -232,6 +234,9 @@ fn gates_simplify_indices() {
     check(&padded, expect!["where(!(r0 + r3 < 1) & (r0 + r3 < 9), p0[(r0 + r3 + 7)%8], 0.0)"]);
     let loads = graph_rewrite(&simplify(&padded), gates());
     check(&loads, expect!["p0[r0 + r3 - 1 if !(r0 + r3 < 1) & (r0 + r3 < 9)]"]);
+    let half = valid.where_(&flat.cast(DType::F16), &UOp::constant(0.0f32, DType::F16));
+    let loads = graph_rewrite(&simplify(&half), gates());
+    check(&loads, expect!["f16(p0[r0 + r3 - 1 if !(r0 + r3 < 1) & (r0 + r3 < 9)])"]);
     check(&UOp::load_lanes(&memory, &y, Some(&UOp::bool(false)), 1), expect!["0.0"]);
     let store = UOp::store(&memory, &div(&(&y + 3), 4), &flat, Some(&y.lt(&i(1))));
     expect!["0"].assert_eq(&expr(simplify(&store).src(1)));
@@ -321,7 +326,9 @@ fn reductions() {
 
 #[test]
 fn names_are_unique() {
-    assert!(symbolic().duplicate_names().is_empty(), "{:?}", symbolic().duplicate_names());
+    for set in [symbolic(), gates()] {
+        assert!(set.duplicate_names().is_empty(), "{:?}", set.duplicate_names());
+    }
 }
 
 #[test]
@@ -386,7 +393,7 @@ impl Random {
             return ranges[self.below(ranges.len() as u64) as usize].clone();
         }
         let x = self.index(ranges, depth - 1);
-        match self.below(12) {
+        match self.below(14) {
             0..3 => x + self.index(ranges, depth - 1),
             3 => x - self.index(ranges, depth - 1),
             4 => x + self.constant(),
@@ -394,6 +401,8 @@ impl Random {
             6 | 7 => div(&x, self.constant()),
             8 | 9 => rem(&x, self.constant()),
             10 => self.rejoined(&x),
+            11 => x.maximum(&(self.index(ranges, depth - 1) + self.constant())),
+            12 => x.minimum(&(&x + self.constant() - self.index(ranges, depth - 1))),
             _ => {
                 let condition = self.condition(ranges, depth - 1);
                 condition.where_(&x, &self.index(ranges, depth - 1))
@@ -413,11 +422,12 @@ impl Random {
 
     fn condition(&mut self, ranges: &[UOp], depth: u32) -> UOp {
         let a = self.index(ranges, depth);
-        match self.below(7) {
+        match self.below(8) {
             0..3 => a.lt(&i(self.constant())),
             3 => a.lt(&self.index(ranges, depth)),
             4 => a.eq_(&i(self.constant())),
             5 => self.condition(ranges, depth).not(),
+            6 => a.lt(&i(self.constant())) | self.condition(ranges, depth),
             _ => UOp::binary(Op::And, &a.lt(&i(self.constant())), &self.condition(ranges, depth)),
         }
     }
@@ -480,5 +490,34 @@ fn random_indices_keep_their_values() {
                 assert_eq!(value(&under, &leaves), expected, "{about}");
             }
         }
+    }
+}
+
+/// A random shape of `n` elements.
+fn random_shape(random: &mut Random, mut n: usize) -> Vec<usize> {
+    let mut shape = Vec::new();
+    while n > 1 {
+        let divisors: Vec<usize> = (2..=n).filter(|d| n.is_multiple_of(*d)).collect();
+        shape.push(divisors[random.below(divisors.len() as u64) as usize]);
+        n /= shape[shape.len() - 1];
+    }
+    shape
+}
+
+#[test]
+fn random_reshapes_cancel() {
+    let mut random = Random(2);
+    for case in 0..fuzz_count() / 10 {
+        let n = [24, 60, 64, 72, 210, 360][random.below(6) as usize];
+        let first = random_shape(&mut random, n);
+        let length = 1 + random.below(4) as usize;
+        let mut shapes = vec![first.clone()];
+        shapes.extend((0..length).map(|_| random_shape(&mut random, n)));
+        shapes.push(first.clone());
+        let slices: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        let ranges: Vec<UOp> = first.iter().enumerate().map(|(a, &n)| r(a as u32, n)).collect();
+        let normal: Vec<UOp> = reshaped(&slices).iter().map(simplify).collect();
+        let text: Vec<String> = normal.iter().map(expr).collect();
+        assert_eq!(normal, ranges, "case {case}: {shapes:?} gives {}", text.join(", "));
     }
 }
