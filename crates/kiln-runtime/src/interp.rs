@@ -6,7 +6,10 @@
 
 mod bits;
 mod code;
+mod device;
 mod item;
+
+pub use device::InterpBackend;
 
 use code::Code;
 use item::{Item, Stop, Surroundings};

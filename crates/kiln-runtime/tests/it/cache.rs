@@ -79,6 +79,20 @@ fn a_flipped_bit_in_an_object_is_a_miss() {
 }
 
 #[test]
+fn a_cache_that_another_process_keeps_locked_is_said_once() {
+    let dir = TempDir::new("cache-locked");
+    cache(&dir.0).put(key("s"), b"object");
+    let other = rusqlite::Connection::open(database(&dir.0)).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let cache = cache(&dir.0);
+    // Readers do not wait for a writer.
+    assert!(cache.get(key("s")).is_some());
+    cache.put(key("t"), b"object");
+    assert_eq!(cache.get(key("t")), None);
+    assert_eq!(warnings_about(&dir.0), 1);
+}
+
+#[test]
 fn tables_of_another_shape_are_damage_too() {
     let dir = TempDir::new("cache-shape");
     cache(&dir.0).put(key("s"), b"object");

@@ -230,7 +230,7 @@ fn arguments_are_checked() {
     let kernel = device.load(&program(&c("", "a[0] = 1;"), 1, 4)).unwrap().kernel;
     let buffer = device.alloc(17).unwrap();
     assert!(kernel.launch(&[], &[]).is_err());
-    assert!(kernel.launch(&[buffer.clone()], &[1]).is_err());
+    assert!(kernel.launch(std::slice::from_ref(&buffer), &[1]).is_err());
     assert!(kernel.launch(&[buffer.view(0, 15).unwrap()], &[]).is_err());
     let odd = kernel.launch(&[buffer.view(1, 16).unwrap()], &[]).unwrap_err();
     assert!(odd.to_string().contains("aligned"), "{odd}");

@@ -67,6 +67,21 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The child with files that cannot grow past some size, as on a full disk.
+fn says_on_full_disk(cache: &Path) -> String {
+    let inner = command(cache, &[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 8; trap '' XFSZ; exec \"$0\" \"$@\""]).arg(inner.get_program());
+    shell.args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    text(&shell.output().unwrap())
+}
+
 fn says(cache: &Path, env: &[(&str, &str)]) -> String {
     text(&command(cache, env).output().unwrap())
 }
@@ -171,6 +186,10 @@ fn a_cache_in_trouble_is_said_and_worked_around() {
     let dir = TempDir::new("ladder-trouble");
     std::fs::write(dir.0.join("kiln"), b"a file where the folder should be").unwrap();
     let said = says(&dir.0, &[]);
+    assert!(said.contains("Compiled 42"), "{said}");
+    assert_eq!(said.matches("WARNING").count(), 1, "{said}");
+
+    let said = says_on_full_disk(&dir.0.join("full"));
     assert!(said.contains("Compiled 42"), "{said}");
     assert_eq!(said.matches("WARNING").count(), 1, "{said}");
 }

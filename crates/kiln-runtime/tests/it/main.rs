@@ -2,6 +2,8 @@
 
 mod cache;
 mod cpu;
+mod devices;
 mod interp;
+#[allow(clippy::print_stdout, reason = "a child process tells its parent")]
 mod ladder;
 mod memory;
