@@ -96,7 +96,8 @@ pub(crate) fn bless(workspace: &Workspace) -> ExitCode {
             Some(entry) => {
                 let ops: Vec<&str> = used.get(&(i + 1)).into_iter().flatten().copied().collect();
                 let reason = line.split_once('#').map_or(String::new(), |(_, r)| format!("  #{r}"));
-                out += &format!("{}: {}{reason}\n", entry.folder, ops.join(" "));
+                let line = format!("{}: {}{reason}", entry.folder, ops.join(" "));
+                out += &format!("{}\n", line.trim_end());
             }
             None => out += &format!("{line}\n"),
         }

@@ -24,20 +24,10 @@ fn role(node: &UOp) -> Role {
     match node.op() {
         Op::Param | Op::Local => Role::Memory,
         Op::Store | Op::End | Op::Barrier | Op::Sink => Role::Effect,
-        Op::After => match waiting(node).op() {
-            Op::Param | Op::Local => Role::Memory,
-            _ => Role::Value,
-        },
+        // Of memory: a `Local`'s carries its argument, and only a `Param` has a shape inside a kernel.
+        Op::After if *node.arg() != Arg::None || !node.shape().is_empty() => Role::Memory,
         _ => Role::Value,
     }
-}
-
-/// What an `After` stands for.
-fn waiting(mut node: &UOp) -> &UOp {
-    while node.op() == Op::After {
-        node = node.src(0);
-    }
-    node
 }
 
 pub(super) fn node(node: &UOp) -> Result<(), String> {
@@ -106,10 +96,9 @@ fn access(node: &UOp, gate: usize) -> Result<(), String> {
         return typed(node, gate, DType::Bool);
     }
     let (memory, index) = (node.src(0), node.src(1));
-    let len = match memory.memory().arg() {
-        Arg::Param { shape, .. } => shape[0],
+    let len = match memory.arg() {
         Arg::Memory { len, .. } => *len,
-        _ => return Ok(()),
+        _ => memory.numel(),
     };
     ensure(0 <= index.max() && (index.min() as i128) < len as i128, || {
         format!("every index ({} to {}) is outside of {len} elements", index.min(), index.max())
