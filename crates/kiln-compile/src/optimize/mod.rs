@@ -1,6 +1,6 @@
 //! Kernel -> an equivalent kernel that runs faster on a target.
 //!
-//! Every optimization is a split or a new kind of a loop ([`Opt`]), so what a kernel computes cannot change: the
+//! Every optimization is a split or a new kind of a loop (`Opt`), so what a kernel computes cannot change: the
 //! expressions stay, only the loop variables in them are replaced. `heuristic` chooses; `NOOPT=1` chooses nothing.
 
 /// Loops of a kernel, and how each access moves along them.

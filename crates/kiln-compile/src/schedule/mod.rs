@@ -2,7 +2,7 @@
 //!
 //! The walk goes from the roots to the leaves ("rangeify"): a value is asked for at an index, an expression over the
 //! loop variables of the kernel that asks. Movement ops only change the index. Where a value is asked for, it is
-//! either computed in place (inlined) or read from memory that another kernel fills; [`cost`] decides, and every
+//! either computed in place (inlined) or read from memory that another kernel fills; `cost` decides, and every
 //! decision is kept with its reason.
 
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
