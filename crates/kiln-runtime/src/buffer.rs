@@ -4,7 +4,7 @@
 //! meanwhile; that follows from tensors being immutable values, and no lock checks it.
 
 use crate::error::{Error, Result};
-use crate::memory::{self, Memory};
+use crate::memory::Memory;
 use crate::pool::Pool;
 use std::sync::{Arc, OnceLock};
 
@@ -52,7 +52,7 @@ impl Buffer {
     }
 
     fn lazy(pool: &Arc<Pool>, len: usize, fill: Fill) -> Result<Buffer> {
-        memory::check_available(len)?;
+        pool.check(len)?;
         let block = Block { len, fill, memory: OnceLock::new(), pool: Some(pool.clone()) };
         Ok(Buffer { block: Arc::new(block), offset: 0, len })
     }

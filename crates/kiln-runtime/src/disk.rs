@@ -4,8 +4,10 @@
 //! file while it is mapped kills this one (SIGBUS), as for every user of `mmap`.
 
 use crate::buffer::Buffer;
+use crate::device::{Backend, Loaded};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use kiln_ir::program::Program;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -33,6 +35,28 @@ pub fn create(path: &Path, bytes: usize) -> Result<Buffer> {
         .map_err(|e| Error::file(path, e))?;
     file.set_len(bytes as u64).map_err(|e| Error::file(path, e))?;
     map(path, &file, true)
+}
+
+/// DISK as a device: it holds files and runs nothing. Its buffers come from the functions above.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskBackend;
+
+impl Backend for DiskBackend {
+    fn name(&self) -> &str {
+        "DISK"
+    }
+
+    fn alloc(&self, _: usize) -> Result<Buffer> {
+        Err(Error::Unsupported("memory on DISK needs a file".into()))
+    }
+
+    fn load(&self, program: &Program) -> Result<Loaded> {
+        Err(Error::Unsupported(format!("DISK runs no kernels, so not {}", program.name)))
+    }
+
+    fn compiler(&self) -> String {
+        "none (files only)".into()
+    }
 }
 
 fn map(path: &Path, file: &File, writable: bool) -> Result<Buffer> {

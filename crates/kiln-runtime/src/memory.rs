@@ -142,5 +142,9 @@ fn machine_available() -> Option<usize> {
 fn group_available() -> Option<usize> {
     let number = |path| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
     let limit = number("/sys/fs/cgroup/memory.max")?;
-    Some(limit.saturating_sub(number("/sys/fs/cgroup/memory.current")?))
+    // Cached files count as used, but make room for those who need it.
+    let stat = std::fs::read_to_string("/sys/fs/cgroup/memory.stat").ok()?;
+    let files = stat.lines().find_map(|line| line.strip_prefix("file ")?.trim().parse().ok());
+    let used = number("/sys/fs/cgroup/memory.current")?.saturating_sub(files.unwrap_or(0));
+    Some(limit.saturating_sub(used))
 }

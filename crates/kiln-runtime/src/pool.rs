@@ -1,7 +1,7 @@
 //! Freed blocks kept for the next request of their size class: bounded, the longest unused goes first.
 
 use crate::error::{Error, Result};
-use crate::memory::{ALIGN, Memory};
+use crate::memory::{self, ALIGN, Memory};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -67,6 +67,14 @@ impl Pool {
         let now = self.in_use.fetch_add(bytes, Relaxed) + bytes;
         self.peak.fetch_max(now, Relaxed);
         Ok(taken)
+    }
+
+    /// Refuses what the machine cannot have, even if everything that is kept were given back.
+    pub(crate) fn check(&self, bytes: usize) -> Result<()> {
+        memory::check_available(bytes).or_else(|_| {
+            self.trim();
+            memory::check_available(bytes)
+        })
     }
 
     /// Takes back a block that was asked for with `bytes`.

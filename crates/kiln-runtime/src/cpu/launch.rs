@@ -76,14 +76,30 @@ impl CpuKernel {
             let message = format!("{} has work-groups, which a CPU does not", program.name);
             return Err(Error::Unsupported(message));
         }
-        let program = Program { ops: Vec::new(), source: String::new(), ..program.clone() };
-        Ok(CpuKernel { program, code, codes, workers })
+        Ok(CpuKernel { program: facts(program), code, codes, workers })
     }
 
     /// Into how many parts a launch is cut.
     fn parts(&self) -> usize {
         let work = self.program.flops.saturating_add(self.program.bytes);
         if work < PARALLEL_FROM { 1 } else { self.program.threads.clamp(1, self.workers.count) }
+    }
+}
+
+/// What a launch needs to know: the program without its ops and source.
+fn facts(program: &Program) -> Program {
+    Program {
+        name: program.name.clone(),
+        ops: Vec::new(),
+        source: String::new(),
+        params: program.params.clone(),
+        vars: program.vars.clone(),
+        threads: program.threads,
+        global: Vec::new(),
+        local: Vec::new(),
+        scratch_bytes: program.scratch_bytes,
+        flops: program.flops,
+        bytes: program.bytes,
     }
 }
 

@@ -100,6 +100,8 @@ fn each_rung_can_be_forced_and_hidden() {
     assert!(said.contains("ERROR no compiler") && said.contains("KILN_LLVM=none"), "{said}");
     let said = says(&dir.0, &[("KILN_LLVM", "none"), ("KILN_CC", "none")]);
     assert!(said.contains("ERROR no compiler") && said.contains("KILN_CC=none"), "{said}");
+    let said = says(&dir.0, &[("KILN_THREADS", "many")]);
+    assert!(said.contains(" 42 ") && said.contains("WARNING KILN_THREADS=many"), "{said}");
     let said = says(&dir.0, &[("KILN_CC", "gcc"), ("TEST_RUNG", "C"), ("KILN_CACHE", "none")]);
     assert!(said.contains("Compiled 42") && said.contains("gcc"), "{said}");
 }

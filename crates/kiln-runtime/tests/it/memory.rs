@@ -2,7 +2,7 @@
 
 use kiln_runtime::disk;
 use kiln_runtime::pool::Pool;
-use kiln_runtime::{Buffer, Error};
+use kiln_runtime::{Backend, Buffer, Error};
 use std::path::PathBuf;
 
 /// A folder of its own for a test, removed at the end.
@@ -135,6 +135,7 @@ fn files_are_buffers() {
     assert_eq!(disk::create(&dir.0.join("empty"), 0).unwrap().len(), 0);
     assert_eq!(disk::open(&dir.0.join("empty")).unwrap().len(), 0);
     assert!(disk::open(&dir.0).is_err());
+    assert!(disk::DiskBackend.alloc(1).is_err());
     let missing = disk::open(&dir.0.join("missing")).unwrap_err().to_string();
     assert!(missing.contains("missing") && missing.contains("No such file"), "{missing}");
 }
