@@ -8,3 +8,5 @@ pub mod schedule;
 pub mod optimize;
 /// Kernel to program: what is left is a list of ops that a machine has.
 pub mod lower;
+/// A linear program as text in the target's language.
+pub mod render;

@@ -5,4 +5,5 @@ mod flat;
 mod lower;
 mod ulp;
 mod lower_kinds;
+mod render;
 mod schedule;

@@ -1,0 +1,197 @@
+//! Vector types and small inline functions, printed above the kernels that use them.
+
+use super::c::scalar_type;
+use kiln_ir::DType;
+use std::collections::BTreeSet;
+
+/// What a kernel uses.
+#[derive(Default)]
+pub(super) struct Helpers {
+    vectors: BTreeSet<(DType, u16)>,
+    /// Text by order of first use; a function is after those that it calls.
+    functions: Vec<String>,
+    names: BTreeSet<String>,
+}
+
+impl Helpers {
+    /// The text of all of it.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for &(dtype, lanes) in &self.vectors {
+            let (of, name) = (scalar_type(dtype), vector_name(dtype, lanes));
+            let (size, align) = (dtype.size() * lanes as usize, dtype.size());
+            text.push_str(&format!(
+                "typedef {of} {name} __attribute__((vector_size({size}), aligned({align})));\n"
+            ));
+        }
+        self.functions.iter().for_each(|f| text.push_str(f));
+        text
+    }
+
+    /// The vector type of `lanes` elements.
+    pub(super) fn vector(&mut self, dtype: DType, lanes: u16) -> String {
+        self.vectors.insert((dtype, lanes));
+        vector_name(dtype, lanes)
+    }
+
+    /// The type of a mask: signed integers of `bytes`.
+    pub(super) fn mask(&mut self, bytes: usize, lanes: u16) -> String {
+        self.vector(mask_dtype(bytes), lanes)
+    }
+
+    /// The vector type as which memory of `dtype` is read and written: bools are bytes there.
+    pub(super) fn memory_vector(&mut self, dtype: DType, lanes: u16) -> String {
+        self.vector(if dtype == DType::Bool { DType::I8 } else { dtype }, lanes)
+    }
+
+    /// The scalar or vector type.
+    pub(super) fn type_of(&mut self, dtype: DType, lanes: u16) -> String {
+        if lanes == 1 { scalar_type(dtype).to_string() } else { self.vector(dtype, lanes) }
+    }
+
+    /// Makes a function known once: `head` is the type and parameters, around the name.
+    fn function(&mut self, name: &str, of: &str, parameters: &str, body: &str) -> String {
+        if self.names.insert(name.to_string()) {
+            self.functions.push(format!("static inline {of} {name}({parameters}) {{ {body} }}\n"));
+        }
+        name.to_string()
+    }
+
+    /// The larger or the smaller; NaN if either is.
+    pub(super) fn extremum(&mut self, larger: bool, dtype: DType, lanes: u16) -> String {
+        let (op, test) = if larger { ("max", "a < b") } else { ("min", "b < a") };
+        let of = self.type_of(dtype, lanes);
+        let name = format!("{op}_{}", tag(dtype, lanes));
+        let parameters = format!("{of} a, {of} b");
+        if lanes == 1 {
+            let nan = if dtype.is_float() { " || b != b" } else { "" };
+            return self.function(&name, &of, &parameters, &format!("return {test}{nan} ? b : a;"));
+        }
+        let select = self.select(dtype, lanes);
+        let mask = self.mask(dtype.size(), lanes);
+        let nan = if dtype.is_float() { " | (b != b)" } else { "" };
+        let body = format!("return {select}(({mask})(({test}){nan}), b, a);");
+        self.function(&name, &of, &parameters, &body)
+    }
+
+    /// `where` on vectors, in bits.
+    pub(super) fn select(&mut self, dtype: DType, lanes: u16) -> String {
+        let (of, m) = (self.vector(dtype, lanes), self.mask(dtype.size(), lanes));
+        let body = format!("return ({of})((m & ({m})a) | (~m & ({m})b));");
+        let name = format!("where_{}", tag(dtype, lanes));
+        self.function(&name, &of, &format!("{m} m, {of} a, {of} b"), &body)
+    }
+
+    /// A shift whose distance may be past the width.
+    pub(super) fn shift(&mut self, left: bool, dtype: DType, lanes: u16) -> String {
+        let (of, bits) = (self.type_of(dtype, lanes), dtype.bits());
+        let name = format!("{}_{}", if left { "shl" } else { "shr" }, tag(dtype, lanes));
+        let unsigned = self.type_of(unsigned(dtype), lanes);
+        let symbol = if left { "<<" } else { ">>" };
+        let inside = format!("({unsigned})n < {bits}");
+        let body = match (lanes, left || dtype.is_unsigned()) {
+            (1, true) => format!("return {inside} ? x {symbol} n : 0;"),
+            (1, false) => format!("return x >> ({inside} ? n : {});", bits - 1),
+            (_, true) => format!("return (x {symbol} (n & {})) & ({of})({inside});", bits - 1),
+            // n | ~inside is all ones past the width; its low bits are the longest distance
+            (_, false) => format!("return x >> ((n | ~({of})({inside})) & {});", bits - 1),
+        };
+        self.function(&name, &of, &format!("{of} x, {of} n"), &body)
+    }
+
+    /// Float to integer: truncates, saturates, NaN becomes 0.
+    pub(super) fn saturate(&mut self, from: DType, to: DType) -> String {
+        // halves are exact as floats; comparing them would call a library
+        let from = if from == DType::F16 { DType::F32 } else { from };
+        let (of, float) = (scalar_type(to), scalar_type(from));
+        let name = format!("{to}_from_{from}");
+        let (lo, hi, min, max) = limits(to);
+        let body = format!("return x != x ? 0 : x <= {lo} ? {min} : x >= {hi} ? {max} : ({of})x;");
+        self.function(&name, of, &format!("{float} x"), &body)
+    }
+
+    /// Applies a scalar expression in `a[i]`, `b[i]`, .. to each lane. Compilers turn the loop into vector code.
+    pub(super) fn lanewise(
+        &mut self,
+        name: &str,
+        (dtype, lanes): (DType, u16),
+        srcs: &[DType],
+        lane: &str,
+    ) -> String {
+        let of = self.vector(dtype, lanes);
+        let mut parameter = |(d, n): (&DType, &str)| format!("{} {n}", self.vector(*d, lanes));
+        let parameters: Vec<String> =
+            srcs.iter().zip(["a", "b", "c"]).map(&mut parameter).collect();
+        let body = format!("{of} r; for (int i = 0; i < {lanes}; i++) r[i] = {lane}; return r;");
+        let name = format!("{name}_{}", tag(dtype, lanes));
+        self.function(&name, &of, &parameters.join(", "), &body)
+    }
+
+    /// The same scalar in every lane.
+    pub(super) fn splat(&mut self, dtype: DType, lanes: u16) -> String {
+        let (of, scalar) = (self.vector(dtype, lanes), scalar_type(dtype));
+        let body = format!("return ({of}){{{}}};", vec!["x"; lanes as usize].join(","));
+        let name = format!("splat_{}", tag(dtype, lanes));
+        self.function(&name, &of, &format!("{scalar} x"), &body)
+    }
+
+    /// Loads the lanes whose gate is on; bools become a mask.
+    pub(super) fn gated_load(&mut self, dtype: DType, lanes: u16) -> String {
+        let (of, mask) = (self.memory_vector(dtype, lanes), self.mask(dtype.size(), lanes));
+        let scalar = scalar_type(dtype);
+        let value = if dtype == DType::Bool { "-p[i]" } else { "p[i]" };
+        let body = format!(
+            "{of} r; for (int i = 0; i < {lanes}; i++) r[i] = gate[i] ? {value} : 0; return r;"
+        );
+        let name = format!("load_{}", tag(dtype, lanes));
+        self.function(&name, &of, &format!("const {scalar}* p, {mask} gate"), &body)
+    }
+
+    /// Stores the lanes whose gate is on.
+    pub(super) fn gated_store(&mut self, dtype: DType, lanes: u16) -> String {
+        let (of, mask) = (self.memory_vector(dtype, lanes), self.mask(dtype.size(), lanes));
+        let scalar = scalar_type(dtype);
+        let body = format!("for (int i = 0; i < {lanes}; i++) if (gate[i]) p[i] = x[i];");
+        let name = format!("store_{}", tag(dtype, lanes));
+        self.function(&name, "void", &format!("{scalar}* p, {of} x, {mask} gate"), &body)
+    }
+}
+
+fn vector_name(dtype: DType, lanes: u16) -> String {
+    format!("{dtype}x{lanes}")
+}
+
+fn tag(dtype: DType, lanes: u16) -> String {
+    if lanes == 1 { dtype.to_string() } else { vector_name(dtype, lanes) }
+}
+
+/// The signed integer of `bytes`.
+pub(super) fn mask_dtype(bytes: usize) -> DType {
+    match bytes {
+        1 => DType::I8,
+        2 => DType::I16,
+        4 => DType::I32,
+        _ => DType::I64,
+    }
+}
+
+fn unsigned(dtype: DType) -> DType {
+    match dtype.size() {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
+    }
+}
+
+/// For a saturating conversion: the powers of two from which on (and down to which) it saturates, and to what.
+fn limits(to: DType) -> (String, String, String, String) {
+    let bits = to.bits();
+    let power = |n: u32| format!("{:?}f", 2f64.powi(n as i32));
+    if to.is_unsigned() {
+        let max = u64::MAX >> (64 - bits);
+        return ("0".into(), power(bits), "0".into(), format!("{max}ull"));
+    }
+    let (_, max) = to.int_bounds();
+    (format!("-{}", power(bits - 1)), power(bits - 1), format!("(-{max}ll-1)"), format!("{max}ll"))
+}

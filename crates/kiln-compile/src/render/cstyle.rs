@@ -1,0 +1,351 @@
+//! The walk over a linear program that gives C-like text: what is named and what is written in place, loops,
+//! statements. The spelling of types and operations is the dialect's.
+//!
+//! A value is written in place where that changes neither meaning nor cost: it is used once, inside the same loop
+//! body, and, if it reads a register, no store to that register comes between.
+
+use super::c_helpers::Helpers;
+use super::{c, c_alu, definition_name, is_thread};
+use kiln_ir::arg::Space;
+use kiln_ir::{Const, DType, Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// Longer expressions get a name: nobody reads them, and nested ones would be copied again and again.
+const LONGEST_IN_PLACE: usize = 100;
+
+/// How tightly an expression holds together, loosest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Level {
+    /// Comparisons, shifts, bitwise operations: in parentheses wherever they are operands.
+    Loose,
+    /// Sums and differences.
+    Sum,
+    /// Products and quotients.
+    Product,
+    /// Prefix operators and casts.
+    Unary,
+    /// Names, calls, subscripts.
+    Atom,
+}
+
+/// A piece of text that stands for a value.
+#[derive(Clone, Debug)]
+pub(super) struct Expr {
+    /// The text.
+    pub text: String,
+    /// How tightly it holds together.
+    pub level: Level,
+    /// For vectors of bool, which are masks: bytes per lane.
+    pub mask: usize,
+}
+
+impl Expr {
+    /// An expression that is not a mask.
+    pub(super) fn new(text: impl Into<String>, level: Level) -> Expr {
+        Expr { text: text.into(), level, mask: 0 }
+    }
+
+    /// A name, call or subscript.
+    pub(super) fn atom(text: impl Into<String>) -> Expr {
+        Expr::new(text, Level::Atom)
+    }
+
+    /// The same text as a mask of `bytes` per lane.
+    pub(super) fn masked(self, bytes: usize) -> Expr {
+        Expr { mask: bytes, ..self }
+    }
+
+    /// The text as an operand that must hold together at least as tightly as `level`.
+    pub(super) fn at(&self, level: Level) -> String {
+        if self.level < level { format!("({})", self.text) } else { self.text.clone() }
+    }
+}
+
+/// The body of a kernel under construction.
+#[derive(Default)]
+pub(super) struct Body {
+    /// The lines so far.
+    pub text: String,
+    /// Vector types and functions that the lines use.
+    pub helpers: Helpers,
+    depth: usize,
+    values: FxHashMap<UOp, Expr>,
+    named: FxHashMap<&'static str, usize>,
+}
+
+impl Body {
+    /// The body of `ops`.
+    pub(super) fn new(ops: &[UOp]) -> Body {
+        let mut body = Body { depth: 1, ..Body::default() };
+        for (op, in_place) in ops.iter().zip(used_in_place(ops)) {
+            body.op(op, in_place);
+        }
+        body
+    }
+
+    fn op(&mut self, op: &UOp, in_place: bool) {
+        match op.op() {
+            Op::Const | Op::Param | Op::Var | Op::After => {}
+            Op::Local => self.local(op),
+            Op::Range => self.range(op),
+            Op::If => {
+                let condition = self.value(op.src(0)).text;
+                self.open(&format!("if ({condition}) {{"));
+            }
+            Op::End | Op::EndIf => {
+                self.depth -= 1;
+                self.line("}");
+            }
+            Op::Store => self.store(op),
+            Op::Load => {
+                let value = self.load(op);
+                self.define(op, value, in_place);
+            }
+            _ => {
+                let args: Vec<Expr> = op.srcs().iter().map(|s| self.value(s)).collect();
+                let value = c_alu::expression(op, &args, &mut self.helpers);
+                self.define(op, value, in_place);
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.extend(std::iter::repeat_n("  ", self.depth));
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn open(&mut self, line: &str) {
+        self.line(line);
+        self.depth += 1;
+    }
+
+    /// The expression for a source: written in place, a name, or what a definition is called.
+    fn value(&mut self, src: &UOp) -> Expr {
+        match src.op() {
+            Op::Const => c::literal(src.as_const().expect("a constant"), src.dtype()),
+            Op::Var | Op::Range => Expr::atom(definition_name(src)),
+            // constants in all lanes need not be in the list
+            Op::Splat if !self.values.contains_key(src) => {
+                let scalar = self.value(src.src(0));
+                c_alu::expression(src, &[scalar], &mut self.helpers)
+            }
+            _ => self.values.get(src).cloned().expect("sources come first"),
+        }
+    }
+
+    /// Keeps a value as text, or gives it a name on a line of its own.
+    fn define(&mut self, op: &UOp, value: Expr, in_place: bool) {
+        let value = if in_place && value.text.len() <= LONGEST_IN_PLACE {
+            value
+        } else {
+            let name = self.fresh(if op.op() == Op::Load { "val" } else { "alu" });
+            let of = self.type_of(op, value.mask);
+            self.line(&format!("{of} {name} = {};", value.text));
+            Expr::atom(name).masked(value.mask)
+        };
+        self.values.insert(op.clone(), value);
+    }
+
+    fn fresh(&mut self, prefix: &'static str) -> String {
+        let n = self.named.entry(prefix).or_default();
+        *n += 1;
+        format!("{prefix}{}", *n - 1)
+    }
+
+    fn type_of(&mut self, op: &UOp, mask: usize) -> String {
+        match op.lanes() {
+            1 => c::scalar_type(op.dtype()).to_string(),
+            n if mask > 0 => self.helpers.mask(mask, n),
+            n => self.helpers.vector(op.dtype(), n),
+        }
+    }
+
+    /// Registers are variables; scratch has been given a name at the top.
+    fn local(&mut self, op: &UOp) {
+        let (space, _, len) = op.arg().memory().expect("a local");
+        if space == Space::Register {
+            let of = self.type_of(op, (op.dtype() == DType::Bool) as usize);
+            let name = definition_name(op);
+            let array = if len == 1 { String::new() } else { format!("[{len}]") };
+            self.line(&format!("{of} {name}{array};"));
+        }
+    }
+
+    fn range(&mut self, op: &UOp) {
+        let (name, of) = (definition_name(op), c::scalar_type(op.dtype()));
+        let (from, to) = if is_thread(op) {
+            ("lo".to_string(), "hi".to_string())
+        } else {
+            ("0".to_string(), self.value(op.src(0)).at(Level::Sum))
+        };
+        self.open(&format!("for ({of} {name} = {from}; {name} < {to}; {name}++) {{"));
+    }
+
+    /// The place that a load or a store of `lanes` lanes is about.
+    fn place(&mut self, op: &UOp, lanes: u16) -> Expr {
+        let memory = op.memory();
+        let (name, index) = (definition_name(memory), self.value(op.src(1)));
+        match memory.arg().memory() {
+            Some((Space::Register, _, 1)) => Expr::atom(name),
+            Some((Space::Register, ..)) => Expr::atom(format!("{name}[{}]", index.text)),
+            _ if lanes == 1 => Expr::atom(format!("{name}[{}]", index.text)),
+            _ => {
+                let of = self.helpers.memory_vector(memory.dtype(), lanes);
+                Expr::new(format!("*({of}*)({name}+{})", index.at(Level::Product)), Level::Unary)
+            }
+        }
+    }
+
+    /// The address of the first lane, for functions that look at each lane's gate.
+    fn address(&mut self, op: &UOp) -> String {
+        let index = self.value(op.src(1));
+        format!("{}+{}", definition_name(op.memory()), index.at(Level::Product))
+    }
+
+    fn load(&mut self, op: &UOp) -> Expr {
+        let (dtype, lanes) = (op.dtype(), op.lanes());
+        let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
+        let gate = op.srcs().get(2);
+        if let Some(gate) = gate.filter(|g| g.lanes() > 1) {
+            let gate = self.value(gate);
+            let gate = c_alu::resize_mask(&gate, dtype.size(), lanes, &mut self.helpers);
+            let call = self.helpers.gated_load(dtype, lanes);
+            return Expr::atom(format!("{call}({}, {})", self.address(op), gate.text)).masked(mask);
+        }
+        let mut value = self.place(op, lanes);
+        if mask > 0 && !is_register(op) {
+            let of = self.helpers.mask(1, lanes);
+            value = Expr::new(format!("({of})({} != 0)", value.text), Level::Unary);
+        }
+        if let Some(gate) = gate {
+            let gate = self.value(gate).text;
+            let zero = c_alu::zero(op, &mut self.helpers);
+            value = Expr::atom(format!("({gate} ? {} : {zero})", value.text));
+        }
+        value.masked(mask)
+    }
+
+    fn store(&mut self, op: &UOp) {
+        let lanes = op.src(2).lanes();
+        let mut value = self.value(op.src(2));
+        if value.mask > 0 {
+            value = c_alu::resize_mask(&value, 1, lanes, &mut self.helpers);
+            if !is_register(op) {
+                value = Expr::new(format!("{}&1", value.at(Level::Unary)), Level::Loose);
+            }
+        }
+        let gate = op.srcs().get(3).cloned();
+        if let Some(gate) = gate.as_ref().filter(|g| g.lanes() > 1) {
+            let dtype = op.memory().dtype();
+            let gate = self.value(gate);
+            let gate = c_alu::resize_mask(&gate, dtype.size(), lanes, &mut self.helpers).text;
+            let call = self.helpers.gated_store(dtype, lanes);
+            let address = self.address(op);
+            return self.line(&format!("{call}({address}, {}, {gate});", value.text));
+        }
+        let place = self.place(op, lanes).text;
+        let condition = match gate {
+            Some(gate) => format!("if ({}) ", self.value(&gate).text),
+            None => String::new(),
+        };
+        self.line(&format!("{condition}{place} = {};", value.text));
+    }
+}
+
+fn is_register(op: &UOp) -> bool {
+    op.memory().arg().memory().is_some_and(|(space, ..)| space == Space::Register)
+}
+
+/// For each op, whether its value is written where it is used.
+fn used_in_place(ops: &[UOp]) -> Vec<bool> {
+    let users = users(ops);
+    let blocks = blocks(ops);
+    let stores = register_stores(ops);
+    let mut in_place = vec![false; ops.len()];
+    // where the text of a value ends up: in the statement of its user, which may be written in place itself
+    let mut end: Vec<usize> = (0..ops.len()).collect();
+    for (i, op) in ops.iter().enumerate().rev() {
+        in_place[i] = match users[i] {
+            Users::None => false,
+            Users::Many => is_cheap(op),
+            Users::One(user) if blocks[user] != blocks[i] => is_cheap(op),
+            Users::One(user) => {
+                end[i] = end[user];
+                op.op() != Op::Load || (is_register(op) && !overwritten(&stores, op, i, end[i]))
+            }
+        };
+        if !in_place[i] {
+            end[i] = i;
+        }
+    }
+    in_place
+}
+
+/// A constant in all lanes is as good as a name for it.
+fn is_cheap(op: &UOp) -> bool {
+    op.op() == Op::Splat && op.src(0).op() == Op::Const
+}
+
+/// Whether the register that `load` reads is stored to between the positions `from` and `to`.
+fn overwritten(stores: &FxHashMap<&UOp, Vec<usize>>, load: &UOp, from: usize, to: usize) -> bool {
+    let Some(at) = stores.get(load.memory()) else { return false };
+    at.get(at.partition_point(|&s| s <= from)).is_some_and(|&next| next < to)
+}
+
+fn register_stores(ops: &[UOp]) -> FxHashMap<&UOp, Vec<usize>> {
+    let mut stores: FxHashMap<&UOp, Vec<usize>> = FxHashMap::default();
+    for (i, op) in ops.iter().enumerate().filter(|(_, op)| op.op() == Op::Store) {
+        if is_register(op) {
+            stores.entry(op.memory()).or_default().push(i);
+        }
+    }
+    stores
+}
+
+#[derive(Clone, Copy)]
+enum Users {
+    None,
+    One(usize),
+    Many,
+}
+
+/// Who uses the value of each op. Where a node is listed twice, a user means the latest.
+fn users(ops: &[UOp]) -> Vec<Users> {
+    let mut at: FxHashMap<&UOp, usize> = FxHashMap::default();
+    let mut users = vec![Users::None; ops.len()];
+    for (i, op) in ops.iter().enumerate() {
+        for src in op.srcs().iter().filter_map(|s| at.get(s)) {
+            users[*src] = match users[*src] {
+                Users::None => Users::One(i),
+                Users::One(_) | Users::Many => Users::Many,
+            };
+        }
+        at.insert(op, i);
+    }
+    users
+}
+
+/// The innermost loop or `If` that each op is in, by a number of its own.
+fn blocks(ops: &[UOp]) -> Vec<usize> {
+    let mut open = vec![0];
+    let mut blocks = Vec::with_capacity(ops.len());
+    for (i, op) in ops.iter().enumerate() {
+        blocks.push(*open.last().expect("the kernel itself"));
+        match op.op() {
+            Op::Range | Op::If => open.push(i + 1),
+            Op::End | Op::EndIf => drop(open.pop()),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// Whether the constant prints with a minus sign.
+pub(super) fn is_negative(value: Const) -> bool {
+    match value {
+        Const::Int(i) => i < 0,
+        Const::Float(f) => f.is_sign_negative() && !f.is_nan(),
+        Const::Bool(_) | Const::UInt(_) => false,
+    }
+}

@@ -1,0 +1,361 @@
+//! LLVM IR, with opaque pointers (LLVM 15 and newer): control flow and memory.
+//!
+//! No fast-math flags, and `nsw` only where bounds prove it, so that the optimizer may change nothing that
+//! `docs/rules.md` forbids. Pointers may alias. A bool is an `i1` in values and a byte in memory.
+
+use super::llvm_alu;
+use super::{definition_name, is_thread, scratch_layout, vars};
+use crate::target::Target;
+use kiln_ir::arg::Space;
+use kiln_ir::program::Program;
+use kiln_ir::{DType, Op, UOp};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// The whole module of a kernel.
+pub(super) fn render(program: &Program, target: &Target) -> String {
+    let mut f = Function::default();
+    f.entry(program);
+    program.ops.iter().for_each(|op| f.op(op));
+    let mut text = format!("; {}\n", program.name);
+    if f.zero_bytes > 0 {
+        let n = f.zero_bytes;
+        text.push_str(&format!("@zeros = private constant [{n} x i8] zeroinitializer, align 64\n"));
+    }
+    text.push_str(
+        "define void @kiln_entry(ptr %bufs, ptr %vars, ptr %scratch, i64 %lo, i64 %hi) #0 {\n\
+         entry:\n",
+    );
+    text.push_str(&f.variables);
+    text.push_str(&f.text);
+    text.push_str("  ret void\n}\n");
+    for declaration in &f.declarations {
+        text.push_str(&format!("declare {declaration}\n"));
+    }
+    text.push_str(&attributes(target));
+    text
+}
+
+fn attributes(target: &Target) -> String {
+    let mut all = "nounwind".to_string();
+    for (name, value) in [("target-cpu", &target.cpu), ("target-features", &target.features)] {
+        if !value.is_empty() {
+            all.push_str(&format!(" \"{name}\"=\"{value}\""));
+        }
+    }
+    format!("attributes #0 = {{ {all} }}\n")
+}
+
+/// The function under construction.
+#[derive(Default)]
+pub(super) struct Function {
+    text: String,
+    /// `alloca`s, which belong at the start of the entry block.
+    variables: String,
+    declarations: BTreeSet<String>,
+    values: FxHashMap<UOp, String>,
+    /// The label of the block that is being written; empty for the entry.
+    block: String,
+    open: Vec<usize>,
+    next_value: usize,
+    next_label: usize,
+    /// How long `@zeros` must be: what gated-off loads read.
+    zero_bytes: usize,
+}
+
+impl Function {
+    /// A line of the current block.
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str("  ");
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// An instruction with a result, which is returned.
+    pub(super) fn emit(&mut self, instruction: &str) -> String {
+        let name = format!("%v{}", self.next_value);
+        self.next_value += 1;
+        self.line(&format!("{name} = {instruction}"));
+        name
+    }
+
+    /// A call of an intrinsic that is overloaded on `types`: `of` is the result, `args` have their types.
+    pub(super) fn call(&mut self, name: &str, types: &[&str], of: &str, args: &[String]) -> String {
+        let suffixes: String = types.iter().map(|t| format!(".{}", mangled(t))).collect();
+        let declared: Vec<&str> = args.iter().map(|a| argument_type(a)).collect();
+        self.declarations.insert(format!("{of} @llvm.{name}{suffixes}({})", declared.join(", ")));
+        let call = format!("call {of} @llvm.{name}{suffixes}({})", args.join(", "));
+        if of == "void" {
+            self.line(&call);
+            return String::new();
+        }
+        self.emit(&call)
+    }
+
+    /// The operand for a source: a literal, or the name of a value.
+    pub(super) fn value(&mut self, src: &UOp) -> String {
+        if let Some(c) = src.as_const() {
+            return llvm_alu::literal(c, src.dtype());
+        }
+        match (src.op(), self.values.get(src)) {
+            (_, Some(name)) => name.clone(),
+            (Op::Splat, None) => llvm_alu::splat(self, src),
+            _ => unreachable!("sources come first, but {src:?} did not"),
+        }
+    }
+
+    fn label(&mut self) -> usize {
+        self.next_label += 1;
+        self.next_label - 1
+    }
+
+    fn begin(&mut self, label: String) {
+        self.text.push_str(&format!("{label}:\n"));
+        self.block = label;
+    }
+
+    fn current(&self) -> &str {
+        if self.block.is_empty() { "entry" } else { &self.block }
+    }
+
+    /// Arguments out of their arrays.
+    fn entry(&mut self, program: &Program) {
+        for slot in 0..program.params.len() {
+            let at = self.emit(&format!("getelementptr ptr, ptr %bufs, i64 {slot}"));
+            self.line(&format!("%data{slot} = load ptr, ptr {at}"));
+        }
+        for op in vars(&program.ops) {
+            let slot = op.arg().slot().expect("a var's slot");
+            let at = self.emit(&format!("getelementptr i64, ptr %vars, i64 {slot}"));
+            let value = self.load_plain(op.dtype(), 1, &at, 8);
+            self.values.insert(op.clone(), value);
+        }
+        for (op, offset) in scratch_layout(&program.ops) {
+            let name = definition_name(op);
+            self.line(&format!("%{name} = getelementptr i8, ptr %scratch, i64 {offset}"));
+        }
+    }
+
+    fn op(&mut self, op: &UOp) {
+        match op.op() {
+            Op::Const | Op::Param | Op::Var | Op::After => {}
+            Op::Local => self.local(op),
+            Op::Range => self.range(op),
+            Op::End => self.end(op),
+            Op::If => {
+                let condition = self.value(op.src(0));
+                let n = self.label();
+                self.open.push(n);
+                self.line(&format!("br i1 {condition}, label %then{n}, label %endif{n}"));
+                self.begin(format!("then{n}"));
+            }
+            Op::EndIf => {
+                let n = self.open.pop().expect("an open if");
+                self.line(&format!("br label %endif{n}"));
+                self.begin(format!("endif{n}"));
+            }
+            Op::Store => self.store(op),
+            Op::Load => {
+                let value = self.load(op);
+                self.values.insert(op.clone(), value);
+            }
+            _ => {
+                let value = llvm_alu::instruction(self, op);
+                self.values.insert(op.clone(), value);
+            }
+        }
+    }
+
+    fn local(&mut self, op: &UOp) {
+        let (space, _, len) = op.arg().memory().expect("a local");
+        if space == Space::Register {
+            let of = memory_type(op.dtype(), op.lanes());
+            let name = definition_name(op);
+            self.variables.push_str(&format!("  %{name} = alloca {of}, i32 {len}\n"));
+        }
+    }
+
+    /// `ridx` counts up in a phi; the loop is left at its head, so that it may run no times.
+    fn range(&mut self, op: &UOp) {
+        let (name, n) = (definition_name(op), self.label());
+        let of = type_of(op.dtype(), 1);
+        let (from, to) = if is_thread(op) {
+            (self.narrow("%lo", op.dtype()), self.narrow("%hi", op.dtype()))
+        } else {
+            ("0".to_string(), self.value(op.src(0)))
+        };
+        let before = self.current().to_string();
+        self.line(&format!("br label %head{n}"));
+        self.begin(format!("head{n}"));
+        self.line(&format!("%{name} = phi {of} [ {from}, %{before} ], [ %{name}.next, %tail{n} ]"));
+        self.line(&format!("%{name}.more = icmp slt {of} %{name}, {to}"));
+        self.line(&format!("br i1 %{name}.more, label %body{n}, label %exit{n}"));
+        self.begin(format!("body{n}"));
+        self.values.insert(op.clone(), format!("%{name}"));
+        self.open.push(n);
+    }
+
+    /// What the launch divides is passed as i64.
+    fn narrow(&mut self, value: &str, dtype: DType) -> String {
+        match dtype.size() {
+            8 => value.to_string(),
+            _ => self.emit(&format!("trunc i64 {value} to {}", type_of(dtype, 1))),
+        }
+    }
+
+    /// The counter is below its bound, so one more cannot overflow.
+    fn end(&mut self, op: &UOp) {
+        let n = self.open.pop().expect("an open loop");
+        let (name, of) = (definition_name(op.src(0)), type_of(op.src(0).dtype(), 1));
+        self.line(&format!("br label %tail{n}"));
+        self.begin(format!("tail{n}"));
+        self.line(&format!("%{name}.next = add nsw {of} %{name}, 1"));
+        self.line(&format!("br label %head{n}"));
+        self.begin(format!("exit{n}"));
+    }
+
+    /// The address of a load or store. Without a gate it is known to be inside the memory.
+    fn address(&mut self, op: &UOp, gated: bool) -> String {
+        let memory = op.memory();
+        let name = definition_name(memory);
+        if op.src(1).is_const(0) {
+            return format!("%{name}");
+        }
+        let (index, index_type) = (self.value(op.src(1)), type_of(op.src(1).dtype(), 1));
+        let of = memory_type(memory.dtype(), memory.lanes());
+        let inbounds = if gated { "" } else { " inbounds" };
+        self.emit(&format!("getelementptr{inbounds} {of}, ptr %{name}, {index_type} {index}"))
+    }
+
+    fn load_plain(&mut self, dtype: DType, lanes: u16, at: &str, align: usize) -> String {
+        let of = memory_type(dtype, lanes);
+        let value = self.emit(&format!("load {of}, ptr {at}, align {align}"));
+        self.unpacked(dtype, lanes, value)
+    }
+
+    /// A value as it was loaded, made what it is in arithmetic.
+    fn unpacked(&mut self, dtype: DType, lanes: u16, value: String) -> String {
+        match dtype {
+            DType::Bool => {
+                let (of, zero) = (memory_type(dtype, lanes), llvm_alu::zero(DType::U8, lanes));
+                self.emit(&format!("icmp ne {of} {value}, {zero}"))
+            }
+            _ => value,
+        }
+    }
+
+    fn load(&mut self, op: &UOp) -> String {
+        let (dtype, lanes) = (op.dtype(), op.lanes());
+        let gate = op.srcs().get(2);
+        let at = self.address(op, gate.is_some());
+        let at = match gate {
+            None => at,
+            Some(gate) if gate.lanes() > 1 => return self.masked_load(op, gate, &at),
+            Some(gate) => {
+                self.zero_bytes = self.zero_bytes.max(dtype.size() * lanes as usize);
+                let gate = self.value(gate);
+                self.emit(&format!("select i1 {gate}, ptr {at}, ptr @zeros"))
+            }
+        };
+        self.load_plain(dtype, lanes, &at, alignment(op.memory()))
+    }
+
+    fn masked_load(&mut self, op: &UOp, gate: &UOp, at: &str) -> String {
+        let (dtype, lanes) = (op.dtype(), op.lanes());
+        let of = memory_type(dtype, lanes);
+        let args = [
+            format!("ptr {at}"),
+            format!("i32 {}", dtype.size()),
+            format!("{} {}", type_of(DType::Bool, lanes), self.value(gate)),
+            format!("{of} zeroinitializer"),
+        ];
+        let value = self.call("masked.load", &[&of, "ptr"], &of, &args);
+        self.unpacked(dtype, lanes, value)
+    }
+
+    fn store(&mut self, op: &UOp) {
+        let (dtype, lanes) = (op.memory().dtype(), op.src(2).lanes());
+        let mut value = self.value(op.src(2));
+        let of = memory_type(dtype, lanes);
+        if dtype == DType::Bool {
+            value = self.emit(&format!("zext {} {value} to {of}", type_of(dtype, lanes)));
+        }
+        let gate = op.srcs().get(3);
+        let at = self.address(op, gate.is_some());
+        let plain = format!("store {of} {value}, ptr {at}, align {}", alignment(op.memory()));
+        match gate {
+            None => self.line(&plain),
+            Some(gate) if gate.lanes() > 1 => {
+                let args = [
+                    format!("{of} {value}"),
+                    format!("ptr {at}"),
+                    format!("i32 {}", dtype.size()),
+                    format!("{} {}", type_of(DType::Bool, lanes), self.value(gate)),
+                ];
+                self.call("masked.store", &[&of, "ptr"], "void", &args);
+            }
+            Some(gate) => self.guarded(gate, &plain),
+        }
+    }
+
+    /// A line that runs only if the gate is on.
+    fn guarded(&mut self, gate: &UOp, line: &str) {
+        let (gate, n) = (self.value(gate), self.label());
+        self.line(&format!("br i1 {gate}, label %do{n}, label %skip{n}"));
+        self.begin(format!("do{n}"));
+        self.line(line);
+        self.line(&format!("br label %skip{n}"));
+        self.begin(format!("skip{n}"));
+    }
+}
+
+/// Vectors in buffers are aligned as their elements are; registers hold whole vectors.
+fn alignment(memory: &UOp) -> usize {
+    memory.dtype().size() * memory.lanes() as usize
+}
+
+/// The type of a value.
+pub(super) fn type_of(dtype: DType, lanes: u16) -> String {
+    let scalar = match dtype {
+        DType::Bool => "i1",
+        DType::I8 | DType::U8 => "i8",
+        DType::I16 | DType::U16 | DType::BF16 => "i16",
+        DType::I32 | DType::U32 => "i32",
+        DType::I64 | DType::U64 | DType::Index => "i64",
+        DType::F16 => "half",
+        DType::F32 => "float",
+        DType::F64 => "double",
+        DType::Void => "void",
+    };
+    if lanes == 1 { scalar.to_string() } else { format!("<{lanes} x {scalar}>") }
+}
+
+/// The type of a value in memory.
+fn memory_type(dtype: DType, lanes: u16) -> String {
+    type_of(if dtype == DType::Bool { DType::U8 } else { dtype }, lanes)
+}
+
+/// The type in front of an argument.
+fn argument_type(argument: &str) -> &str {
+    let end = match argument.find('>') {
+        Some(end) if argument.starts_with('<') => end + 1,
+        _ => argument.find(' ').expect("a type and a value"),
+    };
+    &argument[..end]
+}
+
+/// How a type is written in the name of an overloaded intrinsic.
+fn mangled(of: &str) -> String {
+    let vector = of.trim_matches(['<', '>']).split_once(" x ");
+    let scalar = |s: &str| match s {
+        "half" => "f16".to_string(),
+        "float" => "f32".to_string(),
+        "double" => "f64".to_string(),
+        "ptr" => "p0".to_string(),
+        int => int.to_string(),
+    };
+    match vector {
+        Some((lanes, s)) => format!("v{lanes}{}", scalar(s)),
+        None => scalar(of),
+    }
+}

@@ -1,0 +1,241 @@
+//! The LLVM spelling of every operation on values. Scalars and vectors differ in their types alone.
+
+use super::llvm::{Function, type_of};
+use super::{cannot_wrap, shift_fits};
+use kiln_ir::eval::to_bits;
+use kiln_ir::{Const, DType, Op, UOp};
+
+/// Instructions of two operands, for floats, signed and unsigned integers and bool; empty where there is none.
+const BINARY: &[(Op, [&str; 4])] = &[
+    (Op::Add, ["fadd", "add", "add", "or"]),
+    (Op::Sub, ["fsub", "sub", "sub", ""]),
+    (Op::Mul, ["fmul", "mul", "mul", "and"]),
+    (Op::Div, ["fdiv", "", "", ""]),
+    (Op::TruncDiv, ["", "sdiv", "udiv", ""]),
+    (Op::TruncMod, ["", "srem", "urem", ""]),
+    (Op::Shl, ["", "shl", "shl", ""]),
+    (Op::Shr, ["", "ashr", "lshr", ""]),
+    (Op::And, ["", "and", "and", "and"]),
+    (Op::Or, ["", "or", "or", "or"]),
+    (Op::Xor, ["", "xor", "xor", "xor"]),
+    (Op::Max, ["", "", "", "or"]),
+    (Op::Min, ["", "", "", "and"]),
+    (Op::CmpLt, ["fcmp olt", "icmp slt", "icmp ult", "icmp ult"]),
+    (Op::CmpEq, ["fcmp oeq", "icmp eq", "icmp eq", "icmp eq"]),
+    (Op::CmpNe, ["fcmp une", "icmp ne", "icmp ne", "icmp ne"]),
+];
+
+/// Emits `op` and returns its value.
+pub(super) fn instruction(f: &mut Function, op: &UOp) -> String {
+    match op.op() {
+        Op::Splat => splat(f, op),
+        Op::Stack => stack(f, op),
+        Op::Lane => lane(f, op),
+        Op::Cast => cast(f, op),
+        Op::Bitcast => bitcast(f, op),
+        Op::Where => select(f, op),
+        Op::Neg | Op::Not => negate(f, op),
+        Op::Sqrt | Op::Trunc | Op::MulAdd => intrinsic(f, op),
+        Op::Max | Op::Min if op.dtype() != DType::Bool => extremum(f, op),
+        Op::Shl | Op::Shr if !shift_fits(op) => shift(f, op),
+        _ => binary(f, op),
+    }
+}
+
+/// A constant.
+pub(super) fn literal(value: Const, dtype: DType) -> String {
+    match value {
+        Const::Bool(b) => b.to_string(),
+        Const::Int(i) => i.to_string(),
+        Const::UInt(u) => u.to_string(),
+        Const::Float(x) => match dtype {
+            DType::BF16 => to_bits(value, dtype).to_string(),
+            DType::F16 => format!("0xH{:04X}", to_bits(value, dtype)),
+            // decimals must be exact, which small integers are; the rest is the bits of the f64
+            _ if x.abs() < 1e6 && x.fract() == 0.0 => format!("{x:?}"),
+            _ => format!("0x{:016X}", to_bits(value, DType::F64)),
+        },
+    }
+}
+
+/// The zero of a type.
+pub(super) fn zero(dtype: DType, lanes: u16) -> String {
+    all(lanes, dtype, &literal(Const::Int(0).cast(dtype), dtype))
+}
+
+/// The literal in all lanes.
+fn all(lanes: u16, dtype: DType, literal: &str) -> String {
+    if lanes == 1 {
+        return literal.to_string();
+    }
+    let element = format!("{} {literal}", type_of(dtype, 1));
+    format!("<{}>", vec![element; lanes as usize].join(", "))
+}
+
+/// The same scalar in every lane: a literal where it is a constant.
+pub(super) fn splat(f: &mut Function, op: &UOp) -> String {
+    let (dtype, lanes) = (op.dtype(), op.lanes());
+    let scalar = f.value(op.src(0));
+    if op.src(0).as_const().is_some() || lanes == 1 {
+        return all(lanes, dtype, &scalar);
+    }
+    let of = type_of(dtype, lanes);
+    let first = format!("insertelement {of} poison, {} {scalar}, i32 0", type_of(dtype, 1));
+    let first = f.emit(&first);
+    f.emit(&format!("shufflevector {of} {first}, {of} poison, <{lanes} x i32> zeroinitializer"))
+}
+
+fn stack(f: &mut Function, op: &UOp) -> String {
+    let (of, element) = (type_of(op.dtype(), op.lanes()), type_of(op.dtype(), 1));
+    let mut vector = "poison".to_string();
+    for (i, src) in op.srcs().iter().enumerate() {
+        let scalar = f.value(src);
+        vector = f.emit(&format!("insertelement {of} {vector}, {element} {scalar}, i32 {i}"));
+    }
+    vector
+}
+
+fn lane(f: &mut Function, op: &UOp) -> String {
+    let vector = typed(f, op.src(0));
+    let i = op.arg().lane().expect("a lane's number");
+    f.emit(&format!("extractelement {vector}, i32 {i}"))
+}
+
+/// A source with its type in front.
+fn typed(f: &mut Function, src: &UOp) -> String {
+    format!("{} {}", type_of(src.dtype(), src.lanes()), f.value(src))
+}
+
+fn binary(f: &mut Function, op: &UOp) -> String {
+    let operand = op.src(0).dtype();
+    let column = match operand {
+        DType::Bool => 3,
+        d if d.is_float() => 0,
+        d if d.is_signed() => 1,
+        _ => 2,
+    };
+    let row = BINARY.iter().find(|row| row.0 == op.op());
+    let name = row.map_or("", |row| row.1[column]);
+    assert!(!name.is_empty(), "{} on {operand} is decomposed before rendering", op.op());
+    let flag = if cannot_wrap(op) { " nsw" } else { "" };
+    let (a, b) = (typed(f, op.src(0)), f.value(op.src(1)));
+    f.emit(&format!("{name}{flag} {a}, {b}"))
+}
+
+fn negate(f: &mut Function, op: &UOp) -> String {
+    let (dtype, lanes) = (op.dtype(), op.lanes());
+    let (of, x) = (type_of(dtype, lanes), f.value(op.src(0)));
+    match op.op() {
+        Op::Neg if dtype.is_float() => f.emit(&format!("fneg {of} {x}")),
+        Op::Neg => f.emit(&format!("sub {of} {}, {x}", zero(dtype, lanes))),
+        _ => {
+            let ones = if dtype == DType::Bool { "true" } else { "-1" };
+            f.emit(&format!("xor {of} {x}, {}", all(lanes, dtype, ones)))
+        }
+    }
+}
+
+fn select(f: &mut Function, op: &UOp) -> String {
+    let (c, a, b) = (typed(f, op.src(0)), typed(f, op.src(1)), typed(f, op.src(2)));
+    f.emit(&format!("select {c}, {a}, {b}"))
+}
+
+fn intrinsic(f: &mut Function, op: &UOp) -> String {
+    let name = if op.op() == Op::MulAdd { "fma" } else { op.op().name() };
+    let of = type_of(op.dtype(), op.lanes());
+    let args: Vec<String> = op.srcs().iter().map(|s| typed(f, s)).collect();
+    f.call(name, &[&of], &of, &args)
+}
+
+/// `max(a, b)` is `b` if `a < b` or `b` is NaN, else `a`; `min` looks at `b < a`.
+fn extremum(f: &mut Function, op: &UOp) -> String {
+    let dtype = op.dtype();
+    let (of, a, b) = (type_of(dtype, op.lanes()), f.value(op.src(0)), f.value(op.src(1)));
+    let (x, y) = if op.op() == Op::Max { (&a, &b) } else { (&b, &a) };
+    let less = match dtype {
+        d if d.is_float() => "fcmp olt",
+        d if d.is_signed() => "icmp slt",
+        _ => "icmp ult",
+    };
+    let mut take_b = f.emit(&format!("{less} {of} {x}, {y}"));
+    let bools = type_of(DType::Bool, op.lanes());
+    if dtype.is_float() && !is_number(op.src(1)) {
+        let nan = f.emit(&format!("fcmp uno {of} {b}, {b}"));
+        take_b = f.emit(&format!("or {bools} {take_b}, {nan}"));
+    }
+    f.emit(&format!("select {bools} {take_b}, {of} {b}, {of} {a}"))
+}
+
+/// Whether the value is a constant that is not NaN.
+fn is_number(x: &UOp) -> bool {
+    let scalar = if x.op() == Op::Splat { x.src(0) } else { x };
+    scalar.as_const().is_some_and(|c| !c.as_f64().is_nan())
+}
+
+/// A shift whose distance may be past the width, where LLVM's result is poison until something else is selected.
+fn shift(f: &mut Function, op: &UOp) -> String {
+    let (dtype, lanes) = (op.dtype(), op.lanes());
+    let (of, x, n) = (type_of(dtype, lanes), f.value(op.src(0)), f.value(op.src(1)));
+    let bits = dtype.bits();
+    let bools = type_of(DType::Bool, lanes);
+    let inside = f.emit(&format!("icmp ult {of} {n}, {}", all(lanes, dtype, &bits.to_string())));
+    if op.op() == Op::Shr && dtype.is_signed() {
+        let longest = all(lanes, dtype, &(bits - 1).to_string());
+        let n = f.emit(&format!("select {bools} {inside}, {of} {n}, {of} {longest}"));
+        return f.emit(&format!("ashr {of} {x}, {n}"));
+    }
+    let name = if op.op() == Op::Shl { "shl" } else { "lshr" };
+    let shifted = f.emit(&format!("{name} {of} {x}, {n}"));
+    f.emit(&format!("select {bools} {inside}, {of} {shifted}, {of} {}", zero(dtype, lanes)))
+}
+
+fn cast(f: &mut Function, op: &UOp) -> String {
+    let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
+    let (x, of) = (typed(f, op.src(0)), type_of(to, lanes));
+    assert!(from != DType::BF16 && to != DType::BF16, "bf16 is decomposed into its bits");
+    if to == DType::Bool {
+        let test = if from.is_float() { "fcmp une" } else { "icmp ne" };
+        return f.emit(&format!("{test} {x}, {}", zero(from, lanes)));
+    }
+    if from.is_float() && to.is_int() {
+        let name = if to.is_signed() { "fptosi.sat" } else { "fptoui.sat" };
+        return f.call(name, &[&of, &type_of(from, lanes)], &of, &[x]);
+    }
+    // half precision is reached through f64, rounding to f64 first where that is inexact
+    if from.is_int() && to == DType::F16 {
+        let wide = type_of(DType::F64, lanes);
+        let x = f.emit(&format!("{} {x} to {wide}", conversion(from, DType::F64)));
+        return f.emit(&format!("fptrunc {wide} {x} to {of}"));
+    }
+    let name = conversion(from, to);
+    f.emit(&format!("{name} {x} to {of}"))
+}
+
+/// The instruction between two types; `bitcast` where LLVM sees no difference.
+fn conversion(from: DType, to: DType) -> &'static str {
+    let bits = |d: DType| if d == DType::Bool { 1 } else { d.bits() };
+    match (from.is_float(), to.is_float()) {
+        (true, true) if bits(from) < bits(to) => "fpext",
+        (true, true) => "fptrunc",
+        (false, true) if from.is_signed() => "sitofp",
+        (false, true) => "uitofp",
+        _ if bits(from) > bits(to) => "trunc",
+        _ if bits(from) == bits(to) => "bitcast",
+        _ if from.is_signed() => "sext",
+        _ => "zext",
+    }
+}
+
+fn bitcast(f: &mut Function, op: &UOp) -> String {
+    let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
+    let mut x = typed(f, op.src(0));
+    let bytes = type_of(DType::U8, lanes);
+    if from == DType::Bool {
+        x = format!("{bytes} {}", f.emit(&format!("zext {x} to {bytes}")));
+    }
+    if to == DType::Bool {
+        let byte = f.emit(&format!("bitcast {x} to {bytes}"));
+        return f.emit(&format!("icmp ne {bytes} {byte}, {}", zero(DType::U8, lanes)));
+    }
+    f.emit(&format!("bitcast {x} to {}", type_of(to, lanes)))
+}
