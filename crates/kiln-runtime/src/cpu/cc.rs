@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const NAMES: [&str; 3] = ["clang", "gcc", "cc"];
 
 /// The meaning of the C that kiln writes: every operation rounds on its own, integers wrap, memory has no types, and
-/// nothing outside the kernel exists (so no headers of the system are needed either).
-const MEANING: [&str; 7] = [
+/// nothing outside the kernel exists (so no headers of the system are needed either). Not
+/// `-fno-trapping-math`: with it GCC turns `(float)(int)x` into `truncf(x)`, which is -0 for -0.5.
+const MEANING: [&str; 6] = [
     "-std=gnu11",
     "-ffp-contract=off",
     "-fwrapv",
     "-fno-strict-aliasing",
     "-fno-math-errno",
-    "-fno-trapping-math",
     "-ffreestanding",
 ];
 

@@ -33,6 +33,8 @@ table! {
     __truncsfbf2 => f32_to_bf16,
     __truncdfbf2 => f64_to_bf16,
     __extendbfsf2 => bf16_to_f32,
+    __eqhf2 => f16_differ,
+    __nehf2 => f16_differ,
     __gnu_f2h_ieee => f32_to_f16_bits,
     __gnu_h2f_ieee => f16_bits_to_f32,
     __udivti3 => udivti3,
@@ -82,6 +84,11 @@ extern "C" fn f16_to_f32(half: f32) -> f32 {
 
 extern "C" fn f16_to_f64(half: f32) -> f64 {
     f16::from_bits(low(half)).to_f64()
+}
+
+/// Zero where they are equal, as the comparisons of GCC's runtime are.
+extern "C" fn f16_differ(a: f32, b: f32) -> i32 {
+    i32::from(f16::from_bits(low(a)) != f16::from_bits(low(b)))
 }
 
 extern "C" fn f32_to_bf16(value: f32) -> f32 {
