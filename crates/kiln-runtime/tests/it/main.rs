@@ -1,5 +1,6 @@
 //! One test binary; a module per subject.
 
+mod agree;
 mod cache;
 mod cpu;
 mod devices;
