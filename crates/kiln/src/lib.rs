@@ -27,7 +27,7 @@ pub use device::Device;
 pub use element::{Element, Operand};
 pub use error::Error;
 pub use kiln_ir::DType;
-pub use tensor::{Index, Indices, Nested, Options, Tensor, realize};
+pub use tensor::{Index, Indices, Nested, Options, Tensor, manual_seed, realize};
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {

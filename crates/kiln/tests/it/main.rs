@@ -1,3 +1,4 @@
 //! The public interface, against values worked out by hand and by NumPy.
 
 mod basics;
+mod ops;

@@ -1,0 +1,299 @@
+//! Tensors joined, padded, taken apart.
+
+use super::Tensor;
+use super::broadcast::common_device;
+use super::pool::padded_with;
+use super::scan::positions;
+use super::shape_args::{Int, ShapeArg, axis, new_shape};
+use crate::element::{Operand, Value};
+use crate::error::{Fault, refuse};
+use kiln_ir::arg::{Axes, Move, PadAxis, Shape, SliceAxis};
+use kiln_ir::{DType, UOp};
+use smallvec::SmallVec;
+use std::borrow::Borrow;
+
+/// Up to this many parts are joined by choosing at each element; more are written one after the other.
+const MOST_CHOICES: usize = 8;
+
+/// `parts` one after the other along `axis`; they are alike but for their lengths there.
+fn joined(parts: &[UOp], axis: usize) -> UOp {
+    let mut shape = parts[0].shape().clone();
+    shape[axis] = parts.iter().map(|p| p.shape()[axis]).sum();
+    if parts.len() > MOST_CHOICES {
+        written(parts, axis, &shape)
+    } else {
+        chosen(parts, axis, &shape)
+    }
+}
+
+fn chosen(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
+    let at = positions(shape, axis);
+    let mut end = shape[axis];
+    let mut result: Option<UOp> = None;
+    for part in parts.iter().rev() {
+        let start = end - part.shape()[axis];
+        let mut pads: SmallVec<[PadAxis; 4]> = shape.iter().map(|_| PadAxis::default()).collect();
+        pads[axis] = PadAxis { before: start, between: 0, after: shape[axis] - end };
+        let placed = part.pad(&pads);
+        let bound = UOp::constant(end, DType::I32);
+        result = Some(result.map_or(placed.clone(), |rest| at.lt(&bound).where_(&placed, &rest)));
+        end = start;
+    }
+    result.expect("at least one part")
+}
+
+fn written(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
+    let base = UOp::constant(0, parts[0].dtype()).broadcast_to(shape);
+    let mut start = 0;
+    parts.iter().fold(base, |base, part| {
+        let len = part.shape()[axis];
+        let mut slices: SmallVec<[SliceAxis; 4]> =
+            shape.iter().map(|&n| SliceAxis::full(n)).collect();
+        slices[axis] = SliceAxis { start, step: 1, len };
+        start += len;
+        if part.numel() == 0 { base } else { base.update(part, [Move::Slice(slices)].into()) }
+    })
+}
+
+/// Tensors made into one; an iterator of `Tensor` or `&Tensor`.
+impl Tensor {
+    /// Tensors one after the other along `axis`, in their common dtype.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::cat([&Tensor::from([1, 2]), &Tensor::from([3])], 0);
+    /// assert_eq!(t.to_vec::<i32>()?, [1, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No tensors, other lengths than along `axis` that differ, an axis that is not there, other devices.
+    #[track_caller]
+    pub fn cat<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>, axis: impl Int) -> Tensor {
+        let tensors: Vec<Tensor> = tensors.into_iter().map(|t| t.borrow().clone()).collect();
+        let result = concatenation(&tensors, axis);
+        match tensors.first() {
+            Some(first) => first.lift("cat", result),
+            None => Tensor::or_broken("cat", refuse!("no tensors")),
+        }
+    }
+
+    /// Tensors of one shape along a new axis at `axis`, in their common dtype.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::stack([&Tensor::from([1, 2]), &Tensor::from([3, 4])], 0);
+    /// assert_eq!(t.shape(), [2, 2]);
+    /// ```
+    ///
+    /// # Errors
+    /// No tensors, shapes that differ, an axis past the end, other devices.
+    #[track_caller]
+    pub fn stack<T: Borrow<Tensor>>(
+        tensors: impl IntoIterator<Item = T>,
+        axis: impl Int,
+    ) -> Tensor {
+        let mut rows = Vec::new();
+        for t in tensors {
+            rows.push(t.borrow().unsqueeze(axis));
+        }
+        Tensor::cat(rows, axis)
+    }
+}
+
+fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
+    Tensor::all_valid(tensors)?;
+    let Some(first) = tensors.first() else { return refuse!("no tensors") };
+    let axis = axis(along, first.ndim())?;
+    for t in tensors {
+        common_device([&first.into_value(), &t.into_value()])?;
+        let alike = |(i, (a, b)): (usize, (&usize, &usize))| i == axis || a == b;
+        let same =
+            t.ndim() == first.ndim() && first.shape().iter().zip(t.shape()).enumerate().all(alike);
+        if !same {
+            return refuse!("shapes differ, first {:?}, other {:?}", first.shape(), t.shape());
+        }
+    }
+    let dtype = tensors.iter().map(Tensor::dtype).reduce(DType::promote).expect("a first");
+    let parts: Vec<UOp> =
+        tensors.iter().map(|t| Ok(t.value()?.cast(dtype))).collect::<Result<_, Fault>>()?;
+    Ok(joined(&parts, axis))
+}
+
+/// One tensor made larger.
+impl Tensor {
+    /// Zeros before and after the elements of each axis: one pair per axis.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([7]).pad([(1, 2)]).to_vec::<i32>()?, [0, 7, 0, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Another number of pairs than axes.
+    #[track_caller]
+    pub fn pad(&self, pads: impl AsRef<[(usize, usize)]>) -> Tensor {
+        self.pad_with(pads, false)
+    }
+
+    /// `value`, cast to the dtype, before and after the elements of each axis.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([7]).pad_with([(1, 1)], 5).to_vec::<i32>()?, [5, 7, 5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Another number of pairs than axes; a value that is a tensor.
+    #[track_caller]
+    pub fn pad_with(&self, pads: impl AsRef<[(usize, usize)]>, value: impl Operand) -> Tensor {
+        let pad = || -> Result<UOp, Fault> {
+            let x = self.value()?;
+            let pads = pads.as_ref();
+            if pads.len() != x.shape().len() {
+                return refuse!("{} pairs for {} axes", pads.len(), x.shape().len());
+            }
+            let Value::Scalar(value, _) = value.into_value() else {
+                return refuse!("wants a number, not a tensor");
+            };
+            let axis = |&(before, after): &(usize, usize)| PadAxis { before, between: 0, after };
+            let pads: SmallVec<[PadAxis; 4]> = pads.iter().map(axis).collect();
+            match value.as_f64().to_bits() {
+                0 => Ok(x.pad(&pads)),
+                _ => Ok(padded_with(&x, value, |x| x.pad(&pads))),
+            }
+        };
+        self.lift("pad", pad())
+    }
+
+    /// The whole tensor as often along each axis as `counts` says; axes are added in front for more counts.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 2]).repeat([2]).to_vec::<i32>()?, [1, 2, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fewer counts than axes.
+    #[track_caller]
+    pub fn repeat(&self, counts: impl ShapeArg) -> Tensor {
+        let repeat = || -> Result<UOp, Fault> {
+            let x = self.value()?;
+            let counts = new_shape(counts)?;
+            let Some(missing) = counts.len().checked_sub(x.shape().len()) else {
+                return refuse!("{} counts for {} axes", counts.len(), x.shape().len());
+            };
+            let own: Shape =
+                std::iter::repeat_n(1, missing).chain(x.shape().iter().copied()).collect();
+            let ones: Shape = own.iter().flat_map(|&n| [1, n]).collect();
+            let many: Shape = counts.iter().zip(&own).flat_map(|(&c, &n)| [c, n]).collect();
+            let flat: Shape = counts.iter().zip(&own).map(|(c, n)| c * n).collect();
+            Ok(x.reshape(ones).expand(many).reshape(flat))
+        };
+        self.lift("repeat", repeat())
+    }
+}
+
+/// One tensor taken apart.
+impl Tensor {
+    /// Views of `sizes` elements each along `axis`. What is wrong is carried by a single tensor.
+    ///
+    /// ```
+    /// let parts = kiln::Tensor::arange(5).split([2, 3], 0);
+    /// assert_eq!(parts[1].to_vec::<i32>()?, [2, 3, 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Sizes that do not add up to the length, an axis that is not there.
+    #[track_caller]
+    pub fn split(&self, sizes: impl ShapeArg, along: impl Int) -> Vec<Tensor> {
+        let checked = || -> Result<(Shape, usize), Fault> {
+            Tensor::all_valid([self])?;
+            let (sizes, axis) = (new_shape(sizes)?, axis(along, self.ndim())?);
+            match sizes.iter().sum::<usize>() == self.shape()[axis] {
+                true => Ok((sizes, axis)),
+                false => refuse!("sizes {sizes:?} do not add up to {}", self.shape()[axis]),
+            }
+        };
+        match checked() {
+            Ok((sizes, axis)) => self.sections(&sizes, axis),
+            Err(fault) => vec![Tensor::broken(fault.at("split"))],
+        }
+    }
+
+    /// At most `n` views of equal length along `axis`, the last one shorter where it must be. What is wrong is carried
+    /// by a single tensor.
+    ///
+    /// ```
+    /// let parts = kiln::Tensor::arange(5).chunk(2, 0);
+    /// assert_eq!(parts[0].to_vec::<i32>()?, [0, 1, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No parts, an axis that is not there.
+    #[track_caller]
+    pub fn chunk(&self, n: usize, along: impl Int) -> Vec<Tensor> {
+        let checked = || -> Result<usize, Fault> {
+            Tensor::all_valid([self])?;
+            if n == 0 { refuse!("into no parts") } else { axis(along, self.ndim()) }
+        };
+        match checked() {
+            Ok(axis) => {
+                let length = self.shape()[axis];
+                let size = length.div_ceil(n).max(1);
+                let part = |start: usize| size.min(length - start);
+                let sizes: Vec<usize> = (0..length.max(1)).step_by(size).map(part).collect();
+                self.sections(&sizes, axis)
+            }
+            Err(fault) => vec![Tensor::broken(fault.at("chunk"))],
+        }
+    }
+
+    fn sections(&self, sizes: &[usize], axis: usize) -> Vec<Tensor> {
+        let starts = sizes.iter().scan(0, |end, n| {
+            *end += n;
+            Some(*end - n)
+        });
+        starts.zip(sizes).map(|(start, &len)| self.section(axis, start, 1, len)).collect()
+    }
+}
+
+/// Classes.
+impl Tensor {
+    /// A new last axis of `classes` elements, 1 at the position that the integer says and 0 elsewhere, i32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([2, 0]).one_hot(3).to_vec::<i32>()?, [0, 0, 1, 1, 0, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Floats.
+    #[track_caller]
+    pub fn one_hot(&self, classes: usize) -> Tensor {
+        let hot = || Ok(hits(&self.value()?, classes, self.ndim())?.cast(DType::I32));
+        self.lift("one_hot", hot())
+    }
+}
+
+/// A new axis of `classes` elements at `axis`: true at the position that the integer says.
+pub(super) fn hits(labels: &UOp, classes: usize, axis: usize) -> Result<UOp, Fault> {
+    if !labels.dtype().is_int() {
+        return refuse!("wants integers, not {}", labels.dtype());
+    }
+    let mut single = labels.shape().clone();
+    single.insert(axis, 1);
+    let mut shape = single.clone();
+    shape[axis] = classes;
+    let class: Axes = std::iter::repeat_n(1, axis)
+        .chain([classes])
+        .chain(std::iter::repeat_n(1, single.len() - axis - 1))
+        .collect();
+    // compared in the labels' own dtype, if it can count the classes: no label wraps into a class
+    let counter = labels.dtype().promote(DType::I32);
+    let counter = if counter.is_float() { DType::U64 } else { counter };
+    let numbers = UOp::iota(classes, counter).reshape(class).expand(shape.clone());
+    Ok(labels.cast(counter).reshape(single).expand(shape).eq_(&numbers))
+}

@@ -1,0 +1,132 @@
+//! Matrix products: one multiplication over expanded operands, one sum.
+
+use super::Tensor;
+use super::broadcast::{broadcast_shapes, common_device};
+use super::reduce::wide_sum;
+use crate::element::Operand;
+use crate::error::{Fault, refuse};
+use kiln_ir::arg::{Axes, Shape};
+use kiln_ir::{DType, UOp};
+
+/// The dtype of a sum of products and the one that it is accumulated in. Operands are widened before they multiply,
+/// so that products of narrow floats are exact.
+pub(super) fn product_dtypes(a: DType, b: DType) -> (DType, DType) {
+    let dtype = a.promote(b).sum_dtype();
+    (dtype, dtype.accumulator())
+}
+
+impl Tensor {
+    /// The matrix product over the last axis of this and the last but one of `other`. Leading axes broadcast; an
+    /// operand of one axis is a row on the left and a column on the right, as in NumPy. Small integers widen as in
+    /// [`sum`](Tensor::sum); narrow floats are accumulated in f32.
+    ///
+    /// ```
+    /// let a = kiln::Tensor::from([[1, 2], [3, 4]]);
+    /// assert_eq!(a.matmul(&a).to_vec::<i32>()?, [7, 10, 15, 22]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Scalars, inner lengths that differ, leading axes that do not broadcast, other devices.
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Tensor {
+        self.lift("matmul", product(self, other))
+    }
+
+    /// Same as [`matmul`](Tensor::matmul).
+    ///
+    /// ```
+    /// let a = kiln::Tensor::from([1, 2]);
+    /// assert_eq!(a.dot(&a).item::<i32>()?, 5);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`matmul`](Tensor::matmul).
+    #[track_caller]
+    pub fn dot(&self, other: &Tensor) -> Tensor {
+        self.lift("dot", product(self, other))
+    }
+
+    /// `self * weight + bias` as a linear layer has it; `weight` is `[inputs, outputs]`.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let y = Tensor::ones([1, 2]).linear(&Tensor::ones([2, 3]), Some(&Tensor::ones([3])));
+    /// assert_eq!(y.to_vec::<f32>()?, [3.0, 3.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`matmul`](Tensor::matmul); a bias that does not broadcast.
+    #[track_caller]
+    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let y = self.matmul(weight);
+        match bias {
+            Some(bias) => y.add(bias),
+            None => y,
+        }
+    }
+}
+
+/// One operand as a stack of matrices.
+struct Matrices {
+    node: UOp,
+    batch: Shape,
+    rows: usize,
+    columns: usize,
+}
+
+impl Matrices {
+    fn new(node: UOp, vector: [usize; 2]) -> Matrices {
+        let shape: Shape = match node.shape().len() {
+            1 => Shape::from_slice(&vector),
+            _ => node.shape().clone(),
+        };
+        let (batch, matrix) = shape.split_at(shape.len() - 2);
+        let (batch, rows, columns) = (batch.into(), matrix[0], matrix[1]);
+        Matrices { node: node.reshape(shape), batch, rows, columns }
+    }
+
+    /// Rows and columns exchanged.
+    fn transposed(self) -> Matrices {
+        let rank = self.node.shape().len();
+        let mut axes: Axes = (0..rank).collect();
+        axes.swap(rank - 2, rank - 1);
+        let node = self.node.permute(axes);
+        Matrices { node, rows: self.columns, columns: self.rows, ..self }
+    }
+
+    /// The stack with an axis of length 1 at `at` of the last three, broadcast to `shape`.
+    fn spread(&self, at: usize, shape: &[usize]) -> UOp {
+        let mut own = self.node.shape().clone();
+        let rank = own.len();
+        own.insert(rank - 2 + at, 1);
+        self.node.reshape(own).broadcast_to(shape)
+    }
+}
+
+fn product(lhs: &Tensor, rhs: &Tensor) -> Result<UOp, Fault> {
+    Tensor::all_valid([lhs, rhs])?;
+    common_device([&lhs.into_value(), &rhs.into_value()])?;
+    let (a, b) = (lhs.shape(), rhs.shape());
+    let (Some(&inner), Some(&last)) = (a.last(), b.last()) else {
+        return refuse!("wants at least one axis, lhs {a:?}, rhs {b:?}");
+    };
+    if inner != (if b.len() == 1 { last } else { b[b.len() - 2] }) {
+        return refuse!("inner dimensions differ, lhs {a:?}, rhs {b:?}");
+    }
+    let (dtype, wide) = product_dtypes(lhs.dtype(), rhs.dtype());
+    let x = Matrices::new(lhs.value()?.cast(wide), [1, inner]);
+    let w = Matrices::new(rhs.value()?.cast(wide), [inner, 1]).transposed();
+    let Ok(batch) = broadcast_shapes(&x.batch, &w.batch) else {
+        return refuse!("leading axes do not broadcast, lhs {a:?}, rhs {b:?}");
+    };
+    let spread: Shape = batch.iter().copied().chain([x.rows, w.rows, inner]).collect();
+    let products = x.spread(1, &spread) * w.spread(0, &spread);
+    let sums = wide_sum(&products, &Axes::from_slice(&[spread.len() - 1]));
+    let rows = (a.len() > 1).then_some(x.rows);
+    let columns = (b.len() > 1).then_some(w.rows);
+    let shape: Shape = batch.into_iter().chain(rows).chain(columns).collect();
+    Ok(sums.reshape(shape).cast(dtype))
+}

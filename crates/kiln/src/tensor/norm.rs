@@ -1,0 +1,125 @@
+//! Normalization and attention.
+
+use super::Tensor;
+use super::shape_args::AxesArg;
+use crate::DType;
+use crate::error::refuse;
+
+/// Normalization.
+impl Tensor {
+    /// Less the mean and over the root of the variance along axes, with 1e-5 added to the variance; no weights.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([1.0f32, 1.0]).layernorm(-1);
+    /// assert_eq!(t.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn layernorm(&self, axes: impl AxesArg) -> Tensor {
+        self.layernorm_with(axes, 1e-5)
+    }
+
+    /// As [`layernorm`](Tensor::layernorm), with `eps` added to the variance.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([1.0f32, -1.0]).layernorm_with(-1, 0.0);
+    /// assert_eq!(t.to_vec::<f32>()?, [1.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn layernorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
+        let dtype = self.dtype().least_float();
+        let x = self.cast(dtype.accumulator());
+        let centred = &x - x.mean_keepdim(&axes);
+        let variance = centred.square().mean_keepdim(&axes);
+        let scaled = centred.mul(variance.add(eps).rsqrt());
+        scaled.cast(dtype)
+    }
+
+    /// `(x - mean) * invstd * weight + bias`, with statistics and weights along axis 1.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let (x, mean, invstd) = (Tensor::ones([2, 1]), Tensor::ones([1]), Tensor::ones([1]));
+    /// assert_eq!(x.batchnorm(None, None, &mean, &invstd).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Statistics or weights that are not as long as axis 1.
+    #[track_caller]
+    pub fn batchnorm(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        mean: &Tensor,
+        invstd: &Tensor,
+    ) -> Tensor {
+        let mut shape = vec![1; self.ndim()];
+        if let Some(channels) = self.shape().get(1) {
+            shape[1] = *channels;
+        }
+        let mut x = self.sub(mean.reshape(&shape)).mul(invstd.reshape(&shape));
+        if let Some(weight) = weight {
+            x = x.mul(weight.reshape(&shape));
+        }
+        if let Some(bias) = bias {
+            x = x.add(bias.reshape(&shape));
+        }
+        x
+    }
+}
+
+/// Attention.
+impl Tensor {
+    /// `softmax(query key^T / sqrt(width) + mask) value` over the last two axes; this is the query. A bool mask is
+    /// true where a key may be seen; `is_causal` hides keys after the query's position.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let q = Tensor::ones([1, 2, 4]);
+    /// let y = q.scaled_dot_product_attention(&q, &q, None, true);
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0; 8]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`matmul`](Tensor::matmul); fewer than two axes; a mask that does not broadcast.
+    #[track_caller]
+    pub fn scaled_dot_product_attention(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        mask: Option<&Tensor>,
+        is_causal: bool,
+    ) -> Tensor {
+        let operands = [self, key, value].into_iter().chain(mask);
+        if let Err(fault) = Tensor::all_valid(operands) {
+            return Tensor::broken(fault.at("scaled_dot_product_attention"));
+        }
+        if self.ndim() < 2 || key.ndim() < 2 {
+            let few = refuse!("wants two axes, query {:?}, key {:?}", self.shape(), key.shape());
+            return Tensor::or_broken("scaled_dot_product_attention", few);
+        }
+        let width = *self.shape().last().expect("two axes");
+        let mut scores = self.matmul(&key.transpose(-2, -1)).mul(1.0 / (width as f64).sqrt());
+        if is_causal {
+            let (rows, columns) = (scores.shape()[scores.ndim() - 2], key.shape()[key.ndim() - 2]);
+            let seen = Tensor::ones_with([rows, columns], (DType::Bool, self.device()));
+            scores = seen.tril(0).where_(&scores, f64::NEG_INFINITY);
+        }
+        if let Some(mask) = mask {
+            scores = match mask.dtype() {
+                DType::Bool => mask.where_(&scores, f64::NEG_INFINITY),
+                _ => scores.add(mask),
+            };
+        }
+        scores.softmax(-1).matmul(value)
+    }
+}

@@ -1,0 +1,130 @@
+//! Softmax and its relatives, with the maximum taken out so that nothing overflows. Narrow floats compute in f32.
+
+use super::Tensor;
+use super::elementwise::{like, quotient};
+use super::reduce::{kept_shape, wide_sum};
+use super::shape_args::{AxesArg, axes};
+use crate::error::Fault;
+use kiln_ir::arg::{Axes, ReduceOp};
+use kiln_ir::{Op, UOp};
+
+/// The value less its largest along the axes, e to that, and the sum of those with axes kept.
+struct Parts {
+    shifted: UOp,
+    exps: UOp,
+    sum: UOp,
+    largest: UOp,
+}
+
+impl Parts {
+    fn new(x: &UOp, axes: &Axes) -> Parts {
+        let x = x.cast(x.dtype().least_float().accumulator());
+        let kept = kept_shape(x.shape(), axes);
+        let max = x.reduce(ReduceOp::Max, axes.clone()).reshape(kept.clone()).detach();
+        // infinity less infinity would be NaN where everything is -infinity
+        let is_inf = max.eq_(&like(&max, f64::INFINITY)) | max.eq_(&like(&max, f64::NEG_INFINITY));
+        let largest = is_inf.where_(&like(&max, 0), &max);
+        let shifted = &x - max.expand(x.shape().clone());
+        let exps = UOp::unary(Op::Exp, &shifted);
+        let sum = wide_sum(&exps, axes).reshape(kept);
+        Parts { shifted, exps, sum, largest }
+    }
+
+    fn spread(&self, x: &UOp) -> UOp {
+        x.expand(self.exps.shape().clone())
+    }
+}
+
+fn softmax(x: &UOp, axes: &Axes) -> UOp {
+    let parts = Parts::new(x, axes);
+    quotient(&parts.exps, &parts.spread(&parts.sum))
+}
+
+fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
+    let parts = Parts::new(x, axes);
+    &parts.shifted - parts.spread(&UOp::unary(Op::Log, &parts.sum))
+}
+
+fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
+    let wide = x.cast(x.dtype().least_float().accumulator());
+    let largest = Parts::new(x, axes).largest;
+    let exps = UOp::unary(Op::Exp, &(&wide - largest.expand(wide.shape().clone())));
+    let sum = wide_sum(&exps, axes).reshape(largest.shape().clone());
+    UOp::unary(Op::Log, &sum) + &largest
+}
+
+impl Tensor {
+    #[track_caller]
+    fn along(&self, op: &'static str, arg: impl AxesArg, f: fn(&UOp, &Axes) -> UOp) -> Tensor {
+        let compute = || -> Result<UOp, Fault> {
+            let x = self.value()?;
+            let axes = axes(arg, self.ndim())?;
+            Ok(f(&x, &axes).cast(x.dtype().least_float()))
+        };
+        self.lift(op, compute())
+    }
+
+    /// `e^x` over its sum along axes; integers become f32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2]).softmax(-1).to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn softmax(&self, axes: impl AxesArg) -> Tensor {
+        self.along("softmax", axes, softmax)
+    }
+
+    /// The logarithm of [`softmax`](Tensor::softmax), without its loss of precision.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([1]).log_softmax(-1).to_vec::<f32>()?, [0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn log_softmax(&self, axes: impl AxesArg) -> Tensor {
+        self.along("log_softmax", axes, log_softmax)
+    }
+
+    /// The logarithm of the sum of `e^x` along axes.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3.0f32]).logsumexp(0).item::<f32>()?, 3.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn logsumexp(&self, axes: impl AxesArg) -> Tensor {
+        self.logsumexp_keepdim(&axes).squeeze_axes("logsumexp", &axes)
+    }
+
+    /// As [`logsumexp`](Tensor::logsumexp), leaving the axes with length 1.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).logsumexp_keepdim(1).shape(), [2, 1]);
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn logsumexp_keepdim(&self, axes: impl AxesArg) -> Tensor {
+        self.along("logsumexp", axes, logsumexp)
+    }
+
+    #[track_caller]
+    fn squeeze_axes(&self, op: &'static str, arg: &impl AxesArg) -> Tensor {
+        self.alias(op, |v| {
+            let axes = axes(arg, v.shape().len())?;
+            let kept = v.shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
+            Ok(v.reshape(kept.map(|(_, &n)| n).collect()))
+        })
+    }
+}
