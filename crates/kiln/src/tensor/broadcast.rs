@@ -49,7 +49,7 @@ impl Pair {
     }
 }
 
-fn tensors<'a, const N: usize>(values: [&'a Value; N]) -> impl Iterator<Item = &'a Tensor> {
+fn tensors<const N: usize>(values: [&Value; N]) -> impl Iterator<Item = &Tensor> {
     values.into_iter().filter_map(|v| match v {
         Value::Tensor(t) => Some(t),
         Value::Scalar(..) => None,

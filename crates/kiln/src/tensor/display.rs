@@ -197,7 +197,7 @@ fn axis(
 ) {
     let (n, inner) = (shape[0], &shape[1..]);
     out.push('[');
-    if let [] = inner {
+    if inner.is_empty() {
         row(texts, n, width, abridged, depth, out);
     } else {
         let size: usize = inner.iter().product();

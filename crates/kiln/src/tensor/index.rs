@@ -60,6 +60,12 @@ impl Indices {
 /// ```
 #[macro_export]
 macro_rules! s {
+    // a range that goes backward is what a negative step wants
+    (@one $index:expr) => {{
+        #[allow(clippy::reversed_empty_ranges)]
+        let index = $crate::Index::from($index);
+        index
+    }};
     (@next [$($done:expr,)*]) => { $crate::Indices::new([$($done),*]) };
     (@next [$($done:expr,)*] ,) => { $crate::Indices::new([$($done),*]) };
     (@next [$($done:expr,)*] ... , $($rest:tt)*) => {
@@ -69,10 +75,10 @@ macro_rules! s {
         $crate::s!(@next [$($done,)* $crate::Index::NewAxis,] $($rest)*)
     };
     (@next [$($done:expr,)*] $index:expr ; $step:expr , $($rest:tt)*) => {
-        $crate::s!(@next [$($done,)* $crate::Index::from($index).step_by($step),] $($rest)*)
+        $crate::s!(@next [$($done,)* $crate::s!(@one $index).step_by($step),] $($rest)*)
     };
     (@next [$($done:expr,)*] $index:expr , $($rest:tt)*) => {
-        $crate::s!(@next [$($done,)* $crate::Index::from($index),] $($rest)*)
+        $crate::s!(@next [$($done,)* $crate::s!(@one $index),] $($rest)*)
     };
     ($($index:tt)*) => { $crate::s!(@next [] $($index)* ,) };
 }

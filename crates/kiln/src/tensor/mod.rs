@@ -9,6 +9,7 @@ pub(crate) mod view;
 pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
+mod source;
 mod create;
 mod elementwise;
 mod operators;
@@ -29,11 +30,11 @@ mod read;
 mod display;
 // mod gradient;
 
-pub use create::{Nested, Options};
 pub use index::{Index, Indices};
 pub use random::manual_seed;
 pub use read::realize;
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
+pub use source::{Nested, Options};
 
 use crate::Device;
 use crate::error::{Error, Fault};

@@ -20,10 +20,6 @@ impl View {
         View(UOp::param(0, dtype, Shape::from_slice(shape)))
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        self.0.op() == Op::Param
-    }
-
     pub(crate) fn shape(&self) -> &Shape {
         self.0.shape()
     }

@@ -59,7 +59,7 @@ fn powers() {
     assert_eq!(x.pow(3).to_vec::<f32>().unwrap(), [8.0, -8.0, 0.0]);
     assert_eq!(x.pow(0).to_vec::<f32>().unwrap(), [1.0, 1.0, 1.0]);
     assert_eq!(x.pow(-1).to_vec::<f32>().unwrap(), [0.5, -0.5, f32::INFINITY]);
-    assert_eq!(x.pow(&Tensor::from([3.0f32, 3.0, 0.0])).to_vec::<f32>().unwrap(), [8.0, -8.0, 1.0]);
+    assert_eq!(x.pow(Tensor::from([3.0f32, 3.0, 0.0])).to_vec::<f32>().unwrap(), [8.0, -8.0, 1.0]);
     assert!(x.pow(1.5).to_vec::<f32>().unwrap()[1].is_nan());
     assert_eq!(Tensor::from([3, 2]).pow(2).dtype(), DType::I32);
 }
@@ -72,7 +72,7 @@ fn views_alias() {
     t.set(s![1, 1], 40);
     assert_eq!(ints(&p), [0, 3, 1, 40, 2, 5]);
     assert_eq!(ints(&row), [3, 40, 5]);
-    p.assign(&Tensor::arange(6).reshape([3, 2]));
+    p.assign(Tensor::arange(6).reshape([3, 2]));
     assert_eq!(ints(&t), [0, 2, 4, 1, 3, 5]);
     let mut c = row.clone();
     c += 100;
