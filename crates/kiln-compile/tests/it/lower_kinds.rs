@@ -156,8 +156,12 @@ fn wrapped_and_masked_indices() {
         let at = &(&o * 4) + &i;
         let wrapped = UOp::load(&data(1, 7), &(&at * 5).floormod(&UOp::index(7)));
         let slow = UOp::load(&data(1, 7), &at.floordiv(&UOp::index(2)));
+        let thirds = UOp::load(&data(1, 7), &(&(&o * 3) + &i).floordiv(&UOp::index(3)));
         let number = at.cast(DType::I32).cast(DType::F32);
         let value = at.lt(&UOp::index(8)).where_(&(&wrapped + &number), &slow);
+        let value = UOp::index(2).lt(&at).where_(&value, &(&thirds * 2));
+        let value = UOp::index(6).lt(&at).where_(&value, &(&thirds + 9));
+        let value = UOp::index(3).lt(&at).where_(&value, &(&thirds + 1));
         let cut = at.lt(&UOp::index(11));
         UOp::kernel([UOp::store(&data(0, 12), &at, &value, Some(&cut)).end([o, i])], "wrapped")
     });
