@@ -208,7 +208,10 @@ impl Items {
         let mut missing: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
         let users = self.users();
         let mut ready: Vec<BinaryHeap<_>> = vec![BinaryHeap::new(); self.nest.len() + 1];
-        let key = |i: usize| Reverse((self.writes_argument[i], steps[i], i));
+        let key = |i: usize| {
+            let writes = self.writes_argument[i];
+            Reverse((writes, if writes { 0 } else { steps[i] }, i))
+        };
         (0..self.topo.len())
             .filter(|&i| missing[i] == 0)
             .for_each(|i| ready[self.home[i]].push(key(i)));
@@ -230,7 +233,7 @@ impl Items {
     }
 
     fn text(&self) -> String {
-        self.topo.iter().enumerate().map(|(i, n)| format!("{i}: {n:?}\n")).collect()
+        self.topo.last().map(kiln_ir::text::print).unwrap_or_default()
     }
 
     /// Arguments by slot, launch-time scalars by slot, local memory by number.

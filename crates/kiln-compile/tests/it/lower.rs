@@ -232,6 +232,14 @@ fn reads_of_registers_come_before_writes() {
 }
 
 #[test]
+fn work_items_meet_at_a_barrier() {
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+    assert_eq!(run("groups", 8, &[&x]), [4.0, 3.0, 2.0, 1.0, 8.0, 7.0, 6.0, 5.0]);
+    let p = program("groups");
+    assert_eq!((p.global, p.local, p.scratch_bytes), (vec![2], vec![4], 64));
+}
+
+#[test]
 fn an_output_may_be_an_input() {
     let program = program("swap");
     let both = bytes(&[1.0, 2.0]);

@@ -160,7 +160,7 @@ fn wrapped_and_masked_indices() {
         let number = at.cast(DType::I32).cast(DType::F32);
         let value = at.lt(&UOp::index(8)).where_(&(&wrapped + &number), &slow);
         let value = UOp::index(2).lt(&at).where_(&value, &(&thirds * 2));
-        let value = UOp::index(6).lt(&at).where_(&value, &(&thirds + 9));
+        let value = UOp::index(4).lt(&at).where_(&value, &(&thirds + 9));
         let value = UOp::index(3).lt(&at).where_(&value, &(&thirds + 1));
         let cut = at.lt(&UOp::index(11));
         UOp::kernel([UOp::store(&data(0, 12), &at, &value, Some(&cut)).end([o, i])], "wrapped")
@@ -181,5 +181,34 @@ fn many_values_and_one_sum() {
         let largest = square.reduce_ranges(ReduceOp::Max, [k]);
         let value = &(&total + &squares) + &largest;
         UOp::kernel([UOp::store(&data(0, 4), &i, &value, None).end([i])], "many")
+    });
+}
+
+#[test]
+fn functions_and_types_in_lanes() {
+    let mut all = choices(&[&OUTPUT, &OUTPUT]);
+    all.retain(|k| one_vector(k));
+    check(&[16, 16], all, |kinds| {
+        let (o, i) = (UOp::range(0, kinds[0], 4), UOp::range(1, kinds[1], 4));
+        let at = &(&o * 4) + &i;
+        let x = UOp::load(&data(1, 16), &at);
+        let half = UOp::unary(Op::Tanh, &x.cast(DType::F16));
+        let brain = &x.cast(DType::BF16) * &x.cast(DType::BF16);
+        let grown = UOp::unary(Op::Exp, &(&x * &float(0.5)));
+        let int = x.cast(DType::I8);
+        let divided = int.floordiv(&UOp::constant(3, DType::I8)).cast(DType::I64);
+        let by_itself = int.floormod(&(&int + 1)).cast(DType::U16);
+        let shifted = UOp::binary(Op::Shl, &x.cast(DType::U32), &at.cast(DType::U32));
+        let terms = [
+            half.cast(DType::F32),
+            brain.cast(DType::F32),
+            grown,
+            divided.cast(DType::F32),
+            by_itself.cast(DType::F32),
+            shifted.cast(DType::F32),
+            x.lt(&float(1.0)).cast(DType::F32),
+        ];
+        let sum = terms.into_iter().reduce(|a, b| &a + &b).unwrap();
+        UOp::kernel([UOp::store(&data(0, 16), &at, &sum, None).end([o, i])], "functions")
     });
 }
