@@ -2,6 +2,8 @@
 
 /// Plain data that describes a device.
 pub mod target;
+/// Forward graph to gradient graph, one rule per op.
+pub mod grad;
 /// Tensor graph to ordered kernels and a memory plan.
 pub mod schedule;
 /// Kernel to an equivalent, faster kernel.

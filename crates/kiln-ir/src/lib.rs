@@ -10,6 +10,8 @@ pub mod arg;
 pub mod uop;
 /// The meaning of every scalar op, in plain Rust.
 pub mod eval;
+/// The meaning of tensor graphs, element by element: the slow truth for tests.
+pub mod reference;
 /// Left sides of rules.
 pub mod pattern;
 /// Rules and sets of them.

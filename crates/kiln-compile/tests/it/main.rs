@@ -2,6 +2,7 @@
 
 mod decompose;
 mod flat;
+mod grad;
 mod lower;
 mod ulp;
 mod lower_kinds;

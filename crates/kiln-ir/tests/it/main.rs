@@ -1,6 +1,7 @@
 //! Tests of kiln-ir through its public face.
 
 mod check;
+mod reference;
 mod rewrite;
 mod spec;
 mod rules;

@@ -1,0 +1,218 @@
+//! The gradient of every op: what a node's gradient becomes for each of its sources.
+
+use kiln_ir::arg::{Arg, Axes, Move, PadAxis, ReduceOp, Shape, SliceAxis};
+use kiln_ir::uop::toposort_all;
+use kiln_ir::{Op, UOp};
+use smallvec::{SmallVec, smallvec};
+use std::f64::consts::LN_2;
+
+/// One gradient per source; `None` where none passes.
+pub(super) type Parts = SmallVec<[Option<UOp>; 3]>;
+
+/// From a node and its gradient to those of its sources.
+pub(super) type Rule = fn(&UOp, &UOp) -> Parts;
+
+/// The op's rule; `None` for ops that gradients do not pass: they step, compare, count or reinterpret.
+pub(super) fn rule(op: Op) -> Option<Rule> {
+    Some(match op {
+        Op::Neg => |_, g| one(-g),
+        Op::Sqrt => |y, g| one(div(&(g * y.const_like(0.5)), y)),
+        Op::Exp => |y, g| one(g * y),
+        Op::Exp2 => |y, g| one(g * y * y.const_like(LN_2)),
+        Op::Log => |y, g| one(div(g, y.src(0))),
+        Op::Log2 => |y, g| one(div(g, &(y.src(0) * y.const_like(LN_2)))),
+        Op::Sin => |y, g| one(g * UOp::unary(Op::Cos, y.src(0))),
+        Op::Cos => |y, g| one(-&(g * UOp::unary(Op::Sin, y.src(0)))),
+        Op::Tanh => |y, g| one(g * (y.const_like(1) - y * y)),
+        Op::Add => |_, g| two(g.clone(), g.clone()),
+        Op::Sub => |_, g| two(g.clone(), -g),
+        Op::Mul => |y, g| two(g * y.src(1), g * y.src(0)),
+        Op::Div => |y, g| {
+            let numerator = div(g, y.src(1));
+            let denominator = -&(&numerator * y);
+            two(numerator, denominator)
+        },
+        Op::Max => |y, g| two(of_winner(g, y.src(1), y.src(0)), of_winner(g, y.src(0), y.src(1))),
+        Op::Min => |y, g| two(of_winner(g, y.src(0), y.src(1)), of_winner(g, y.src(1), y.src(0))),
+        Op::Where => |y, g| {
+            let (condition, zero) = (y.src(0), &y.const_like(0));
+            smallvec![None, Some(condition.where_(g, zero)), Some(condition.where_(zero, g))]
+        },
+        Op::MulAdd => |y, g| smallvec![Some(g * y.src(1)), Some(g * y.src(0)), Some(g.clone())],
+        Op::Cast => |y, g| one(g.cast(y.src(0).dtype())),
+        Op::Reduce => reduce,
+        Op::Reshape | Op::Permute | Op::Expand | Op::Pad | Op::Slice => {
+            |y, g| one(adjoint(y.arg(), y.op(), y.src(0).shape(), g))
+        }
+        Op::Contiguous | Op::Mark => |_, g| one(g.clone()),
+        // the effects that come first get nothing
+        Op::After => |_, g| one(g.clone()),
+        Op::Update => update,
+        Op::Copy => copy,
+        Op::Trunc | Op::Detach | Op::Bitcast => return None,
+        Op::Not | Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod => return None,
+        Op::Shl | Op::Shr | Op::And | Op::Or | Op::Xor => return None,
+        Op::CmpLt | Op::CmpEq | Op::CmpNe => return None,
+        Op::Const | Op::Iota | Op::Buffer | Op::Param | Op::Var => return None,
+        Op::Range | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf => return None,
+        Op::Local | Op::Load | Op::Store | Op::Stack | Op::Splat | Op::Lane => return None,
+    })
+}
+
+fn one(grad: UOp) -> Parts {
+    smallvec![Some(grad)]
+}
+
+fn two(a: UOp, b: UOp) -> Parts {
+    smallvec![Some(a), Some(b)]
+}
+
+fn div(a: &UOp, b: &UOp) -> UOp {
+    UOp::binary(Op::Div, a, b)
+}
+
+/// The gradient of the operand that is `high` where it is above `low`; equal operands share.
+fn of_winner(grad: &UOp, low: &UOp, high: &UOp) -> UOp {
+    let shared = low.eq_(high).where_(&(grad * grad.const_like(0.5)), &grad.const_like(0));
+    low.lt(high).where_(grad, &shared)
+}
+
+fn reduce(y: &UOp, g: &UOp) -> Parts {
+    let Arg::Reduce { op, axes } = y.arg() else { return smallvec![None] };
+    let x = y.src(0);
+    let whole = |value: &UOp| unreduce(value, axes, x.shape());
+    match op {
+        ReduceOp::Add => one(whole(g)),
+        ReduceOp::Mul => one(whole(g) * product_of_others(x, axes)),
+        ReduceOp::Max | ReduceOp::Min => one(shared_by_ties(x, &whole(y), g, axes)),
+    }
+}
+
+/// The reduced axes put back and repeated.
+fn unreduce(value: &UOp, axes: &Axes, shape: &[usize]) -> UOp {
+    let kept = |(i, &n): (usize, &usize)| if axes.contains(&i) { 1 } else { n };
+    let with_ones: Shape = shape.iter().enumerate().map(kept).collect();
+    value.reshape(with_ones).expand(shape)
+}
+
+/// For each element the product of all others: the product of what is not 0, divided by the element if that is not 0
+/// itself, and nothing if another one is 0.
+fn product_of_others(x: &UOp, axes: &Axes) -> UOp {
+    let (zero, one) = (&x.const_like(0), &x.const_like(1));
+    let is_zero = &x.eq_(zero);
+    let nonzero = &is_zero.where_(one, x);
+    let whole = |value: UOp| unreduce(&value, axes, x.shape());
+    let product = whole(nonzero.reduce(ReduceOp::Mul, axes.clone()));
+    let zeros = whole(is_zero.where_(one, zero).reduce(ReduceOp::Add, axes.clone()));
+    let other_zeros = zeros - is_zero.where_(one, zero);
+    other_zeros.eq_(zero).where_(&div(&product, nonzero), zero)
+}
+
+/// The elements that are the extreme one share its gradient evenly.
+fn shared_by_ties(x: &UOp, extreme: &UOp, g: &UOp, axes: &Axes) -> UOp {
+    let (zero, one) = (&x.const_like(0), &x.const_like(1));
+    let ties = &x.eq_(extreme);
+    let count = ties.where_(one, zero).reduce(ReduceOp::Add, axes.clone());
+    let share = unreduce(&div(g, &count), axes, x.shape());
+    ties.where_(&share, zero)
+}
+
+/// A gradient of a view, brought to the shape that was viewed: every element goes back to where it came from.
+fn adjoint(arg: &Arg, op: Op, shape: &[usize], g: &UOp) -> UOp {
+    match (op, arg) {
+        (Op::Permute, Arg::Axes(axes)) => {
+            let mut inverse: Axes = smallvec![0; axes.len()];
+            axes.iter().enumerate().for_each(|(i, &axis)| inverse[axis] = i);
+            g.permute(inverse)
+        }
+        (Op::Expand, _) => {
+            let repeated = |&i: &usize| shape[i] == 1 && g.shape()[i] != 1;
+            let axes: Axes = (0..shape.len()).filter(repeated).collect();
+            g.reduce(ReduceOp::Add, axes).reshape(shape)
+        }
+        (Op::Pad, Arg::Pad(pads)) => {
+            g.slice(&pads.iter().zip(shape).map(inside).collect::<Slices>())
+        }
+        (Op::Slice, Arg::Slice(slices)) => {
+            let ascending = g.slice(&slices.iter().map(flip).collect::<Slices>());
+            let around: SmallVec<[PadAxis; 4]> = slices.iter().zip(shape).map(outside).collect();
+            ascending.pad(&around)
+        }
+        _ => g.reshape(shape),
+    }
+}
+
+type Slices = SmallVec<[SliceAxis; 4]>;
+
+/// What was there before the padding.
+fn inside((pad, &len): (&PadAxis, &usize)) -> SliceAxis {
+    match len {
+        0 => SliceAxis { start: 0, step: 1, len },
+        _ => SliceAxis { start: pad.before, step: pad.between as isize + 1, len },
+    }
+}
+
+/// Backwards, if the slice goes backwards.
+fn flip(slice: &SliceAxis) -> SliceAxis {
+    match slice.len {
+        len if slice.step < 0 && len > 1 => SliceAxis { start: len - 1, step: -1, len },
+        len => SliceAxis::full(len),
+    }
+}
+
+/// The padding that puts the elements of an ascending slice back to their places in an axis of `n`.
+fn outside((slice, &n): (&SliceAxis, &usize)) -> PadAxis {
+    if slice.len == 0 {
+        return PadAxis { before: n, between: 0, after: 0 };
+    }
+    let step = if slice.len == 1 { 1 } else { slice.step };
+    let span = (slice.len - 1) * step.unsigned_abs();
+    let before = if step < 0 { slice.start - span } else { slice.start };
+    PadAxis { before, between: step.unsigned_abs() - 1, after: n - before - span - 1 }
+}
+
+/// To the base what is outside of the written region, to the value what is inside. Nothing passes a write through other
+/// bits.
+fn update(y: &UOp, g: &UOp) -> Parts {
+    let region = y.arg().region().expect("an update has a region");
+    if region.iter().any(|m| matches!(m, Move::Bitcast(_))) {
+        return smallvec![None, None];
+    }
+    let mut views = vec![g.clone()];
+    for step in region.iter() {
+        views.push(views[views.len() - 1].apply_move(step));
+    }
+    let inside = views.pop().expect("the region's view");
+    let everywhere = UOp::bool(true).broadcast_to(inside.shape());
+    let steps = region.iter().zip(&views).rev();
+    let written = steps.fold(everywhere, |mask, (step, before)| move_back(step, before, &mask));
+    let outside = written.where_(&y.const_like(0), g);
+    two(outside, inside.cast(y.src(1).dtype()))
+}
+
+fn move_back(step: &Move, before: &UOp, mask: &UOp) -> UOp {
+    let (op, arg) = match step {
+        Move::Reshape(s) => (Op::Reshape, Arg::Shape(s.clone())),
+        Move::Permute(a) => (Op::Permute, Arg::Axes(a.clone())),
+        Move::Expand(s) => (Op::Expand, Arg::Shape(s.clone())),
+        Move::Slice(s) => (Op::Slice, Arg::Slice(s.clone())),
+        Move::Bitcast(_) => unreachable!("no gradient passes bits"),
+    };
+    adjoint(&arg, op, before.shape(), mask)
+}
+
+/// Back to the device that the source is on.
+fn copy(y: &UOp, g: &UOp) -> Parts {
+    let Some(arg) = device(y.src(0)) else { return one(g.clone()) };
+    one(UOp::new(Op::Copy, g.dtype(), 1, smallvec![g.clone()], arg))
+}
+
+/// The device of a value, which the nearest copies and buffers under it say.
+fn device(x: &UOp) -> Option<Arg> {
+    let says = |n: &UOp| match n.arg() {
+        Arg::Device(_) => Some(n.arg().clone()),
+        Arg::Buffer { device, .. } => Some(Arg::Device(device.clone())),
+        _ => None,
+    };
+    toposort_all(std::slice::from_ref(x), |n| says(n).is_none()).iter().find_map(says)
+}

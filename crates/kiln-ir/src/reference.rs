@@ -1,0 +1,160 @@
+//! The meaning of tensor graphs, element by element: slow, obvious, and shared by every test that needs the truth.
+
+use crate::arg::{Arg, Move};
+use crate::dtype::{Const, DType};
+use crate::eval;
+use crate::op::Op;
+use crate::uop::{UOp, toposort};
+use rustc_hash::FxHashMap;
+
+/// The elements of `root` in row-major order. `leaf` gives those of buffers, parameters and launch-time scalars.
+///
+/// Panics on kernel ops, and on arithmetic that [`eval::eval`] gives no meaning.
+pub fn evaluate(root: &UOp, leaf: &dyn Fn(&UOp) -> Vec<Const>) -> Vec<Const> {
+    let mut known: FxHashMap<UOp, Vec<Const>> = FxHashMap::default();
+    for node in toposort(root) {
+        let srcs: Vec<&[Const]> = node.srcs().iter().map(|s| known[s].as_slice()).collect();
+        let value = elements(&node, &srcs, leaf);
+        known.insert(node, value);
+    }
+    known.remove(root).expect("the root comes last")
+}
+
+fn elements(node: &UOp, srcs: &[&[Const]], leaf: &dyn Fn(&UOp) -> Vec<Const>) -> Vec<Const> {
+    match (node.op(), node.arg()) {
+        (Op::Const, Arg::Const(c)) => vec![*c],
+        (Op::Iota, _) => (0..node.numel() as i64).map(|i| cast(i, node.dtype())).collect(),
+        (Op::Buffer | Op::Param | Op::Var, _) => leaf(node),
+        (Op::Reduce, _) => reduce(node, srcs[0]),
+        (Op::Update, Arg::Region(region)) => update(node, srcs, region),
+        (Op::Bitcast, _) => bitcast(srcs[0], node.src(0).dtype(), node.dtype()),
+        (Op::Contiguous | Op::Detach | Op::Mark | Op::After | Op::Copy, _) => srcs[0].to_vec(),
+        (op, arg) if op.is_movement() => {
+            let zero = cast(0, node.dtype());
+            let picks = picks(arg, node.src(0).shape(), node.shape());
+            picks.into_iter().map(|p| p.map_or(zero, |i| srcs[0][i])).collect()
+        }
+        (op, _) if op.is_elementwise() => elementwise(node, srcs),
+        (op, _) => panic!("{op} has no elements"),
+    }
+}
+
+fn cast(value: i64, dtype: DType) -> Const {
+    Const::Int(value).cast(dtype)
+}
+
+/// A source of rank 0 gives its one element everywhere.
+fn elementwise(node: &UOp, srcs: &[&[Const]]) -> Vec<Const> {
+    let element = |i: usize| {
+        let operands: Vec<Const> =
+            node.srcs().iter().zip(srcs).map(|(n, s)| pick(n, s, i)).collect();
+        eval::eval(node.op(), node.dtype(), &operands)
+            .unwrap_or_else(|| panic!("{node:?} of {operands:?}"))
+    };
+    (0..node.numel()).map(element).collect()
+}
+
+fn pick(node: &UOp, elements: &[Const], i: usize) -> Const {
+    if node.shape().is_empty() { elements[0] } else { elements[i] }
+}
+
+/// Combines in row-major order, starting from the identity.
+fn reduce(node: &UOp, src: &[Const]) -> Vec<Const> {
+    let Arg::Reduce { op, axes } = node.arg() else { panic!("a reduction says how") };
+    let shape = node.src(0).shape();
+    let mut out = vec![op.identity(node.dtype()); node.numel()];
+    for (flat, &x) in src.iter().enumerate() {
+        let at = coordinates(flat, shape);
+        let kept = (0..shape.len()).filter(|i| !axes.contains(i));
+        let to = kept.fold(0, |to, i| to * shape[i] + at[i]);
+        out[to] = eval::eval(op.alu(), node.dtype(), &[out[to], x]).expect("a reduction's meaning");
+    }
+    out
+}
+
+/// The base with the value put where the region's view looks. Equal positions: the last one wins.
+fn update(node: &UOp, srcs: &[&[Const]], region: &[Move]) -> Vec<Const> {
+    let mut out = srcs[0].to_vec();
+    let mut view = node.src(0).clone();
+    let mut positions: Vec<usize> = (0..out.len()).collect();
+    for step in region {
+        let next = view.apply_move(step);
+        assert_eq!(next.dtype().size(), view.dtype().size(), "a write through elements of a size");
+        positions = picks(&move_arg(step), view.shape(), next.shape())
+            .into_iter()
+            .map(|p| positions[p.expect("no padding in a region")])
+            .collect();
+        view = next;
+    }
+    let value = node.src(1);
+    for (i, &to) in positions.iter().enumerate() {
+        let x = pick(value, srcs[1], i);
+        out[to] = eval::bitcast(x, value.dtype(), node.dtype()).expect("equal sizes");
+    }
+    out
+}
+
+fn move_arg(step: &Move) -> Arg {
+    match step {
+        Move::Reshape(shape) => Arg::Shape(shape.clone()),
+        Move::Permute(axes) => Arg::Axes(axes.clone()),
+        Move::Expand(shape) => Arg::Shape(shape.clone()),
+        Move::Slice(slices) => Arg::Slice(slices.clone()),
+        Move::Bitcast(_) => Arg::None,
+    }
+}
+
+/// For each element after a movement, the number of the element that it shows; `None` in padding.
+fn picks(arg: &Arg, from: &[usize], to: &[usize]) -> Vec<Option<usize>> {
+    let count = to.iter().product();
+    (0..count).map(|flat| pick_one(arg, from, flat, &coordinates(flat, to))).collect()
+}
+
+fn pick_one(arg: &Arg, from: &[usize], flat: usize, at: &[usize]) -> Option<usize> {
+    let mut source = vec![0; from.len()];
+    match arg {
+        Arg::Axes(axes) => (0..at.len()).for_each(|i| source[axes[i]] = at[i]),
+        Arg::Shape(shape) if is_expansion(from, shape) => {
+            (0..at.len()).for_each(|i| source[i] = at[i].min(from[i] - 1));
+        }
+        Arg::Slice(slices) => {
+            let along = |i: usize| slices[i].start as isize + slices[i].step * at[i] as isize;
+            (0..at.len()).for_each(|i| source[i] = along(i) as usize);
+        }
+        Arg::Pad(pads) => {
+            for (i, pad) in pads.iter().enumerate() {
+                let inside = at[i].checked_sub(pad.before)?;
+                source[i] = inside / (pad.between + 1);
+                if inside % (pad.between + 1) != 0 || source[i] >= from[i] {
+                    return None;
+                }
+            }
+        }
+        _ => return Some(flat),
+    }
+    Some(source.iter().zip(from).fold(0, |sum, (c, n)| sum * n + c))
+}
+
+/// Whether the shapes are those of an `Expand` that does anything; else they are a `Reshape`'s.
+fn is_expansion(from: &[usize], to: &[usize]) -> bool {
+    let count = |shape: &[usize]| shape.iter().product::<usize>();
+    from.len() == to.len() && count(from) != count(to)
+}
+
+fn coordinates(mut flat: usize, shape: &[usize]) -> Vec<usize> {
+    let mut at = vec![0; shape.len()];
+    for (c, &n) in at.iter_mut().zip(shape).rev() {
+        (*c, flat) = (flat % n, flat / n);
+    }
+    at
+}
+
+/// Through bytes, little end first.
+fn bitcast(src: &[Const], from: DType, to: DType) -> Vec<Const> {
+    let bytes: Vec<u8> = src
+        .iter()
+        .flat_map(|&c| eval::to_bits(c, from).to_le_bytes().into_iter().take(from.size()))
+        .collect();
+    let number = |chunk: &[u8]| chunk.iter().rev().fold(0, |n, &b| n << 8 | b as u64);
+    bytes.chunks(to.size()).map(|chunk| eval::from_bits(number(chunk), to)).collect()
+}
