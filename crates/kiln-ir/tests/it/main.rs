@@ -5,4 +5,5 @@ mod reference;
 mod rewrite;
 mod spec;
 mod rules;
+mod rules_fuzz;
 mod text;
