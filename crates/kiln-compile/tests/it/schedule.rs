@@ -4,6 +4,7 @@ use kiln_compile::optimize;
 use kiln_compile::schedule::{BufferRef, Schedule, schedule};
 use kiln_compile::target::Target;
 use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::spec;
 use kiln_ir::{DType, UOp};
 use kiln_runtime::interp;
 use std::cell::Cell;
@@ -31,8 +32,11 @@ fn execute(
     let arena = cells(vec![0; schedule.arena_bytes]);
     let target = Target { vector_bytes: 32, vector_registers: 16, threads: 2, ..Target::interp() };
     for kernel in &schedule.kernels {
+        spec::verify(&spec::KERNEL, &kernel.ast).expect("scheduled");
         let ast = optimize::optimize(&kernel.ast, &target, optimized).ast;
+        spec::verify(&spec::KERNEL, &ast).expect("optimized");
         let program = kiln_compile::lower::lower(&ast, &target);
+        spec::verify_program(&program.ops).expect("lowered");
         let buffer = |r: &BufferRef| match *r {
             BufferRef::Param(p) => &params[p][..],
             BufferRef::Output(o) => &outputs[o][..],
