@@ -3,6 +3,8 @@
 
 /// Which crate, and which stage of the compiler, may use which.
 mod layers;
+/// Links in documents.
+mod links;
 /// Rule names, and where libraries print.
 mod names;
 /// Which folder may speak of which ops.
@@ -42,6 +44,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("ops", ops::check),
     ("printing", names::prints),
     ("rule names", names::rules),
+    ("links", links::check),
 ];
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy [--bless]
@@ -109,6 +112,11 @@ mod tests {
     #[test]
     fn libraries_do_not_print() {
         passes(names::prints);
+    }
+
+    #[test]
+    fn documents_link_to_files() {
+        passes(links::check);
     }
 
     #[test]
