@@ -12,3 +12,5 @@ pub mod optimize;
 pub mod lower;
 /// A linear program as text in the target's language.
 pub mod render;
+/// The passes in order: the file to read first.
+pub mod pipeline;

@@ -25,6 +25,7 @@ mod engine;
 
 pub use device::Device;
 pub use element::{Element, Operand};
+pub use engine::{Counts, measure};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{Index, Indices, Nested, Options, Tensor, manual_seed, realize};

@@ -24,8 +24,12 @@ impl<N: Nested> From<N> for Tensor {
     }
 }
 
+#[track_caller]
 fn upload<T: Element>(data: &[T], shape: Shape, device: &Device) -> Tensor {
-    Tensor::from_node(engine::upload(encode(data), T::DTYPE, shape, device), device)
+    match engine::upload(&encode(data), T::DTYPE, shape, device) {
+        Ok(leaf) => Tensor::from_node(leaf, device),
+        Err(error) => Tensor::broken(error),
+    }
 }
 
 /// A constant in every element.

@@ -1,0 +1,123 @@
+//! Which memory every argument of every kernel is, and which old value may be overwritten.
+//!
+//! Schedules never assume that something happens in place. Here, under the realize lock, reference counts say whether
+//! anybody could still ask for an old value; if nobody can, its memory becomes the new value's.
+
+use super::cache::Ready;
+use super::close::Closed;
+use super::device::Opened;
+use super::{Failure, leaf};
+use kiln_compile::schedule::BufferRef;
+use kiln_ir::Op;
+use kiln_runtime::Buffer;
+
+/// Memory for one run of a schedule.
+pub(super) struct Bound {
+    /// By parameter slot.
+    inputs: Vec<Buffer>,
+    /// By root.
+    pub(super) outputs: Vec<Buffer>,
+    arena: Buffer,
+}
+
+impl Bound {
+    /// The buffers of one kernel, by slot.
+    pub(super) fn arguments(&self, ready: &Ready, kernel: usize) -> Result<Vec<Buffer>, Failure> {
+        let buffer = |r: &BufferRef| match *r {
+            BufferRef::Param(slot) => Ok(self.inputs[slot].clone()),
+            BufferRef::Output(root) => Ok(self.outputs[root].clone()),
+            BufferRef::Temp(temp) => {
+                let temp = &ready.schedule.temps[temp];
+                self.arena
+                    .view(temp.offset, temp.len * temp.dtype.size())
+                    .map_err(|e| e.to_string())
+            }
+        };
+        ready.kernels[kernel].plan.args.iter().map(buffer).collect()
+    }
+}
+
+/// Binds everything.
+pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bound, Failure> {
+    let reusable = reusable(closed, ready);
+    // a failure must leave every leaf as it was: allocate first, take afterwards
+    let arena = alloc(opened, ready.schedule.arena_bytes)?;
+    let inputs: Vec<Buffer> =
+        closed.leaves.iter().map(|&at| leaf::buffer(&closed.nodes[at])).collect();
+    let mut outputs: Vec<Option<Buffer>> = vec![None; ready.roots.len()];
+    let mut taken = Vec::new();
+    for (root, place) in ready.schedule.outputs.iter().enumerate() {
+        outputs[root] = match *place {
+            BufferRef::Param(slot) => Some(inputs[slot].clone()),
+            BufferRef::Output(first) if first < root => outputs[first].clone(),
+            _ => match reusable[root].filter(|slot| !taken.contains(slot)) {
+                Some(slot) => {
+                    taken.push(slot);
+                    Some(inputs[slot].clone())
+                }
+                None => {
+                    let (dtype, shape) = &ready.roots[root];
+                    let len = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+                    Some(alloc(
+                        opened,
+                        len.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))?,
+                    )?)
+                }
+            },
+        };
+    }
+    for slot in taken {
+        leaf::take(&closed.nodes[closed.leaves[slot]]);
+    }
+    let outputs = outputs.into_iter().map(|b| b.expect("every root has memory")).collect();
+    Ok(Bound { inputs, outputs, arena })
+}
+
+fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
+    opened.backend.alloc(bytes).map_err(|e| e.to_string())
+}
+
+/// For each root, a parameter slot whose memory it may take.
+fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
+    let mut found = vec![None; ready.roots.len()];
+    let mut last_read = vec![0; closed.leaves.len()];
+    for (step, kernel) in ready.kernels.iter().enumerate() {
+        for arg in &kernel.plan.args {
+            if let BufferRef::Param(slot) = arg {
+                last_read[*slot] = step;
+            }
+        }
+    }
+    let free = free_leaves(closed);
+    for (step, kernel) in ready.kernels.iter().enumerate() {
+        for &(written, read) in &kernel.plan.may_alias {
+            let (BufferRef::Output(root), BufferRef::Param(slot)) =
+                (kernel.plan.args[written], kernel.plan.args[read])
+            else {
+                continue;
+            };
+            let buffer = leaf::buffer(&closed.nodes[closed.leaves[slot]]);
+            let whole = buffer.is_writable() && buffer.offset() == 0;
+            if free[slot] && last_read[slot] == step && found[root].is_none() && whole {
+                found[root] = Some(slot);
+            }
+        }
+    }
+    found
+}
+
+/// Which leaves nobody can ask for once the roots are computed: no reference from outside this walk, and none to any
+/// uncomputed node between a leaf and the roots.
+fn free_leaves(closed: &Closed) -> Vec<bool> {
+    let mut wanted = closed.held();
+    for at in (0..closed.nodes.len()).rev() {
+        let is_leaf = closed.nodes[at].op() == Op::Buffer;
+        if closed.roots.contains(&at) && !is_leaf {
+            // whoever holds a root finds its leaf
+            wanted[at] = false;
+        } else if wanted[at] {
+            closed.sources(at).iter().for_each(|&s| wanted[s] = true);
+        }
+    }
+    closed.leaves.iter().map(|&at| !wanted[at]).collect()
+}

@@ -1,0 +1,208 @@
+//! Schedules and kernels, remembered.
+//!
+//! A schedule is remembered under the shape of its graph. The first graph of a shape is compiled with its constants
+//! inside; when the same shape comes with other constants (a learning rate, a position), those that differ become
+//! launch-time scalars, so that the next value compiles nothing.
+
+use super::close::Closed;
+use super::device::Opened;
+use super::measure::count;
+use super::{Failure, debug, env};
+use kiln_compile::pipeline::{self, Compiled};
+use kiln_compile::schedule::{self, ScheduledKernel};
+use kiln_ir::arg::Shape;
+use kiln_ir::{Const, DType};
+use kiln_runtime::{Kernel, Origin};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+/// Schedules remembered at once; the whole cache is forgotten past this, which costs one compilation of each.
+const MAX_SCHEDULES: usize = 4096;
+/// Kernels remembered at once, likewise.
+const MAX_KERNELS: usize = 16384;
+/// Sets of constants that are kept apart for one shape of graph before all that ever differed become scalars.
+const MAX_VARIANTS: usize = 4;
+
+/// A schedule that is ready to run.
+pub(super) struct Ready {
+    pub(super) kernels: Vec<ReadyKernel>,
+    pub(super) schedule: schedule::Schedule,
+    /// Type and shape of each root.
+    pub(super) roots: Vec<(DType, Shape)>,
+    /// Which constants of the graph are launch-time scalars.
+    variable: Vec<bool>,
+    /// All constants, as they were when it was compiled.
+    constants: Vec<Const>,
+}
+
+/// One kernel of it.
+pub(super) struct ReadyKernel {
+    pub(super) code: Arc<Code>,
+    /// What its arguments are, and what may share memory.
+    pub(super) plan: ScheduledKernel,
+}
+
+/// A compiled kernel, shared by all schedules that need the same.
+pub(super) struct Code {
+    pub(super) kernel: Arc<dyn Kernel>,
+    pub(super) compiled: Compiled,
+}
+
+impl Ready {
+    /// Whether it computes this graph: every constant that it has inside is the same.
+    fn fits(&self, constants: &[Const]) -> bool {
+        self.constants.iter().zip(constants).zip(&self.variable).all(|((a, b), v)| *v || a == b)
+    }
+
+    /// The scalars to launch it with, as 8 raw bytes each.
+    pub(super) fn scalars(&self, closed: &Closed) -> Vec<i64> {
+        let dtypes = self.constants.iter().zip(closed.constant_dtypes());
+        let all = closed.constants().into_iter().zip(dtypes).zip(&self.variable);
+        all.filter(|(_, v)| **v).map(|((c, (_, dtype)), _)| raw(c, dtype)).collect()
+    }
+}
+
+/// A scalar's bits as kernels take them.
+fn raw(value: Const, dtype: DType) -> i64 {
+    match value.cast(dtype) {
+        Const::Bool(b) => b as i64,
+        Const::Int(i) => i,
+        Const::UInt(u) => u as i64,
+        Const::Float(f) => match dtype {
+            DType::F64 => f.to_bits() as i64,
+            DType::F16 => half::f16::from_f64(f).to_bits() as i64,
+            DType::BF16 => half::bf16::from_f64(f).to_bits() as i64,
+            _ => (f as f32).to_bits() as i64,
+        },
+    }
+}
+
+type Schedules = Mutex<FxHashMap<(u128, String), Vec<Arc<Ready>>>>;
+static SCHEDULES: LazyLock<Schedules> = LazyLock::new(Schedules::default);
+
+/// The schedule of a closed graph on a device, remembered or made.
+pub(super) fn ready(closed: &Closed, device: &str, opened: &Opened) -> Result<Arc<Ready>, Failure> {
+    let constants = closed.constants();
+    let key = (closed.key, device.to_owned());
+    let known = SCHEDULES.lock().expect("schedule cache").get(&key).cloned().unwrap_or_default();
+    if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {
+        debug::schedule_hit(ready);
+        return Ok(ready.clone());
+    }
+    let ready = Arc::new(make(closed, constants, &known, opened)?);
+    let mut schedules = SCHEDULES.lock().expect("schedule cache");
+    if schedules.len() >= MAX_SCHEDULES {
+        schedules.clear();
+    }
+    // the latest variant is the most general: look at it first
+    schedules.entry(key).or_default().insert(0, ready.clone());
+    Ok(ready)
+}
+
+fn make(
+    closed: &Closed,
+    constants: Vec<Const>,
+    known: &[Arc<Ready>],
+    opened: &Opened,
+) -> Result<Ready, Failure> {
+    let start = Instant::now();
+    let variable = variable_constants(&constants, known);
+    let roots = closed.build(&variable);
+    let schedule = schedule::schedule(&roots);
+    let took = start.elapsed();
+    debug::scheduled(&schedule, took);
+    count(|c| {
+        c.scheduled += 1;
+        c.schedule_ns += took.as_nanos() as u64;
+    });
+    let codes = compile_all(&schedule.kernels, opened)?;
+    let kernels = codes
+        .into_iter()
+        .zip(&schedule.kernels)
+        .map(|(code, plan)| ReadyKernel { code, plan: plan.clone() });
+    let roots = closed
+        .roots
+        .iter()
+        .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
+        .collect();
+    Ok(Ready { kernels: kernels.collect(), roots, schedule, variable, constants })
+}
+
+/// Which constants become scalars: those that differ from the graphs of this shape that were seen before.
+fn variable_constants(constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
+    let Some(latest) = known.first() else { return vec![false; constants.len()] };
+    let differs = |i: usize| latest.variable[i] || latest.constants[i] != constants[i];
+    let ever = |i: usize| known.iter().any(|k| k.variable[i] || k.constants[i] != constants[i]);
+    match known.len() < MAX_VARIANTS {
+        true => (0..constants.len()).map(differs).collect(),
+        false => (0..constants.len()).map(ever).collect(),
+    }
+}
+
+type Codes = Mutex<FxHashMap<(u128, Arc<kiln_compile::target::Target>, bool), Arc<Code>>>;
+static CODES: LazyLock<Codes> = LazyLock::new(Codes::default);
+
+/// Compiles what is new, on as many threads as the device has.
+fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
+    let start = Instant::now();
+    let mut new: Vec<&ScheduledKernel> = Vec::new();
+    for kernel in kernels {
+        if remembered(kernel, opened).is_none() && !new.iter().any(|n| n.ast == kernel.ast) {
+            new.push(kernel);
+        }
+    }
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(new.len()).max(1);
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let mut origins = Vec::new();
+        while let Some(kernel) = new.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            origins.push(compile(kernel, opened)?);
+        }
+        Ok::<_, Failure>(origins)
+    };
+    let origins = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mine = work();
+        let joined =
+            others.into_iter().map(|h| h.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        std::iter::once(mine).chain(joined).collect::<Result<Vec<_>, _>>()
+    })?;
+    tally(&origins.concat(), start.elapsed());
+    let found = kernels
+        .iter()
+        .map(|k| remembered(k, opened).ok_or_else(|| "a kernel was forgotten".to_owned()));
+    found.collect()
+}
+
+fn tally(origins: &[Origin], took: Duration) {
+    let number = |which: Origin| origins.iter().filter(|o| **o == which).count() as u64;
+    count(|c| {
+        c.compiled += number(Origin::Compiled);
+        c.loaded += number(Origin::Disk);
+        c.compile_ns += took.as_nanos() as u64;
+    });
+}
+
+fn key(
+    kernel: &ScheduledKernel,
+    opened: &Opened,
+) -> (u128, Arc<kiln_compile::target::Target>, bool) {
+    (kernel.ast.hash(), opened.target.clone(), env::NOOPT.get() == 0)
+}
+
+fn remembered(kernel: &ScheduledKernel, opened: &Opened) -> Option<Arc<Code>> {
+    CODES.lock().expect("kernel cache").get(&key(kernel, opened)).cloned()
+}
+
+fn compile(kernel: &ScheduledKernel, opened: &Opened) -> Result<Origin, Failure> {
+    let compiled = pipeline::compile(&kernel.ast, &opened.target, env::NOOPT.get() == 0);
+    let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
+    debug::compiled(kernel, &compiled, &loaded);
+    let mut codes = CODES.lock().expect("kernel cache");
+    if codes.len() >= MAX_KERNELS {
+        codes.clear();
+    }
+    codes.insert(key(kernel, opened), Arc::new(Code { kernel: loaded.kernel, compiled }));
+    Ok(loaded.origin)
+}

@@ -1,0 +1,215 @@
+//! From live nodes to a closed graph: leaves become numbered parameters, and what is left is a key that the next
+//! step of a training loop will meet again.
+//!
+//! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
+
+use super::leaf::{self, Latch, Slot};
+use kiln_ir::arg::Arg;
+use kiln_ir::uop::{Srcs, rebuild};
+use kiln_ir::{Const, DType, Op, UOp};
+use rustc_hash::FxHashMap;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// The nodes that a realize has to do with.
+pub(super) struct Closed {
+    /// Every node reached, sources before users; a computed node stands for its leaf.
+    pub(super) nodes: Vec<UOp>,
+    /// Positions of each node's sources: of the nodes as they are, and after looking through computed ones.
+    edges: Vec<Vec<usize>>,
+    /// The leaves by parameter slot (positions).
+    pub(super) leaves: Vec<usize>,
+    /// The constants in order of visit (positions).
+    constants: Vec<usize>,
+    /// What is to be computed (positions), without repetition.
+    pub(super) roots: Vec<usize>,
+    /// The shape of the graph: everything but the identity of leaves and the value of constants.
+    pub(super) key: u128,
+}
+
+/// Another thread computes something that this graph needs.
+pub(super) struct Busy(pub(super) Arc<Latch>);
+
+/// Walks from the roots down to leaves.
+pub(super) fn close(roots: &[UOp]) -> Result<Closed, Busy> {
+    let mut walk = Walk {
+        position: FxHashMap::default(),
+        nodes: Vec::new(),
+        edges: Vec::new(),
+        effects: Vec::new(),
+    };
+    let mut wanted: Vec<UOp> = roots.to_vec();
+    let mut next = 0;
+    while next < wanted.len() {
+        walk.visit(&wanted[next])?;
+        next += 1;
+        // an effect is computed whenever the value that carries it is
+        wanted.append(&mut walk.effects);
+    }
+    Ok(walk.finish(&wanted))
+}
+
+struct Walk {
+    position: FxHashMap<usize, usize>,
+    nodes: Vec<UOp>,
+    edges: Vec<Vec<usize>>,
+    effects: Vec<UOp>,
+}
+
+impl Walk {
+    fn visit(&mut self, root: &UOp) -> Result<(), Busy> {
+        let mut stack = vec![(root.clone(), sources(root)?, 0)];
+        if self.position.contains_key(&root.id()) {
+            return Ok(());
+        }
+        while let Some((node, srcs, next)) = stack.last_mut() {
+            if let Some(src) = srcs.get(*next) {
+                *next += 1;
+                if !self.position.contains_key(&src.id()) {
+                    let src = src.clone();
+                    let below = sources(&src)?;
+                    stack.push((src, below, 0));
+                }
+                continue;
+            }
+            let id = node.id();
+            let (node, srcs, _) = stack.pop().expect("just looked at");
+            if self.position.contains_key(&id) {
+                continue;
+            }
+            if node.op() == Op::After && leaf::computed(&node).is_none() {
+                self.effects.extend(node.srcs()[1..].iter().cloned());
+            }
+            self.edges.push(srcs.iter().map(|s| self.position[&s.id()]).collect());
+            self.position.insert(id, self.nodes.len());
+            self.nodes.push(node);
+        }
+        Ok(())
+    }
+
+    fn finish(self, wanted: &[UOp]) -> Closed {
+        let mut closed = Closed {
+            nodes: self.nodes,
+            edges: self.edges,
+            leaves: Vec::new(),
+            constants: Vec::new(),
+            roots: Vec::new(),
+            key: 0,
+        };
+        for root in wanted {
+            let at = self.position[&root.id()];
+            if !closed.roots.contains(&at) {
+                closed.roots.push(at);
+            }
+        }
+        closed.number();
+        closed
+    }
+}
+
+/// What a node is computed from: its leaf, if it has been computed.
+fn sources(node: &UOp) -> Result<Srcs, Busy> {
+    match leaf::slot(node).as_deref() {
+        Some(Slot::Computed(leaf)) => Ok(Srcs::from_iter([leaf.clone()])),
+        Some(Slot::Pending(latch)) => Err(Busy(latch.clone())),
+        // effects become roots of their own
+        Some(Slot::Seen) | None if node.op() == Op::After => {
+            Ok(Srcs::from_iter([node.src(0).clone()]))
+        }
+        Some(Slot::Seen) | None => Ok(node.srcs().into()),
+    }
+}
+
+impl Closed {
+    /// Whether the node only stands for a leaf.
+    pub(super) fn is_computed(&self, at: usize) -> bool {
+        let node = &self.nodes[at];
+        node.op() != Op::Buffer && leaf::computed(node).is_some()
+    }
+
+    /// Positions of a node's sources.
+    pub(super) fn sources(&self, at: usize) -> &[usize] {
+        &self.edges[at]
+    }
+
+    /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
+    /// while nothing but `self` holds the walk's nodes.
+    pub(super) fn held(&self) -> Vec<bool> {
+        let mut inside = vec![1; self.nodes.len()]; // the list of nodes
+        // a node that appears twice among the sources holds two references
+        self.edges.iter().flatten().for_each(|&s| inside[s] += 1);
+        self.nodes.iter().zip(inside).map(|(node, inside)| node.ref_count() > inside).collect()
+    }
+
+    /// The values of the constants, in order.
+    pub(super) fn constants(&self) -> Vec<Const> {
+        self.constants.iter().map(|&at| self.nodes[at].as_const().expect("a constant")).collect()
+    }
+
+    /// The dtypes of the constants, in order.
+    pub(super) fn constant_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
+        self.constants.iter().map(|&at| self.nodes[at].dtype())
+    }
+
+    /// Numbers leaves and constants by first visit, and hashes what is left.
+    fn number(&mut self) {
+        let mut h = SipHasher13::new();
+        // a computed node counts as the leaf that it stands for
+        let (mut number, mut count) = (Vec::with_capacity(self.nodes.len()), 0usize);
+        for (at, node) in self.nodes.iter().enumerate() {
+            if self.is_computed(at) {
+                number.push(number[self.edges[at][0]]);
+                continue;
+            }
+            number.push(count);
+            count += 1;
+            (node.op(), node.dtype()).hash(&mut h);
+            match node.arg() {
+                Arg::Buffer { shape, .. } => {
+                    shape.hash(&mut h);
+                    self.leaves.push(at);
+                }
+                Arg::Const(_) => self.constants.push(at),
+                // which storage it is does not change what is computed
+                Arg::Mark(_) => {}
+                arg => arg.hash(&mut h),
+            }
+            self.edges[at].iter().for_each(|&s| number[s].hash(&mut h));
+        }
+        self.roots.iter().for_each(|&r| number[r].hash(&mut h));
+        self.key = h.finish128().as_u128();
+    }
+
+    /// The roots over `Param`s; constants for which `variable` says so become launch-time scalars, numbered in order.
+    pub(super) fn build(&self, variable: &[bool]) -> Vec<UOp> {
+        let mut slots = self
+            .leaves
+            .iter()
+            .enumerate()
+            .map(|(slot, &at)| (at, slot))
+            .collect::<FxHashMap<_, _>>();
+        let mut vars = FxHashMap::default();
+        for (&at, _) in self.constants.iter().zip(variable).filter(|(_, v)| **v) {
+            vars.insert(at, vars.len());
+        }
+        let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
+        for (at, node) in self.nodes.iter().enumerate() {
+            let srcs: Srcs = self.edges[at].iter().map(|&s| built[s].clone()).collect();
+            let new = match (slots.remove(&at), vars.get(&at)) {
+                (Some(slot), _) => UOp::param(slot, node.dtype(), node.shape().clone()),
+                (_, Some(&var)) => {
+                    let (min, max) = node.dtype().int_bounds();
+                    UOp::var(var, node.dtype(), min, max)
+                }
+                _ if self.is_computed(at) || matches!(node.op(), Op::Mark | Op::After) => {
+                    srcs[0].clone()
+                }
+                _ => rebuild(node, srcs),
+            };
+            new.copy_origin(node);
+            built.push(new);
+        }
+        self.roots.iter().map(|&r| built[r].clone()).collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! What a node may carry outside its identity. A `Buffer` node carries its memory; a computed node carries its leaf,
+//! or the promise of one while a thread computes it.
+
+use super::{Failure, device};
+use crate::Device;
+use kiln_ir::arg::Shape;
+use kiln_ir::uop::Payload;
+use kiln_ir::{DType, Op, UOp};
+use kiln_runtime::Buffer;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// The memory of a leaf. Taken out when the leaf is overwritten in place; the leaf is spent then.
+struct LeafMemory(Mutex<Option<Buffer>>);
+
+/// What a computed node carries.
+pub(super) enum Slot {
+    /// Walked by an earlier realize without being stored.
+    Seen,
+    /// A thread is computing it.
+    Pending(Arc<Latch>),
+    /// Its value.
+    Computed(UOp),
+}
+
+/// A leaf around memory.
+pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -> UOp {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let leaf =
+        UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
+    let memory: Payload = Arc::new(LeafMemory(Mutex::new(Some(buffer))));
+    leaf.set_payload(Some(memory));
+    leaf
+}
+
+/// A leaf with a copy of `bytes`.
+pub(super) fn upload(
+    bytes: &[u8],
+    dtype: DType,
+    shape: Shape,
+    device: &Device,
+) -> Result<UOp, Failure> {
+    let opened = device::open(device)?;
+    let buffer = opened.backend.alloc(bytes.len()).map_err(|e| e.to_string())?;
+    buffer.write(bytes).map_err(|e| e.to_string())?;
+    Ok(new(buffer, dtype, shape, device))
+}
+
+fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
+    leaf.payload()?.downcast::<LeafMemory>().ok()
+}
+
+/// A leaf's memory. Reading a spent leaf is our bug.
+pub(super) fn buffer(leaf: &UOp) -> Buffer {
+    let memory = memory_of(leaf).expect("a leaf has memory");
+    let buffer = memory.0.lock().expect("leaf lock").clone();
+    buffer.unwrap_or_else(|| {
+        panic!("{leaf:?} was overwritten in place and read again: a bug of kiln's binding")
+    })
+}
+
+/// Takes a leaf's memory: the leaf is spent.
+pub(super) fn take(leaf: &UOp) -> Buffer {
+    let memory = memory_of(leaf).expect("a leaf has memory");
+    let buffer = memory.0.lock().expect("leaf lock").take();
+    buffer.expect("only an unspent leaf is taken")
+}
+
+/// What a computed node carries.
+pub(super) fn slot(node: &UOp) -> Option<Arc<Slot>> {
+    match node.op() {
+        Op::Buffer => None,
+        _ => node.payload()?.downcast::<Slot>().ok(),
+    }
+}
+
+/// Replaces what a computed node carries.
+pub(super) fn set_slot(node: &UOp, slot: Option<Slot>) {
+    let old = node.set_payload(slot.map(|s| Arc::new(s) as Payload));
+    drop(old);
+}
+
+/// The leaf that a node was computed into.
+pub(super) fn computed(node: &UOp) -> Option<UOp> {
+    match slot(node)?.as_ref() {
+        Slot::Computed(leaf) => Some(leaf.clone()),
+        Slot::Seen | Slot::Pending(_) => None,
+    }
+}
+
+/// Opens once, when a computation ends, well or not.
+#[derive(Default)]
+pub(super) struct Latch {
+    open: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Latch {
+    pub(super) fn wait(&self) {
+        let guard = self.open.lock().expect("latch lock");
+        drop(self.changed.wait_while(guard, |open| !*open).expect("latch lock"));
+    }
+
+    pub(super) fn open(&self) {
+        *self.open.lock().expect("latch lock") = true;
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,57 @@
+//! Counters of what a thread does.
+
+use std::cell::RefCell;
+
+/// What was done on the calling thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Kernels launched.
+    pub kernels: u64,
+    /// Kernels that a compiler was run for.
+    pub compiled: u64,
+    /// Kernels that came compiled from the cache on disk.
+    pub loaded: u64,
+    /// Schedules that were made rather than remembered.
+    pub scheduled: u64,
+    /// Distinct bytes that the kernels read and wrote.
+    pub bytes: u64,
+    /// Arithmetic operations of the kernels.
+    pub flops: u64,
+    /// The most bytes of device memory that were in use at once, above what was in use before.
+    pub peak_memory: u64,
+    /// Nanoseconds in scheduling.
+    pub schedule_ns: u64,
+    /// Nanoseconds in lowering and compiling.
+    pub compile_ns: u64,
+    /// Nanoseconds in kernels.
+    pub kernel_ns: u64,
+}
+
+thread_local! {
+    /// The counters of the `measure` calls that are running on this thread, innermost last.
+    static RUNNING: RefCell<Vec<Counts>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `f` and counts what it makes kiln do on this thread.
+///
+/// ```
+/// use kiln::Tensor;
+/// let (sum, n) = kiln::measure(|| (Tensor::from([1, 2, 3]) + 2).to_vec::<i32>());
+/// assert_eq!((sum?, n.kernels), (vec![3, 4, 5], 1));
+/// # Ok::<(), kiln::Error>(())
+/// ```
+pub fn measure<R>(f: impl FnOnce() -> R) -> (R, Counts) {
+    let before = super::device::memory_in_use();
+    super::device::reset_peaks();
+    RUNNING.with(|r| r.borrow_mut().push(Counts::default()));
+    let result = f();
+    let mut counts = RUNNING.with(|r| r.borrow_mut().pop()).expect("pushed above");
+    counts.peak_memory = super::device::peak_memory().saturating_sub(before);
+    (result, counts)
+}
+
+/// Adds to the counters of every `measure` that is running on this thread.
+pub(super) fn count(add: impl Fn(&mut Counts)) {
+    RUNNING.with(|r| r.borrow_mut().iter_mut().for_each(&add));
+}
