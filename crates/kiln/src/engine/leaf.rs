@@ -8,7 +8,7 @@ use kiln_ir::uop::Payload;
 use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
 /// The memory of a leaf. Taken out when the leaf is overwritten in place; the leaf is spent then.
 struct LeafMemory(Mutex<Option<Buffer>>);
@@ -78,6 +78,12 @@ pub(super) fn slot(node: &UOp) -> Option<Arc<Slot>> {
 pub(super) fn set_slot(node: &UOp, slot: Option<Slot>) {
     let old = node.set_payload(slot.map(|s| Arc::new(s) as Payload));
     drop(old);
+}
+
+/// Remembers that a realize walked the node.
+pub(super) fn set_seen(node: &UOp) {
+    static SEEN: LazyLock<Payload> = LazyLock::new(|| Arc::new(Slot::Seen));
+    node.set_payload(Some(SEEN.clone()));
 }
 
 /// The leaf that a node was computed into.

@@ -57,28 +57,25 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>) -> Result<Closed, Busy> {
     Ok(closed)
 }
 
-/// The topmost held nodes that an earlier realize walked without storing them. They are stored now, and the others that
-/// are held are remembered as walked: a loop that reads something small of a growing value computes each part twice
-/// at most.
+/// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are
+/// remembered as walked: a loop that reads something small of a growing value computes each part twice at most.
 fn passed_again(closed: &Closed) -> Vec<UOp> {
-    let held = closed.held();
-    let (mut below, mut again) = (vec![false; closed.nodes.len()], Vec::new());
+    let mut again = Vec::new();
+    // a node is topmost if something asks for it that was not walked before
+    let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
         let is_root = closed.roots.contains(&at);
         let trivial = node.srcs().is_empty() || node.op().is_movement() || closed.is_computed(at);
-        let mut stop = below[at] || is_root;
-        if held[at] && !is_root && !trivial && !below[at] {
-            match leaf::slot(node).as_deref() {
-                Some(Slot::Seen) => {
-                    again.push(node.clone());
-                    stop = true;
-                }
-                _ => leaf::set_slot(node, Some(Slot::Seen)),
-            }
+        if !is_root && !asked[at] {
+            continue;
         }
-        // below a stored node nothing is asked for again, but what is below a root is
-        if stop && !is_root {
-            closed.sources(at).iter().for_each(|&s| below[s] = true);
+        if !is_root && !trivial && matches!(leaf::slot(node).as_deref(), Some(Slot::Seen)) {
+            again.push(node.clone());
+            continue;
+        }
+        closed.sources(at).iter().for_each(|&s| asked[s] = true);
+        if !is_root && !trivial {
+            leaf::set_seen(node);
         }
     }
     again

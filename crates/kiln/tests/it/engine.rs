@@ -1,0 +1,191 @@
+//! What the engine promises: how many kernels run, what is compiled, what is overwritten, and that none of it shows.
+
+use kiln::{DType, Tensor, measure, realize, s};
+
+fn iota(n: usize) -> Tensor {
+    let t = Tensor::arange(n as i64).cast(DType::F32).contiguous();
+    t.realize().expect("realizes");
+    t
+}
+
+#[test]
+fn one_kernel_for_a_sum_of_two() {
+    let (out, n) = measure(|| (Tensor::from([1, 2, 3]) + 2).to_vec::<i32>());
+    assert_eq!(out.expect("computes"), [3, 4, 5]);
+    assert_eq!(n.kernels, 1);
+}
+
+#[test]
+fn arange_is_one_kernel_and_no_buffer() {
+    let (out, n) = measure(|| (Tensor::arange(10) * 3).to_vec::<i32>());
+    assert_eq!(out.expect("computes")[9], 27);
+    assert_eq!((n.kernels, n.bytes), (1, 40));
+}
+
+#[test]
+fn a_matmul_is_one_kernel() {
+    let (a, b) = (iota(256).reshape([16, 1, 16]), iota(256).reshape([16, 16]));
+    let ((), n) = measure(|| {
+        let c = (a * b.permute([1, 0]).reshape([1, 16, 16])).sum(2);
+        assert_eq!(
+            c.to_vec::<f32>().expect("computes")[0],
+            (0..16).map(|k| (k * k * 16) as f32).sum::<f32>()
+        );
+    });
+    assert_eq!(n.kernels, 1);
+}
+
+#[test]
+fn what_is_computed_is_not_computed_again() {
+    let y = iota(8) * 2.0;
+    y.realize().expect("realizes");
+    let (out, n) = measure(|| y.to_vec::<f32>());
+    assert_eq!(out.expect("reads")[7], 14.0);
+    assert_eq!(n.kernels, 0);
+}
+
+#[test]
+fn overwriting_happens_in_place_when_nobody_looks() {
+    let w = iota(1 << 16);
+    let ((), n) = measure(|| {
+        for _ in 0..10 {
+            w.assign(&w * 0.5 + 1.0);
+            w.realize().expect("realizes");
+        }
+    });
+    assert_eq!(n.kernels, 10);
+    assert!(n.peak_memory < 1 << 16, "{} bytes beyond the weights", n.peak_memory);
+}
+
+#[test]
+fn an_old_value_that_is_held_stays() {
+    let w = iota(64);
+    let (old_sum, doubled) = (w.sum(..), &w * 2.0);
+    w.assign(&w + 1.0);
+    w.realize().expect("realizes");
+    assert_eq!(w.to_vec::<f32>().expect("reads")[0], 1.0);
+    assert_eq!(doubled.to_vec::<f32>().expect("reads")[63], 126.0);
+    assert_eq!(old_sum.item::<f32>().expect("reads"), 63.0 * 32.0);
+}
+
+#[test]
+fn an_overwrite_that_reads_elsewhere_takes_new_memory() {
+    let w = iota(64);
+    w.assign(&w + w.flip(0));
+    w.realize().expect("realizes");
+    assert_eq!(w.to_vec::<f32>().expect("reads"), [63.0; 64]);
+}
+
+#[test]
+fn reads_of_one_realize_see_one_version() {
+    let w = iota(64);
+    let before = &w * 1.0;
+    w.assign(&w + 1.0);
+    let after = &w * 1.0;
+    realize([&w, &before, &after]).expect("realizes");
+    assert_eq!(before.to_vec::<f32>().expect("reads")[5], 5.0);
+    assert_eq!(after.to_vec::<f32>().expect("reads")[5], 6.0);
+}
+
+#[test]
+fn a_changing_constant_compiles_nothing_after_the_second() {
+    let w = iota(32);
+    let step = |lr: f32| {
+        w.assign(&w - &w * lr);
+        w.realize().expect("realizes");
+    };
+    step(0.1);
+    step(0.05);
+    let ((), n) = measure(|| (0..20).for_each(|i| step(0.01 * i as f32)));
+    assert_eq!((n.scheduled, n.compiled + n.loaded, n.kernels), (0, 0, 20));
+}
+
+#[test]
+fn reading_a_growing_value_is_linear() {
+    let mut x = iota(16);
+    let ((), n) = measure(|| {
+        for _ in 0..200 {
+            x = &x * 0.9 + 1.0;
+            x.sum(..).item::<f32>().expect("reads");
+        }
+    });
+    assert!(n.kernels <= 600, "{} kernels", n.kernels);
+    assert!(n.scheduled <= 20, "{} schedules", n.scheduled);
+}
+
+#[test]
+fn long_chains_are_cut_and_linear() {
+    for dtype in [DType::F32, DType::I32] {
+        let mut x = Tensor::zeros_with([4], dtype);
+        for _ in 0..10_000 {
+            x = x + 1;
+        }
+        let out = x.cast(DType::F32).to_vec::<f32>().expect("computes");
+        assert_eq!(out, [10_000.0; 4]);
+    }
+    let mut x = Tensor::ones([4]);
+    for _ in 0..1000 {
+        x = &x + &x;
+    }
+    assert_eq!(x.to_vec::<f32>().expect("computes"), [f32::INFINITY; 4]);
+}
+
+#[test]
+fn a_long_chain_drops() {
+    let mut x = Tensor::ones([4]);
+    for _ in 0..100_000 {
+        x = x + 1.0;
+    }
+    drop(x);
+}
+
+#[test]
+fn threads_share_what_they_compute() {
+    let w = iota(1024);
+    let y = (&w * 2.0).sum(..);
+    std::thread::scope(|scope| {
+        for i in 0..8 {
+            let (w, y) = (&w, &y);
+            scope.spawn(move || {
+                assert_eq!(y.item::<f32>().expect("reads"), 1023.0 * 1024.0);
+                let own = (w + i as f32).to_vec::<f32>().expect("reads");
+                assert_eq!(own[1], 1.0 + i as f32);
+            });
+        }
+    });
+}
+
+#[test]
+fn updates_from_many_threads_are_not_lost() {
+    let w = Tensor::zeros([16]).contiguous();
+    w.realize().expect("realizes");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| w.realize().map(drop).expect("realizes"));
+        }
+    });
+    assert_eq!(w.to_vec::<f32>().expect("reads"), [0.0; 16]);
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    let t = Tensor::ones([1usize << 40, 1 << 10]).contiguous();
+    let error = t.realize().map(drop).expect_err("does not fit").to_string();
+    assert!(error.contains("bytes"), "{error}");
+    assert_eq!(Tensor::ones([2]).to_vec::<f32>().expect("computes"), [1.0; 2]);
+}
+
+#[test]
+fn empty_and_single_elements() {
+    assert_eq!(Tensor::zeros([0, 3]).to_vec::<f32>().expect("computes"), []);
+    assert_eq!(Tensor::zeros([0, 3]).sum(0).to_vec::<f32>().expect("computes"), [0.0; 3]);
+    assert_eq!((Tensor::ones([1, 1]) + 1.0).item::<f32>().expect("computes"), 2.0);
+}
+
+#[test]
+fn slices_are_written() {
+    let t = iota(6).reshape([2, 3]);
+    t.set(s![0, ..], 9.0);
+    t.set(s![.., 2], -1.0);
+    assert_eq!(t.to_vec::<f32>().expect("computes"), [9.0, 9.0, -1.0, 3.0, 4.0, -1.0]);
+}
