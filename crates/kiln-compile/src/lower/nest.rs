@@ -25,9 +25,8 @@ impl Nest {
         let mut ranges: Vec<UOp> = topo.iter().filter(|n| n.op() == Op::Range).cloned().collect();
         ranges.sort_by_key(outer_first);
         let numbers = ranges.iter().enumerate().map(|(i, r)| (r.clone(), i as u32)).collect();
-        let scopes = scopes(topo, &numbers);
-        let parents = parents(ranges.len(), &scopes, topo);
-        Nest { ranges, scopes, parents }
+        let (scopes, outer) = scopes(topo, &numbers);
+        Nest { ranges, scopes, parents: parents(outer) }
     }
 
     /// The range with this number.
@@ -84,8 +83,13 @@ fn outer_first(range: &UOp) -> (bool, u32, u128) {
     (!launched, axis, range.hash())
 }
 
-fn scopes(topo: &[UOp], numbers: &FxHashMap<UOp, u32>) -> FxHashMap<UOp, Scope> {
+/// The scope of each node, and for each range the ranges that it meets next further out.
+fn scopes(
+    topo: &[UOp],
+    numbers: &FxHashMap<UOp, u32>,
+) -> (FxHashMap<UOp, Scope>, Vec<BTreeSet<u32>>) {
     let mut scopes: FxHashMap<UOp, Scope> = FxHashMap::default();
+    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); numbers.len()];
     for node in topo {
         let mut scope = Scope::new();
         for src in node.srcs() {
@@ -94,12 +98,14 @@ fn scopes(topo: &[UOp], numbers: &FxHashMap<UOp, u32>) -> FxHashMap<UOp, Scope> 
         if let Some(&own) = numbers.get(node) {
             merge(&mut scope, &[own]);
         }
-        for closed in closed_ranges(node) {
-            scope.retain(|n| *n != numbers[closed]);
-        }
+        // a reduce runs in all of its ranges, even in those that its value does not vary over
+        let open = scope.clone();
+        scope.retain(|n| !closed_ranges(node).any(|closed| numbers[closed] == *n));
+        let met = if node.op() == Op::Reduce { &open } else { &scope };
+        met.windows(2).for_each(|pair| drop(outer[pair[1] as usize].insert(pair[0])));
         scopes.insert(node.clone(), scope);
     }
-    scopes
+    (scopes, outer)
 }
 
 fn merge(scope: &mut Scope, more: &[u32]) {
@@ -112,15 +118,9 @@ fn merge(scope: &mut Scope, more: &[u32]) {
 
 /// Each range's parent is the innermost of the ranges that it meets further out; the others that it meets must then
 /// lie around that parent.
-fn parents(len: usize, scopes: &FxHashMap<UOp, Scope>, topo: &[UOp]) -> Vec<Option<u32>> {
-    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); len];
-    for node in topo {
-        for pair in scopes[node].windows(2) {
-            outer[pair[1] as usize].insert(pair[0]);
-        }
-    }
-    let mut parents = vec![None; len];
-    for r in (0..len).rev() {
+fn parents(mut outer: Vec<BTreeSet<u32>>) -> Vec<Option<u32>> {
+    let mut parents = vec![None; outer.len()];
+    for r in (0..outer.len()).rev() {
         let mut around = std::mem::take(&mut outer[r]);
         parents[r] = around.pop_last();
         if let Some(parent) = parents[r] {

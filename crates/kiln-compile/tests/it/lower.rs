@@ -232,11 +232,11 @@ fn reads_of_registers_come_before_writes() {
 }
 
 #[test]
-fn work_items_meet_at_a_barrier() {
+fn work_items_meet_at_barriers() {
     let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-    assert_eq!(run("groups", 8, &[&x]), [4.0, 3.0, 2.0, 1.0, 8.0, 7.0, 6.0, 5.0]);
+    assert_eq!(run("groups", 8, &[&x]), [3.0, 2.0, 1.0, 4.0, 7.0, 6.0, 5.0, 8.0]);
     let p = program("groups");
-    assert_eq!((p.global, p.local, p.scratch_bytes), (vec![2], vec![4], 64));
+    assert_eq!((p.global, p.local, p.scratch_bytes), (vec![2], vec![4], 128));
 }
 
 #[test]

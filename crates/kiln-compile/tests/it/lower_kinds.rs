@@ -212,3 +212,21 @@ fn functions_and_types_in_lanes() {
         UOp::kernel([UOp::store(&data(0, 16), &at, &sum, None).end([o, i])], "functions")
     });
 }
+
+#[test]
+fn sums_of_what_does_not_vary() {
+    let mut all = choices(&[&OUTPUT, &REDUCTION, &REDUCTION, &REDUCTION]);
+    all.retain(|k| one_vector(k));
+    check(&[4, 8, 4], all, |kinds| {
+        let r =
+            [4, 3, 2, 5].iter().zip(kinds).zip(0..).map(|((&n, &k), axis)| UOp::range(axis, k, n));
+        let r: Vec<UOp> = r.collect();
+        let x = UOp::load(&data(1, 8), &(&(&r[0] * 2) + &r[2]));
+        let some = x.reduce_ranges(ReduceOp::Add, [r[1].clone(), r[2].clone()]);
+        let none = UOp::load(&data(2, 4), &r[0]).reduce_ranges(ReduceOp::Add, [r[3].clone()]);
+        UOp::kernel(
+            [UOp::store(&data(0, 4), &r[0], &(&some - &none), None).end([r[0].clone()])],
+            "same",
+        )
+    });
+}
