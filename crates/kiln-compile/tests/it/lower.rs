@@ -231,11 +231,41 @@ fn reads_of_registers_come_before_writes() {
     );
 }
 
+/// `out[i]` is the next of each reversed group of 4 of `x[8]`. Not among `testdata`, whose kernels run on CPUs.
+const GROUPS: &str = "
+    %out = param f32 slot=0 [8]
+    %x = param f32 slot=1 [8]
+    %stage = local f32 scratch id=0 len=4
+    %g = range axis=0 global 2
+    %l = range axis=1 local 4
+    %g4 = mul %g 4
+    %i = add %g4 %l
+    %v = load %x %i
+    %put = store %stage %l %v
+    %met = barrier %put
+    %staged = after %stage %met
+    %back = mul %l -1
+    %other = add %back 3
+    %w = load %staged %other
+    %stage2 = local f32 scratch id=1 len=4
+    %put2 = store %stage2 %l %w
+    %met2 = barrier %put2
+    %staged2 = after %stage2 %met2
+    %l1 = add %l 1
+    %next = floormod %l1 4
+    %w2 = load %staged2 %next
+    %s = store %out %i %w2
+    %e = end %s %g %l
+    sink name=reverse_2_4 %e
+";
+
 #[test]
 fn work_items_meet_at_barriers() {
-    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
-    assert_eq!(run("groups", 8, &[&x]), [3.0, 2.0, 1.0, 4.0, 7.0, 6.0, 5.0, 8.0]);
-    let p = program("groups");
+    let p = lower(&parse(GROUPS).unwrap(), &Target::interp());
+    verify(&p);
+    let (out, x) = (bytes(&[0.0; 8]), bytes(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]));
+    kiln_runtime::interp::run(&p, &[&out, &x], &[]).unwrap();
+    assert_eq!(floats(&out), [3.0, 2.0, 1.0, 4.0, 7.0, 6.0, 5.0, 8.0]);
     assert_eq!((p.global, p.local, p.scratch_bytes), (vec![2], vec![4], 128));
 }
 
