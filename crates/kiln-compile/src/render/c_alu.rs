@@ -140,6 +140,7 @@ fn vector_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     match (from, to) {
         (DType::BF16, _) | (_, DType::BF16) => unreachable!("bf16 is decomposed into its bits"),
         (DType::Bool, _) => {
+            let x = resize_mask(x, to.size(), lanes, helpers);
             let of = helpers.vector(to, lanes);
             let ones = format!("{}&1", x.at(Level::Unary));
             Expr::atom(format!("__builtin_convertvector({ones}, {of})"))
@@ -157,11 +158,9 @@ fn vector_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
             )
         }
         _ if from.is_int() && to == DType::F16 => {
-            let lane = "(_Float16)(double)a[i]";
-            call(
-                &helpers.lanewise(&format!("from_{from}"), (to, lanes), &[from], lane),
-                std::slice::from_ref(x),
-            )
+            let (wide, of) = (helpers.vector(DType::F64, lanes), helpers.vector(to, lanes));
+            let wide = format!("__builtin_convertvector({}, {wide})", x.text);
+            Expr::atom(format!("__builtin_convertvector({wide}, {of})"))
         }
         _ => {
             let of = helpers.vector(to, lanes);
