@@ -102,7 +102,9 @@ fn scopes(
         let open = scope.clone();
         scope.retain(|n| !closed_ranges(node).any(|closed| numbers[closed] == *n));
         let met = if node.op() == Op::Reduce { &open } else { &scope };
-        met.windows(2).for_each(|pair| drop(outer[pair[1] as usize].insert(pair[0])));
+        for pair in met.windows(2) {
+            outer[pair[1] as usize].insert(pair[0]);
+        }
         scopes.insert(node.clone(), scope);
     }
     (scopes, outer)
