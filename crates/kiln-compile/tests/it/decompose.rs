@@ -1,8 +1,10 @@
 //! Decomposed ops mean what `eval` says.
 
+use crate::flat::Flat;
 use crate::ulp::{FUNCTIONS, program, worst_f32};
 use kiln_compile::lower::decompose::decompose;
 use kiln_compile::target::Target;
+use kiln_ir::rules::simplify;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Const, DType, Op, UOp, eval};
 use rustc_hash::FxHashMap;
@@ -247,6 +249,36 @@ fn bools_become_logic() {
                 eval::eval(op, DType::Bool, &operands),
                 "{op}"
             );
+        }
+    }
+}
+
+#[test]
+fn simplification_changes_no_bit() {
+    let inputs: Vec<u64> =
+        (0..=u32::MAX).step_by(1_000_003).chain(edges_f32()).map(u64::from).collect();
+    for (op, ..) in FUNCTIONS {
+        let root = machine(&UOp::unary(op, &var(0, DType::F32)));
+        let (plain, simple) = (Flat::new(&root), Flat::new(&simplify(&root)));
+        let same = |(a, b): (u64, u64)| {
+            a == b || [a, b].map(|y| f32::from_bits(y as u32).is_nan()) == [true; 2]
+        };
+        assert!(plain.run(&inputs).into_iter().zip(simple.run(&inputs)).all(same), "{op}");
+    }
+}
+
+#[test]
+fn functions_of_narrow_floats_are_the_f32_ones_rounded() {
+    for dtype in [DType::F16, DType::BF16] {
+        for (op, truth, _) in FUNCTIONS {
+            let root = machine(&UOp::unary(op, &var(0, dtype)));
+            for bits in (0..=u16::MAX as u64).step_by(41) {
+                let x = eval::from_bits(bits, dtype);
+                let right = Const::Float(truth(x.as_f64())).cast(dtype);
+                let got = value(&root, &[x]);
+                let bits = |c: Const| eval::to_bits(c, dtype);
+                assert!(got == right || bits(got).abs_diff(bits(right)) == 1, "{op} {dtype} {x}");
+            }
         }
     }
 }
