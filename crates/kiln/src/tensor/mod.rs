@@ -28,7 +28,7 @@ mod index;
 mod write;
 mod read;
 mod display;
-// mod gradient;
+mod gradient;
 
 pub use index::{Index, Indices};
 pub use random::manual_seed;

@@ -3,3 +3,4 @@
 mod basics;
 mod ops;
 mod engine;
+mod gradients;

@@ -1,5 +1,6 @@
 //! Activation functions; integers become f32 first.
 
+use super::compare::at_most;
 use super::{as_float, as_is, like, math, quotient};
 use crate::Tensor;
 use kiln_ir::{Op, UOp};
@@ -14,7 +15,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn relu(&self) -> Tensor {
-        self.map("relu", as_is, relu)
+        // not a maximum, whose gradient two equal operands share: at 0 there is none
+        self.map("relu", as_is, |x| {
+            let zero = like(x, 0);
+            at_most(x, &zero).where_(&zero, x)
+        })
     }
 
     /// `1 / (1 + e^-x)`.
@@ -93,13 +98,9 @@ impl Tensor {
     pub fn softplus(&self) -> Tensor {
         self.map("softplus", as_float, |x| {
             let small = UOp::unary(Op::Exp, &-&math::abs(x));
-            relu(x) + UOp::unary(Op::Log, &(small + like(x, 1)))
+            UOp::binary(Op::Max, x, &like(x, 0)) + UOp::unary(Op::Log, &(small + like(x, 1)))
         })
     }
-}
-
-fn relu(x: &UOp) -> UOp {
-    UOp::binary(Op::Max, x, &like(x, 0))
 }
 
 fn sigmoid(x: &UOp) -> UOp {

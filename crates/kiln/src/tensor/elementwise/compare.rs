@@ -70,7 +70,7 @@ comparisons! {
 }
 
 /// `a <= b`: for floats not the opposite of `b < a`, because of NaN.
-fn at_most(a: &UOp, b: &UOp) -> UOp {
+pub(super) fn at_most(a: &UOp, b: &UOp) -> UOp {
     if a.dtype().is_float() { a.lt(b) | a.eq_(b) } else { b.lt(a).not() }
 }
 

@@ -1,0 +1,171 @@
+//! Gradients. They belong to storages: a read of a storage that wants one is marked in the graph, and backward ends
+//! at the marks.
+
+use super::Tensor;
+use super::storage::marked_storage;
+use crate::engine;
+use crate::error::{Error, Fault, at_caller, refuse};
+use kiln_compile::grad::gradient;
+use kiln_ir::uop::toposort_all;
+use kiln_ir::{Arg, Op, UOp};
+use std::slice::from_ref;
+
+/// Gradients.
+impl Tensor {
+    /// Says whether the storage wants gradients, and returns this tensor. Reads from now on count.
+    ///
+    /// ```
+    /// let w = kiln::Tensor::ones([2]).set_requires_grad(true);
+    /// assert!(w.requires_grad());
+    /// ```
+    ///
+    /// # Errors
+    /// A dtype that is not a float.
+    #[track_caller]
+    pub fn set_requires_grad(&self, on: bool) -> Tensor {
+        if on && !self.storage.is_broken() && !self.storage.dtype.is_float() {
+            let why = format!("wants a float, not {}", self.storage.dtype);
+            return Tensor::broken(Error::invalid("set_requires_grad", why));
+        }
+        self.storage.set_requires_grad(on);
+        self.clone()
+    }
+
+    /// Whether the storage wants gradients.
+    ///
+    /// ```
+    /// assert!(!kiln::Tensor::ones([2]).requires_grad());
+    /// ```
+    pub fn requires_grad(&self) -> bool {
+        self.storage.requires_grad()
+    }
+
+    /// What backward has added up for these elements since the last [`zero_grad`](Tensor::zero_grad).
+    ///
+    /// ```
+    /// let w = kiln::Tensor::from([3.0f32]).set_requires_grad(true);
+    /// w.square().sum(..).backward()?;
+    /// assert_eq!(w.grad().expect("reached").to_vec::<f32>()?, [6.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn grad(&self) -> Option<Tensor> {
+        let grad = self.storage.grad().clone()?;
+        Some(Tensor { view: self.view.clone(), ..grad })
+    }
+
+    /// Forgets what backward has added up.
+    ///
+    /// ```
+    /// let w = kiln::Tensor::from([3.0f32]).set_requires_grad(true);
+    /// w.sum(..).backward()?;
+    /// w.zero_grad();
+    /// assert!(w.grad().is_none());
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn zero_grad(&self) {
+        let old = self.storage.grad().take();
+        drop(old); // may free a long graph: not under the lock
+    }
+
+    /// Adds this one element's gradient with respect to every storage that wants one to that storage's
+    /// [`grad`](Tensor::grad).
+    ///
+    /// ```
+    /// let w = kiln::Tensor::from([1.0f32, 2.0]).set_requires_grad(true);
+    /// (&w * 3.0).sum(..).backward()?;
+    /// assert_eq!(w.grad().expect("reached").to_vec::<f32>()?, [3.0, 3.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error that the tensor carries; not one float element; no storage that wants a gradient.
+    #[track_caller]
+    pub fn backward(&self) -> Result<(), Error> {
+        at_caller("backward", self.add_gradients())
+    }
+
+    fn add_gradients(&self) -> Result<(), Fault> {
+        let root = self.differentiable()?;
+        let reads = reads(&root);
+        let grads = gradient(&root, &root.const_like(1), &reads);
+        let mut reached = false;
+        for (read, grad) in reads.iter().zip(grads) {
+            let (Some(grad), Some(storage)) = (grad, marked_storage(storage_id(read))) else { continue };
+            reached = true;
+            let new = Tensor::from_node(grad, &storage.device);
+            let mut sum = storage.grad();
+            *sum = Some(match sum.take() {
+                Some(old) => old.add(new),
+                None => new,
+            });
+        }
+        if reached { Ok(()) } else { refuse!("no storage that wants a gradient is read on the way") }
+    }
+
+    /// The gradients of this one element with respect to `targets`, which want gradients. Nothing is added up.
+    ///
+    /// ```
+    /// let w = kiln::Tensor::from([1.0f32, 2.0]).set_requires_grad(true);
+    /// let grads = w.square().sum(..).gradient([&w])?;
+    /// assert_eq!(grads[0].to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error that the tensor carries; not one float element; a target that does not want a gradient or is not read
+    /// on the way.
+    #[track_caller]
+    pub fn gradient<'a>(
+        &self,
+        targets: impl IntoIterator<Item = &'a Tensor>,
+    ) -> Result<Vec<Tensor>, Error> {
+        let targets: Vec<&Tensor> = targets.into_iter().collect();
+        at_caller("gradient", self.gradients_of(&targets))
+    }
+
+    fn gradients_of(&self, targets: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
+        let root = self.differentiable()?;
+        let wanted = |read: &UOp| targets.iter().any(|t| t.storage.id == storage_id(read));
+        let reads: Vec<UOp> = reads(&root).into_iter().filter(wanted).collect();
+        let grads = gradient(&root, &root.const_like(1), &reads);
+        let of_target = |(i, t): (usize, &&Tensor)| {
+            if !t.requires_grad() {
+                return refuse!("target {i} does not want a gradient");
+            }
+            let own = reads.iter().zip(&grads).filter(|(read, _)| storage_id(read) == t.storage.id);
+            match own.filter_map(|(_, grad)| grad.clone()).reduce(|a, b| a + b) {
+                Some(sum) => Ok(Tensor {
+                    view: t.view.clone(),
+                    ..Tensor::from_node(sum, &t.storage.device)
+                }),
+                None => refuse!("target {i} is not read on the way"),
+            }
+        };
+        targets.iter().enumerate().map(of_target).collect()
+    }
+
+    /// The value, which has one float element, with what computed leaves were computed from.
+    fn differentiable(&self) -> Result<UOp, Fault> {
+        let value = self.value()?;
+        match value.numel() == 1 && value.dtype().is_float() {
+            true => Ok(engine::with_history(&value)),
+            false => refuse!("wants one float, not {} {:?}", value.dtype(), value.shape()),
+        }
+    }
+}
+
+/// The marked reads that gradients of `root` could reach, in order of computation.
+fn reads(root: &UOp) -> Vec<UOp> {
+    let open = |n: &UOp| !matches!(n.op(), Op::Mark | Op::Detach);
+    let mut nodes = toposort_all(from_ref(root), open);
+    nodes.retain(|n| n.op() == Op::Mark);
+    nodes
+}
+
+/// The storage that a marked read names.
+fn storage_id(read: &UOp) -> u64 {
+    match read.arg() {
+        Arg::Mark(id) => *id,
+        _ => unreachable!("a mark"),
+    }
+}
