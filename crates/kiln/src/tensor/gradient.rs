@@ -90,7 +90,9 @@ impl Tensor {
         let grads = gradient(&root, &root.const_like(1), &reads);
         let mut reached = false;
         for (read, grad) in reads.iter().zip(grads) {
-            let (Some(grad), Some(storage)) = (grad, marked_storage(storage_id(read))) else { continue };
+            let (Some(grad), Some(storage)) = (grad, marked_storage(storage_id(read))) else {
+                continue;
+            };
             reached = true;
             let new = Tensor::from_node(grad, &storage.device);
             let mut sum = storage.grad();
@@ -99,7 +101,11 @@ impl Tensor {
                 None => new,
             });
         }
-        if reached { Ok(()) } else { refuse!("no storage that wants a gradient is read on the way") }
+        if reached {
+            Ok(())
+        } else {
+            refuse!("no storage that wants a gradient is read on the way")
+        }
     }
 
     /// The gradients of this one element with respect to `targets`, which want gradients. Nothing is added up.
@@ -134,10 +140,9 @@ impl Tensor {
             }
             let own = reads.iter().zip(&grads).filter(|(read, _)| storage_id(read) == t.storage.id);
             match own.filter_map(|(_, grad)| grad.clone()).reduce(|a, b| a + b) {
-                Some(sum) => Ok(Tensor {
-                    view: t.view.clone(),
-                    ..Tensor::from_node(sum, &t.storage.device)
-                }),
+                Some(sum) => {
+                    Ok(Tensor { view: t.view.clone(), ..Tensor::from_node(sum, &t.storage.device) })
+                }
                 None => refuse!("target {i} is not read on the way"),
             }
         };
