@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
 /// The memory of a leaf. Taken out when the leaf is overwritten in place; the leaf is spent then.
-struct LeafMemory(Mutex<Option<Buffer>>);
+/// Beside it, what the leaf was computed from, if a gradient may want to go there.
+struct LeafMemory(Mutex<Option<Buffer>>, Mutex<Option<UOp>>);
 
 /// What a computed node carries.
 pub(super) enum Slot {
@@ -28,7 +29,7 @@ pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let leaf =
         UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
-    let memory: Payload = Arc::new(LeafMemory(Mutex::new(Some(buffer))));
+    let memory: Payload = Arc::new(LeafMemory(Mutex::new(Some(buffer)), Mutex::default()));
     leaf.set_payload(Some(memory));
     leaf
 }
@@ -57,6 +58,19 @@ pub(super) fn buffer(leaf: &UOp) -> Buffer {
     buffer.unwrap_or_else(|| {
         panic!("{leaf:?} was overwritten in place and read again: a bug of kiln's binding")
     })
+}
+
+/// What a leaf was computed from, if it is remembered.
+pub(super) fn history(leaf: &UOp) -> Option<UOp> {
+    memory_of(leaf)?.1.lock().expect("history lock").clone()
+}
+
+/// Remembers, or forgets, what a leaf was computed from.
+pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
+    if let Some(memory) = memory_of(leaf) {
+        let old = std::mem::replace(&mut *memory.1.lock().expect("history lock"), history);
+        drop(old);
+    }
 }
 
 /// Takes a leaf's memory: the leaf is spent.

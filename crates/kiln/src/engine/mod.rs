@@ -27,7 +27,9 @@ use crate::Device;
 use crate::error::Error;
 use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
-use kiln_ir::{DType, UOp};
+use kiln_ir::uop::{substitute, toposort_all};
+use kiln_ir::{DType, Op, UOp};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// A failure of the machine, before it is known whose line it was.
@@ -76,7 +78,36 @@ pub(crate) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// `root` with every leaf that was computed from marked storages replaced by what it was computed from.
+/// Remembers that `leaf` was computed from `history`, which a gradient may go through.
+pub(crate) fn remember(leaf: &UOp, history: UOp) {
+    leaf::set_history(leaf, Some(history));
+}
+
+/// `root` with every leaf that remembers what it was computed from replaced by that.
 pub(crate) fn with_history(root: &UOp) -> UOp {
-    root.clone()
+    let mut root = root.clone();
+    loop {
+        let map: FxHashMap<UOp, UOp> =
+            leaves(&root).filter_map(|l| Some((l.clone(), leaf::history(&l)?))).collect();
+        if map.is_empty() {
+            return root;
+        }
+        root = substitute(&[root], &map).remove(0);
+    }
+}
+
+/// Whether a leaf under `root` remembers what it was computed from.
+pub(crate) fn has_history(root: &UOp) -> bool {
+    leaves(root).any(|l| leaf::history(&l).is_some())
+}
+
+/// Makes every leaf under `root` forget what it was computed from.
+pub(crate) fn forget_history(root: &UOp) {
+    leaves(root).for_each(|l| leaf::set_history(&l, None));
+}
+
+/// The leaves that a gradient could reach.
+fn leaves(root: &UOp) -> impl Iterator<Item = UOp> {
+    let open = |n: &UOp| !matches!(n.op(), Op::Mark | Op::Detach);
+    toposort_all(std::slice::from_ref(root), open).into_iter().filter(|n| n.op() == Op::Buffer)
 }

@@ -50,7 +50,7 @@ impl Tensor {
     /// ```
     pub fn grad(&self) -> Option<Tensor> {
         let grad = self.storage.grad().clone()?;
-        Some(Tensor { view: self.view.clone(), ..grad })
+        Some(Tensor { view: self.view.clone(), detached: true, ..grad })
     }
 
     /// Forgets what backward has added up.
@@ -97,7 +97,7 @@ impl Tensor {
             let new = Tensor::from_node(grad, &storage.device);
             let mut sum = storage.grad();
             *sum = Some(match sum.take() {
-                Some(old) => old.add(new),
+                Some(old) => old.detach().add(new.detach()),
                 None => new,
             });
         }
@@ -160,7 +160,7 @@ impl Tensor {
 }
 
 /// The marked reads that gradients of `root` could reach, in order of computation.
-fn reads(root: &UOp) -> Vec<UOp> {
+pub(super) fn reads(root: &UOp) -> Vec<UOp> {
     let open = |n: &UOp| !matches!(n.op(), Op::Mark | Op::Detach);
     let mut nodes = toposort_all(from_ref(root), open);
     nodes.retain(|n| n.op() == Op::Mark);

@@ -1,5 +1,6 @@
 //! The shared cell that tensors alias: its current version, or the error that a write left in it.
 
+use super::gradient::reads;
 use crate::engine;
 use crate::error::Error;
 use crate::{Device, Tensor};
@@ -69,10 +70,21 @@ impl Storage {
             return Err(error.clone());
         }
         let version = cell.version.as_mut().expect("a storage without an error has a version");
-        if let Some(leaf) = engine::current(version) {
+        if let Some(leaf) = self.settled(version) {
             *version = leaf;
         }
         Ok(version.clone())
+    }
+
+    /// The leaf that `version` was computed into. It remembers the graph that a gradient would go through; backward
+    /// ends at a storage that wants its gradient, so such a storage's leaves need not.
+    fn settled(&self, version: &UOp) -> Option<UOp> {
+        let leaf = engine::current(version)?;
+        let has_gradient = || !reads(version).is_empty() || engine::has_history(version);
+        if !self.requires_grad() && has_gradient() {
+            engine::remember(&leaf, version.clone());
+        }
+        Some(leaf)
     }
 
     /// Whether the operation that made the storage was invalid: there is nothing to fall back to.
@@ -114,7 +126,7 @@ impl Storage {
             return Err(error.clone());
         }
         let old = cell.version.take().expect("a storage without an error has a version");
-        let old = engine::current(&old).unwrap_or(old);
+        let old = self.settled(&old).unwrap_or(old);
         cell.version = Some(change(&old));
         Ok(())
     }

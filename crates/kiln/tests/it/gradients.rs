@@ -125,3 +125,14 @@ fn unreachable_targets_are_errors() {
         "{text}"
     );
 }
+
+#[test]
+fn reading_before_backward() {
+    let w = Tensor::from([3.0f32]).set_requires_grad(true);
+    let hidden = w.square();
+    hidden.realize().unwrap();
+    let loss = (&hidden * 2.0).sum(..);
+    assert_eq!(loss.item::<f32>().unwrap(), 18.0);
+    loss.backward().unwrap();
+    assert_eq!(w.grad().unwrap().to_vec::<f32>().unwrap(), [12.0]);
+}

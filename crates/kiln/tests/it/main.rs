@@ -1,5 +1,8 @@
 //! The public interface, against values worked out by hand and by NumPy.
 
+// Programs write `&tensor` where a value would do, and so do these.
+#![allow(clippy::needless_borrows_for_generic_args)]
+
 mod basics;
 mod ops;
 mod engine;
