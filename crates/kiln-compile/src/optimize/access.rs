@@ -27,6 +27,8 @@ pub(super) struct Kernel {
     pub(super) accesses: Vec<Access>,
     /// Sets of axes that occur together in one expression.
     pub(super) scopes: Vec<FxHashSet<u32>>,
+    /// For each reduction and each store, the axes of the loops around it.
+    pub(super) nests: Vec<FxHashSet<u32>>,
     /// Arithmetic operations in the kernel's text.
     pub(super) operations: usize,
 }
@@ -47,6 +49,11 @@ impl Kernel {
         };
         Kernel {
             accesses: nodes.iter().filter(is_access).map(access).collect(),
+            nests: nodes
+                .iter()
+                .filter(|n| matches!(n.op(), Op::Store | Op::Reduce))
+                .map(|n| scopes[n].clone())
+                .collect(),
             operations: nodes.iter().filter(|n| n.op().is_alu()).count(),
             scopes: distinct(nodes.iter().map(|n| &scopes[n])),
         }

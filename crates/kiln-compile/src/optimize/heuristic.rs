@@ -161,13 +161,13 @@ impl Chooser {
         if target.threads < 2 || work < THREAD_WORK {
             return;
         }
-        // the outermost output loop, if everything is inside it
+        // the outermost output loop, if nothing outside it would be done by every thread
         let Some(i) = self.left.iter().position(|(n, r)| *n > 1 && kind_of(r) == RangeKind::Loop)
         else {
             return;
         };
         let (size, axis) = (self.left[i].0, axis_of(&self.left[i].1));
-        let everything_inside = self.kernel.accesses.iter().all(|a| a.scope.contains(&axis));
+        let everything_inside = self.kernel.nests.iter().all(|nest| nest.contains(&axis));
         if size >= target.threads && everything_inside {
             self.apply(RangeKind::Thread, i, 1);
         }
