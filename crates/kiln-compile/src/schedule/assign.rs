@@ -192,13 +192,8 @@ impl Planner {
 
     fn usage(&mut self, i: usize, r: usize) -> Use {
         let request = self.plan.requests[i][r].clone();
-        let mut axes = FxHashSet::default();
-        for x in request.index.iter().chain([&request.gate]) {
-            axes.extend(self.scope(x).iter().copied());
-        }
+        let (axes, depth) = self.depth(&request);
         let size = |r: &UOp| r.max() as f64 + 1.0;
-        let axis = |r: &UOp| r.arg().range().expect("a nest is made of ranges").0;
-        let depth = request.nest.iter().rposition(|r| axes.contains(&axis(r))).map_or(0, |d| d + 1);
         let outer = self.plan.drafts[request.kernel].loops.len();
         // only loops that the value depends on from the outside in can share out its computation
         let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(&axis(r)));
@@ -207,6 +202,17 @@ impl Planner {
             parallel: shared.map(size).product(),
             in_reduce: depth > outer,
         }
+    }
+
+    /// The axes that a request depends on, and how many of the loops around it are outside of what it computes: all
+    /// down to the deepest of those axes.
+    fn depth(&mut self, request: &Request) -> (FxHashSet<u32>, usize) {
+        let mut axes = FxHashSet::default();
+        for x in request.index.iter().chain([&request.gate]) {
+            axes.extend(self.scope(x).iter().copied());
+        }
+        let depth = request.nest.iter().rposition(|r| axes.contains(&axis(r))).map_or(0, |d| d + 1);
+        (axes, depth)
     }
 
     /// The axes of the ranges that an expression contains.
@@ -403,7 +409,9 @@ impl Planner {
                 index.push(range);
             }
         }
-        let nest: Rc<[UOp]> = request.nest.iter().chain(&ranges).cloned().collect();
+        // the reduction's loops stand inside those that it depends on, not inside all that surround its user
+        let (_, depth) = self.depth(&request);
+        let nest: Rc<[UOp]> = request.nest[..depth].iter().chain(&ranges).cloned().collect();
         self.plan.requests[i][r].ranges = ranges;
         self.ask_source(i, r, node, 0, index, &request.gate, &nest);
     }
@@ -428,4 +436,8 @@ impl Planner {
 /// Whether the loops of `index` visit every element of `shape`.
 fn covers(index: &Index, shape: &[usize]) -> bool {
     index.len() == shape.len() && index.iter().zip(shape).all(|(i, &n)| i.max() + 1 == n as i64)
+}
+
+fn axis(range: &UOp) -> u32 {
+    range.arg().range().expect("a nest is made of ranges").0
 }

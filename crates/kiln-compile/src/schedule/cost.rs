@@ -7,13 +7,13 @@ use kiln_ir::{DType, Op, UOp};
 use std::fmt;
 
 /// One arithmetic operation on one element, vectorized.
-const ALU: f64 = 0.05;
+const ALU: f64 = 0.03;
 /// A division or square root.
-const DIVIDE: f64 = 0.3;
+const DIVIDE: f64 = 0.15;
 /// A transcendental function: a polynomial of about twenty operations.
-const TRANSCENDENTAL: f64 = 1.0;
+const TRANSCENDENTAL: f64 = 0.3;
 /// Reading or writing one byte of memory that is mostly in a cache.
-const BYTE: f64 = 0.03;
+const BYTE: f64 = 0.04;
 /// Starting one more kernel.
 const LAUNCH: f64 = 3000.0;
 /// Below this many independent iterations a kernel does not fill the threads, and a large value inside it is
