@@ -101,6 +101,7 @@ impl Tensor {
                 None => new,
             });
         }
+        engine::forget_history(&self.value()?);
         if reached {
             Ok(())
         } else {

@@ -2,6 +2,8 @@
 
 use kiln::{Tensor, s};
 
+type Function = fn(&Tensor) -> Tensor;
+
 /// The gradient of `f` at `x` agrees with differences in f64.
 fn check(name: &str, x: &[f64], f: impl Fn(&Tensor) -> Tensor) {
     let t = Tensor::from(x.to_vec()).set_requires_grad(true);
@@ -24,7 +26,7 @@ fn check(name: &str, x: &[f64], f: impl Fn(&Tensor) -> Tensor) {
 #[test]
 fn elementwise() {
     let x = [0.3, -0.7, 1.9, -2.4];
-    let cases: [(&str, fn(&Tensor) -> Tensor); 18] = [
+    let cases: [(&str, Function); 18] = [
         ("exp", |x| x.exp()),
         ("exp2", |x| x.exp2()),
         ("log", |x| (x.square() + 1).log()),
