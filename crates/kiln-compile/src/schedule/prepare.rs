@@ -31,12 +31,17 @@ fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {
     }
 }
 
-/// Sums and products of f16 and bf16 are accumulated in f32 and rounded once.
+/// Sums and products of f16 and bf16 are accumulated in f32 and rounded once. What combines nothing has no loop: it
+/// would hold reads of a buffer that has no elements.
 fn reduce(node: &UOp, srcs: Srcs) -> UOp {
     let wide = node.dtype().accumulator();
     let Arg::Reduce { op, axes } = node.arg() else {
         unreachable!("a reduce has a reduce argument")
     };
+    if axes.iter().any(|&a| srcs[0].shape()[a] == 0) {
+        let identity = op.identity(node.dtype());
+        return UOp::constant(identity, node.dtype()).broadcast_to(node.shape());
+    }
     srcs[0].cast(wide).reduce(*op, axes.clone()).cast(node.dtype())
 }
 

@@ -129,12 +129,15 @@ fn launch(
     opened: &Opened,
 ) -> Result<(), Failure> {
     for (i, kernel) in ready.kernels.iter().enumerate() {
-        let buffers = bound.arguments(ready, i)?;
-        let vars: Vec<i64> = kernel.plan.vars.iter().map(|&v| scalars[v]).collect();
+        let program = &kernel.code.compiled.program;
+        // arguments that were simplified away are no arguments if they were the last
+        let mut buffers = bound.arguments(ready, i)?;
+        buffers.truncate(program.params.len());
+        let vars = kernel.plan.vars.iter().take(program.vars.len());
+        let vars: Vec<i64> = vars.map(|&v| scalars[v]).collect();
         let start = Instant::now();
         kernel.code.kernel.launch(&buffers, &vars).map_err(|e| e.to_string())?;
         let took = start.elapsed();
-        let program = &kernel.code.compiled.program;
         count(|c| {
             c.kernels += 1;
             c.bytes += program.bytes;

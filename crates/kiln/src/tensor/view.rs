@@ -88,7 +88,8 @@ impl View {
     pub(crate) fn inverse(&self, value: &UOp) -> Option<UOp> {
         let partial = |node: &UOp| match node.op() {
             Op::Expand => true,
-            Op::Slice => node.numel() != node.src(0).numel(),
+            // not the number of elements, which is 0 for many shapes
+            Op::Slice => node.shape() != node.src(0).shape(),
             _ => false,
         };
         if self.chain().any(partial) {

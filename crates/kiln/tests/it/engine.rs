@@ -189,3 +189,27 @@ fn slices_are_written() {
     t.set(s![.., 2], -1.0);
     assert_eq!(t.to_vec::<f32>().expect("computes"), [9.0, 9.0, -1.0, 3.0, 4.0, -1.0]);
 }
+
+#[test]
+fn an_argument_that_is_simplified_away_is_not_passed() {
+    let t = Tensor::from([1, 2]);
+    assert_eq!(t.lt(&t).to_vec::<bool>().expect("computes"), [false, false]);
+}
+
+#[test]
+fn a_sum_of_nothing_reads_nothing() {
+    let t = Tensor::from_vec(Vec::<u8>::new(), [3, 0, 2]);
+    assert!(!t.any(..).item::<bool>().expect("computes"));
+    assert_eq!(
+        t.cast(DType::F16).sum([0, 1]).cast(DType::F32).to_vec::<f32>().expect("computes"),
+        [0.0; 2]
+    );
+    assert_eq!(t.prod(1).to_vec::<u32>().expect("computes"), [1; 6]);
+}
+
+#[test]
+fn writing_part_of_nothing_keeps_the_shape() {
+    let t = Tensor::zeros([4, 0]);
+    t.set(s![0..2], 1.0);
+    assert_eq!((t.copy().shape(), (&t + 1.0).shape()), (&[4, 0][..], &[4, 0][..]));
+}
