@@ -7,3 +7,4 @@ mod basics;
 mod ops;
 mod engine;
 mod gradients;
+mod random_graphs;

@@ -1,0 +1,88 @@
+//! Random programs give the same bits on every device.
+//!
+//! A seed makes a program: inputs of every dtype and steps over the whole interface. Devices may reorder float sums, so the
+//! generator follows which values are short dyadic numbers and sums only those; then every order gives the same bits.
+//! `KILN_FUZZ=n` runs `n` times as many programs from fresh seeds, which it prints; `KILN_SEED=s` runs one.
+
+mod data;
+mod grid;
+mod program;
+mod steps;
+
+use data::{Rng, bits};
+use kiln::{Device, Tensor};
+use program::Program;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The values of a program's outputs as bits, computed all at once.
+fn run(seed: u64, steps: usize, device: &Device) -> Result<(Program, Vec<Vec<u64>>), String> {
+    let program = Program::new(seed, steps, device);
+    let outputs: Vec<Tensor> = program.outputs().map(|(_, t)| t.clone()).collect();
+    let compute = || kiln::realize(&outputs).and_then(|()| outputs.iter().map(bits).collect());
+    // a compiler that panics is one more finding
+    let computed: Result<_, String> = match catch_unwind(AssertUnwindSafe(compute)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => Err(panic.downcast_ref::<String>().cloned().unwrap_or_default()),
+    };
+    match computed {
+        Ok(computed) => Ok((program, computed)),
+        Err(error) => {
+            Err(format!("{device} seed {seed} steps {steps}: {error}\n{}", program.text(None)))
+        }
+    }
+}
+
+/// What differs between two devices, if something does.
+fn difference(seed: u64, steps: usize, [a, b]: [&Device; 2]) -> Option<String> {
+    let ((program, left), (_, right)) = match (run(seed, steps, a), run(seed, steps, b)) {
+        (Ok(a), Ok(b)) => (a, b),
+        (Err(error), _) | (_, Err(error)) => return Some(error),
+    };
+    let differs = |((i, _), (l, r)): ((usize, &Tensor), (&Vec<u64>, &Vec<u64>))| {
+        let at = l.iter().zip(r).position(|(l, r)| l != r)?;
+        Some((i, format!("element {at} is {:#x} on {a} and {:#x} on {b}", l[at], r[at])))
+    };
+    let (output, what) = program.outputs().zip(left.iter().zip(&right)).find_map(differs)?;
+    Some(format!("seed {seed} steps {steps}: v{output} {what}\n{}", program.text(Some(output))))
+}
+
+/// The failure of the shortest beginning of the program that fails.
+fn shrunk(seed: u64, devices: [&Device; 2]) -> Option<String> {
+    let whole = difference(seed, program::STEPS, devices)?;
+    let shorter = (1..program::STEPS).find_map(|steps| difference(seed, steps, devices));
+    Some(shorter.unwrap_or(whole))
+}
+
+/// The seeds of a run of `n` programs.
+fn seeds(n: u64) -> Vec<u64> {
+    let read = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
+    match (read("KILN_SEED"), read("KILN_FUZZ")) {
+        (Some(seed), _) => vec![seed],
+        (None, None) => (0..n).collect(),
+        (None, Some(times)) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+            let mut rng = Rng(now.as_nanos() as u64);
+            let first = rng.next() >> 16;
+            eprintln!("seeds {first}..{}", first + n * times);
+            (first..first + n * times).collect()
+        }
+    }
+}
+
+fn agree(a: &str, b: &str, n: u64) {
+    let devices = [a, b].map(|name| Device::parse(name).expect("a device"));
+    let fails = |seed: u64| shrunk(seed, [&devices[0], &devices[1]]);
+    let failures: Vec<String> = seeds(n).into_iter().filter_map(fails).take(10).collect();
+    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn llvm_agrees_with_the_interpreter() {
+    agree("CPU:LLVM", "INTERP", 1000);
+}
+
+#[test]
+fn c_agrees_with_the_interpreter() {
+    agree("CPU:C", "INTERP", 100);
+}
