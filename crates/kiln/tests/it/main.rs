@@ -5,6 +5,7 @@
 
 mod basics;
 mod ops;
+mod counts;
 mod engine;
 mod gradients;
 mod random_graphs;

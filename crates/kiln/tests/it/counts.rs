@@ -1,0 +1,61 @@
+//! Kernel counts: what fuses, and into how many kernels.
+
+use kiln::{Tensor, measure, realize};
+
+fn data(shape: &[usize]) -> Tensor {
+    let t = Tensor::randn(shape);
+    t.realize().expect("realizes");
+    t
+}
+
+fn kernels(f: impl FnOnce() -> Tensor) -> u64 {
+    let (out, n) = measure(|| f().realize().map(drop));
+    out.expect("realizes");
+    n.kernels
+}
+
+#[test]
+fn linear_and_relu() {
+    let (x, w, b) = (data(&[8, 16]), data(&[32, 16]), data(&[32]));
+    assert_eq!(kernels(|| (x.matmul(&w.permute([1, 0])) + &b).relu()), 1);
+}
+
+#[test]
+fn conv_and_relu() {
+    let (x, w, b) = (data(&[2, 3, 8, 8]), data(&[4, 3, 3, 3]), data(&[4]));
+    assert_eq!(kernels(|| x.conv2d(&w, Some(&b), 1, 1, 1, 1).relu()), 1);
+}
+
+#[test]
+fn softmax_layernorm_and_loss() {
+    let x = data(&[64, 128]);
+    assert_eq!(kernels(|| x.softmax(-1)), 1);
+    assert_eq!(kernels(|| x.log_softmax(-1)), 1);
+    assert_eq!(kernels(|| x.layernorm(-1)), 1);
+}
+
+#[test]
+fn convolution_forward_and_backward() {
+    let (x, w) = (data(&[4, 3, 16, 16]), data(&[8, 3, 3, 3]));
+    x.set_requires_grad(true);
+    w.set_requires_grad(true);
+    let ((), n) = measure(|| {
+        let loss = x.conv2d(&w, None, 1, 1, 1, 0).relu().mean(..);
+        loss.backward().expect("has gradients");
+        let (gx, gw) = (x.grad().expect("reached"), w.grad().expect("reached"));
+        realize([&loss, &gx, &gw]).expect("realizes");
+    });
+    assert!(n.kernels <= 4, "{} kernels", n.kernels);
+}
+
+#[test]
+fn batch_norm_forward() {
+    let (x, w, b) = (data(&[16, 8, 6, 6]), data(&[8]), data(&[8]));
+    let count = kernels(|| {
+        let mean = x.mean([0, 2, 3]);
+        let centered = &x - mean.reshape([1, 8, 1, 1]);
+        let invstd = (centered.square().mean([0, 2, 3]) + 1e-5).rsqrt();
+        x.batchnorm(Some(&w), Some(&b), &mean, &invstd)
+    });
+    assert!(count <= 3, "{count} kernels");
+}
