@@ -24,6 +24,8 @@ pub enum Arg {
     Axes(Axes),
     /// `Pad`, one entry per axis.
     Pad(SmallVec<[PadAxis; 4]>),
+    /// `Window`, `Unwindow`.
+    Window(WindowArg),
     /// `Slice`, one entry per axis.
     Slice(SmallVec<[SliceAxis; 4]>),
     /// `Reduce`; `axes` is empty in kernels, where ranges are sources.
@@ -109,6 +111,31 @@ impl PadAxis {
     /// Whether nothing is added.
     pub fn is_empty(self) -> bool {
         self == PadAxis::default()
+    }
+}
+
+/// Windows that slide along one axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct WindowArg {
+    /// The axis.
+    pub axis: usize,
+    /// Its length.
+    pub len: usize,
+    /// How many elements each window has.
+    pub size: usize,
+    /// How far apart windows start.
+    pub stride: usize,
+    /// How far apart the elements of a window are.
+    pub dilation: usize,
+}
+
+impl WindowArg {
+    /// How many windows fit.
+    pub fn count(self) -> usize {
+        match self.len.checked_sub(self.dilation * (self.size - 1) + 1) {
+            Some(rest) => rest / self.stride + 1,
+            None => 0,
+        }
     }
 }
 
@@ -281,6 +308,7 @@ arg_accessors! {
     shape -> &Shape { Arg::Shape(s) => s }
     axes -> &Axes { Arg::Axes(a) => a }
     pad -> &[PadAxis] { Arg::Pad(p) => p }
+    window -> WindowArg { Arg::Window(w) => *w }
     slice -> &[SliceAxis] { Arg::Slice(s) => s }
     reduce_op -> ReduceOp { Arg::Reduce { op, .. } => *op }
     slot -> usize { Arg::Param { slot, .. } | Arg::Var { slot, .. } => *slot }

@@ -74,6 +74,12 @@ ops! {
     Expand "expand" Movement;
     /// Zeros before, between and after the elements of each axis; `Arg::Pad`.
     Pad "pad" Movement;
+    /// One axis becomes two, `[windows, positions inside]`: windows that slide along it; `Arg::Window`.
+    Window "window" Movement;
+    /// The way back: of axes `[windows, positions]`, what each position of the original axis has in the window whose
+    /// position `p` it is, as `[original, positions]`; zeros where there is none. Its sum over positions is the
+    /// gradient of `Window`.
+    Unwindow "unwindow" Movement;
     /// `start, start + step, ..` of each axis; negative steps too; `Arg::Slice`.
     Slice "slice" Movement;
 

@@ -121,6 +121,19 @@ fn pick_one(arg: &Arg, from: &[usize], flat: usize, at: &[usize]) -> Option<usiz
             let along = |i: usize| slices[i].start as isize + slices[i].step * at[i] as isize;
             (0..at.len()).for_each(|i| source[i] = along(i) as usize);
         }
+        Arg::Window(w) if at.len() > from.len() => {
+            source = at.to_vec();
+            source.remove(w.axis + 1);
+            source[w.axis] = at[w.axis] * w.stride + at[w.axis + 1] * w.dilation;
+        }
+        Arg::Window(w) => {
+            source = at.to_vec();
+            let from_start = at[w.axis].checked_sub(at[w.axis + 1] * w.dilation)?;
+            source[w.axis] = from_start / w.stride;
+            if from_start % w.stride != 0 || source[w.axis] >= w.count() {
+                return None;
+            }
+        }
         Arg::Pad(pads) => {
             for (i, pad) in pads.iter().enumerate() {
                 let inside = at[i].checked_sub(pad.before)?;

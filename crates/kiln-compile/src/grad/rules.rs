@@ -1,8 +1,8 @@
 //! The gradient of every op: what a node's gradient becomes for each of its sources.
 
-use kiln_ir::arg::{Arg, Axes, Move, PadAxis, ReduceOp, Shape, SliceAxis};
+use kiln_ir::arg::{Arg, Axes, Move, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::uop::toposort_all;
-use kiln_ir::{Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use smallvec::{SmallVec, smallvec};
 use std::f64::consts::LN_2;
 
@@ -41,9 +41,13 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::MulAdd => |y, g| smallvec![Some(g * y.src(1)), Some(g * y.src(0)), Some(g.clone())],
         Op::Cast => |y, g| one(g.cast(y.src(0).dtype())),
         Op::Reduce => reduce,
-        Op::Reshape | Op::Permute | Op::Expand | Op::Pad | Op::Slice => {
-            |y, g| one(adjoint(y.arg(), y.op(), y.src(0).shape(), g))
-        }
+        Op::Reshape
+        | Op::Permute
+        | Op::Expand
+        | Op::Pad
+        | Op::Slice
+        | Op::Window
+        | Op::Unwindow => |y, g| one(adjoint(y.arg(), y.op(), y.src(0).shape(), g)),
         Op::Contiguous | Op::Mark => |_, g| one(g.clone()),
         // the effects that come first get nothing
         Op::After => |_, g| one(g.clone()),
@@ -130,6 +134,8 @@ fn adjoint(arg: &Arg, op: Op, shape: &[usize], g: &UOp) -> UOp {
             let axes: Axes = (0..shape.len()).filter(repeated).collect();
             g.reduce(ReduceOp::Add, axes).reshape(shape)
         }
+        (Op::Window, Arg::Window(w)) => g.unwindow(*w).reduce(ReduceOp::Add, &[w.axis + 1][..]),
+        (Op::Unwindow, Arg::Window(w)) => unwindow(g, *w),
         (Op::Pad, Arg::Pad(pads)) => {
             g.slice(&pads.iter().zip(shape).map(inside).collect::<Slices>())
         }
@@ -145,6 +151,18 @@ fn adjoint(arg: &Arg, op: Op, shape: &[usize], g: &UOp) -> UOp {
 type Slices = SmallVec<[SliceAxis; 4]>;
 
 /// What was there before the padding.
+/// Position `p` of a window gets the gradient that position `p` of the result has at the window's place.
+fn unwindow(grad: &UOp, w: WindowArg) -> UOp {
+    let windows = grad.window(w); // [.., windows, place, position, ..]
+    let along = |axis: usize| {
+        let mut line: Shape = windows.shape().iter().map(|_| 1).collect();
+        line[axis] = w.size;
+        UOp::iota(w.size, DType::I32).reshape(line).expand(windows.shape().clone())
+    };
+    let same = along(w.axis + 1).eq_(&along(w.axis + 2));
+    same.where_(&windows, &windows.const_like(0)).reduce(ReduceOp::Add, &[w.axis + 1][..])
+}
+
 fn inside((pad, &len): (&PadAxis, &usize)) -> SliceAxis {
     match len {
         0 => SliceAxis { start: 0, step: 1, len },

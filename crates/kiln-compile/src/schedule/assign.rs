@@ -6,7 +6,7 @@
 
 use super::cost::{self, Price, Use};
 use super::index::{self, Index};
-use kiln_ir::arg::RangeKind;
+use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -39,8 +39,6 @@ pub(super) struct Draft {
     pub(super) loops: Rc<[UOp]>,
     /// Positions of the nodes that it leaves in memory.
     pub(super) outputs: Vec<usize>,
-    /// The index that outputs are stored at, by axis.
-    identity: Index,
     next_axis: u32,
     size: usize,
     /// Positions of the stored nodes that it reads.
@@ -75,6 +73,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
     let roots: Vec<usize> = roots.iter().map(|r| position[r]).collect();
     let mut planner = Planner {
         is_root: vec![false; nodes.len()],
+        only_summed: only_summed(&nodes, &position),
         below: vec![0.0; nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
         scopes: FxHashMap::default(),
@@ -97,6 +96,8 @@ struct Planner {
     is_root: Vec<bool>,
     /// The work of a node's sources together, by position.
     below: Vec<f64>,
+    /// Whether a node's value only ever goes into sums, as it is or with zeros around: a sum there is part of those.
+    only_summed: Vec<bool>,
     /// Requests by content, by position.
     seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
     /// The axes that an expression depends on.
@@ -201,6 +202,7 @@ impl Planner {
             evaluations: request.nest[..depth].iter().map(size).product(),
             parallel: shared.map(size).product(),
             in_reduce: depth > outer,
+            in_sum: depth > outer && self.only_summed[i],
         }
     }
 
@@ -258,7 +260,7 @@ impl Planner {
         let requests = &self.plan.requests[i];
         let fits = |r: &Request| {
             let draft = &self.plan.drafts[r.kernel];
-            r.index == draft.identity
+            visits(&draft.loops, &r.index)
                 && r.gate.is_const(1)
                 && covers(&r.index, self.plan.nodes[i].shape())
         };
@@ -306,7 +308,6 @@ impl Planner {
         self.plan.drafts.push(Draft {
             loops: loops.clone(),
             outputs: Vec::new(),
-            identity: identity.clone(),
             next_axis: shape.len() as u32,
             size: 0,
             reads: FxHashSet::default(),
@@ -384,7 +385,7 @@ impl Planner {
     fn ask_through_view(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let (index, valid) = index::through(node, &request.index);
         let gate = index::simplify(&request.gate.and(&valid));
-        if node.op() == Op::Pad {
+        if matches!(node.op(), Op::Pad | Op::Unwindow) {
             self.plan.requests[i][r].valid = Some(valid);
         }
         self.ask_source(i, r, node, 0, index, &gate, &request.nest);
@@ -431,6 +432,25 @@ impl Planner {
             self.ask_source(i, r, node, 0, index, &request.gate, &request.nest);
         }
     }
+}
+
+/// For each node, whether all its users are sums, or views of it that are only summed.
+fn only_summed(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<bool> {
+    let mut summed = vec![true; nodes.len()];
+    for (i, node) in nodes.iter().enumerate().rev() {
+        let sums =
+            node.arg().reduce_op() == Some(ReduceOp::Add) || node.op().is_movement() && summed[i];
+        if !sums {
+            node.srcs().iter().for_each(|s| summed[position[s]] = false);
+        }
+    }
+    summed
+}
+
+/// Whether an index is made of all the loops, each alone, in order: every element once, as the kernel's own outputs.
+fn visits(loops: &[UOp], index: &Index) -> bool {
+    let moving = index.iter().filter(|i| !i.is_const(0));
+    moving.eq(loops)
 }
 
 /// Whether the loops of `index` visit every element of `shape`.

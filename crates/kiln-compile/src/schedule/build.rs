@@ -2,9 +2,9 @@
 
 use super::BufferRef;
 use super::assign::{Placement, Plan, Request};
-use super::index;
-use kiln_ir::arg::Shape;
-use kiln_ir::uop::{Srcs, rebuild};
+use super::index::{self, Index};
+use kiln_ir::arg::{ReduceOp, Shape};
+use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -118,10 +118,10 @@ impl Builder<'_> {
                 let slot = node.arg().slot().expect("a param has a slot");
                 self.load(i, r, Source::Param(slot))
             }
-            Op::Pad => pad(request, &srcs[0]),
+            Op::Pad | Op::Unwindow => pad(request, &srcs[0]),
             Op::Reduce => {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
-                srcs[0].reduce_ranges(op, request.ranges.iter().cloned())
+                reduce(op, &srcs[0], &request.ranges)
             }
             Op::Contiguous => srcs[0].clone(),
             op if op.is_movement() => srcs[0].clone(),
@@ -138,6 +138,34 @@ fn elementwise(node: &UOp, srcs: Srcs) -> UOp {
     match node.op() {
         Op::Cast => srcs[0].cast(node.dtype()),
         _ => rebuild(node, srcs),
+    }
+}
+
+/// A sum of sums is one sum over both their loops, also where zeros were put between (`where(c, sum, 0)`), if the
+/// inner one is taken anew in every iteration of the outer: the order of a sum is free (docs/rules.md).
+fn reduce(op: ReduceOp, value: &UOp, ranges: &Index) -> UOp {
+    if let Some((inner, condition)) = inner_sum(op, value) {
+        let scope = toposort(inner.src(0));
+        if ranges.iter().all(|r| scope.contains(r)) {
+            let summand = match condition {
+                Some(c) => c.where_(inner.src(0), &inner.const_like(0)),
+                None => inner.src(0).clone(),
+            };
+            let all = ranges.iter().chain(&inner.srcs()[1..]).cloned();
+            return summand.reduce_ranges(op, all);
+        }
+    }
+    value.reduce_ranges(op, ranges.iter().cloned())
+}
+
+fn inner_sum(op: ReduceOp, value: &UOp) -> Option<(&UOp, Option<&UOp>)> {
+    let is_sum = |x: &UOp| op == ReduceOp::Add && x.arg().reduce_op() == Some(ReduceOp::Add);
+    match value.op() {
+        Op::Reduce if is_sum(value) => Some((value, None)),
+        Op::Where if is_sum(value.src(1)) && value.src(2).is_const(0) => {
+            Some((value.src(1), Some(value.src(0))))
+        }
+        _ => None,
     }
 }
 

@@ -23,6 +23,8 @@ const PARALLEL: f64 = 16.0;
 const SERIAL_PENALTY: f64 = 2.0;
 /// A reduction inside another's loop cannot be tiled over registers; long ones lose by about this factor.
 const NESTED_PENALTY: f64 = 4.0;
+/// A sum inside a sum becomes one reduction, whose register tile reads each operand for several results.
+const MERGED_DISCOUNT: f64 = 0.5;
 /// Reductions up to this length are unrolled wherever they stand, and lose nothing by nesting.
 const SHORT_REDUCE: usize = 16;
 /// Estimates stop growing here: a value that costs a microsecond an element is expensive, and that is all.
@@ -35,7 +37,7 @@ pub(super) fn work(node: &UOp, srcs: impl Iterator<Item = f64>) -> f64 {
     let own = match node.op() {
         Op::Const | Op::Var => 0.0,
         Op::Param | Op::Reduce | Op::Contiguous => return memory(node.dtype()),
-        Op::Pad | Op::Iota => ALU,
+        Op::Pad | Op::Unwindow | Op::Iota => ALU,
         _ if node.op().is_movement() => 0.0,
         op => arithmetic(op),
     };
@@ -63,6 +65,8 @@ pub(super) struct Use {
     pub(super) parallel: f64,
     /// Whether it is asked for inside a reduction's loop.
     pub(super) in_reduce: bool,
+    /// Whether that reduction is a sum which a sum asked for here becomes part of.
+    pub(super) in_sum: bool,
 }
 
 /// The two prices of a value, in nanoseconds.
@@ -95,6 +99,9 @@ pub(super) fn price(node: &UOp, below: f64, reduced: usize, uses: &[Use]) -> Pri
 }
 
 fn penalty(node: &UOp, reduced: usize, u: &Use, each: f64) -> f64 {
+    if node.op() == Op::Reduce && u.in_sum {
+        return MERGED_DISCOUNT;
+    }
     if node.op() != Op::Reduce || u.evaluations * each < LAUNCH {
         return 1.0;
     }

@@ -1,7 +1,7 @@
 //! Movement ops as functions on index tuples: given where an element of the view is asked for, where it is in the
 //! source, and whether it is there at all.
 
-use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
+use kiln_ir::arg::{Arg, PadAxis, SliceAxis, WindowArg};
 use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
 
@@ -26,9 +26,29 @@ pub(super) fn through(node: &UOp, index: &Index) -> (Index, UOp) {
         (Op::Slice, Arg::Slice(slices)) => {
             (slices.iter().zip(index).map(slice_axis).collect(), always)
         }
+        (Op::Window, Arg::Window(w)) => {
+            let mut out = index.clone();
+            let inside = out.remove(w.axis + 1) * (w.dilation as i64);
+            out[w.axis] = simplify(&(&out[w.axis] * (w.stride as i64) + inside));
+            (out, always)
+        }
+        (Op::Unwindow, Arg::Window(w)) => unwindow(*w, index),
         (Op::Pad, Arg::Pad(pads)) => pad(pads, index, src),
         (op, arg) => unreachable!("{op} {arg:?} is not a movement op"),
     }
+}
+
+/// Window `(h - p * dilation) / stride` has position `h` of the axis at its position `p`, if that is a whole number and
+/// there is such a window.
+fn unwindow(w: WindowArg, index: &Index) -> (Index, UOp) {
+    let mut out = index.clone();
+    let from_start = &index[w.axis] - &index[w.axis + 1] * (w.dilation as i64);
+    let stride = UOp::index(w.stride as i64);
+    let window = simplify(&from_start.floordiv(&stride));
+    let whole = simplify(&from_start.floormod(&stride).eq_(&UOp::index(0)));
+    let inside = window.lt(&UOp::index(0)).not().and(&window.lt(&UOp::index(w.count() as i64)));
+    out[w.axis] = window;
+    (out, simplify(&whole.and(&inside)))
 }
 
 fn slice_axis((s, i): (&SliceAxis, &UOp)) -> UOp {

@@ -2,7 +2,7 @@
 //! shapes that fit. Constructors trust their callers; what comes from outside (text) is checked here first, and the
 //! verifier checks every node again.
 
-use crate::arg::{Arg, PadAxis, Shape, SliceAxis};
+use crate::arg::{Arg, PadAxis, Shape, SliceAxis, WindowArg};
 use crate::dtype::DType;
 use crate::op::{Group, Op};
 use crate::uop::UOp;
@@ -80,6 +80,7 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Iota | Op::Reshape | Op::Expand => matches!(arg, Arg::Shape(_)),
         Op::Permute => matches!(arg, Arg::Axes(_)),
         Op::Pad => matches!(arg, Arg::Pad(_)),
+        Op::Window | Op::Unwindow => matches!(arg, Arg::Window(_)),
         Op::Slice => matches!(arg, Arg::Slice(_)),
         Op::Reduce => matches!(arg, Arg::Reduce { .. }),
         Op::Buffer => matches!(arg, Arg::Buffer { .. }),
@@ -141,6 +142,7 @@ fn shape(op: Op, srcs: &[UOp], arg: &Arg) -> Result<(), String> {
         },
         Arg::Axes(axes) => is_permutation(axes, of_src.len()),
         Arg::Pad(pads) => padded(pads, of_src).is_some_and(|s| countable(&s)),
+        Arg::Window(w) => window_fits(op, *w, of_src),
         Arg::Slice(slices) => {
             slices.len() == of_src.len()
                 && slices.iter().zip(of_src).all(|(s, &n)| slice_fits(s, n))
@@ -188,6 +190,17 @@ fn padded(pads: &[PadAxis], shape: &[usize]) -> Option<Shape> {
         .map(axis)
         .collect::<Option<Shape>>()
         .filter(|_| pads.len() == shape.len())
+}
+
+fn window_fits(op: Op, w: WindowArg, shape: &[usize]) -> bool {
+    let reach = w.size.checked_sub(1).and_then(|n| n.checked_mul(w.dilation));
+    let sane = w.stride > 0 && w.dilation > 0 && reach.is_some_and(|r| r < w.len);
+    let expected: &[usize] = match op {
+        Op::Window => &[w.len],
+        _ if sane => &[w.count(), w.size],
+        _ => return false,
+    };
+    sane && shape.get(w.axis..w.axis.saturating_add(expected.len())) == Some(expected)
 }
 
 fn slice_fits(s: &SliceAxis, n: usize) -> bool {

@@ -2,7 +2,9 @@
 
 use super::lex::Kind;
 use super::parse::{Cursor, Fail, Names, fail, literal};
-use crate::arg::{Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space};
+use crate::arg::{
+    Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg,
+};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::spec::form;
@@ -127,6 +129,13 @@ impl<'a> Fields<'a> {
             Op::Reshape | Op::Expand | Op::Iota => Arg::Shape(self.list(number)?),
             Op::Permute => Arg::Axes(self.list(number)?),
             Op::Pad => Arg::Pad(self.list(pad_axis)?),
+            Op::Window | Op::Unwindow => Arg::Window(WindowArg {
+                axis: self.number("axis")?,
+                len: self.number("len")?,
+                size: self.number("size")?,
+                stride: self.number("stride")?,
+                dilation: self.number("dilation")?,
+            }),
             Op::Slice => Arg::Slice(self.list(slice_axis)?),
             Op::Reduce => {
                 let op = self.choice(&ReduceOp::ALL, ReduceOp::name)?;

@@ -180,6 +180,13 @@ fn print_arg(out: &mut String, arg: &Arg) {
     match arg {
         Arg::None | Arg::Const(_) => {}
         Arg::Shape(list) | Arg::Axes(list) => *out += &format!(" {}", numbers(list)),
+        Arg::Window(w) => {
+            let (axis, len, size) = (w.axis, w.len, w.size);
+            *out += &format!(
+                " axis={axis} len={len} size={size} stride={} dilation={}",
+                w.stride, w.dilation
+            );
+        }
         Arg::Pad(pads) => *out += &format!(" {}", listed(pads, pad_axis)),
         Arg::Slice(slices) => *out += &format!(" {}", listed(slices, slice_axis)),
         Arg::Reduce { op, axes } if axes.is_empty() => *out += &format!(" {}", op.name()),

@@ -2,7 +2,9 @@
 //! constants to the right, views that change nothing away, neighbouring views of one kind together.
 
 use super::{Srcs, UOp};
-use crate::arg::{Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space};
+use crate::arg::{
+    Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg,
+};
 use crate::dtype::{Const, DType};
 use crate::op::Op;
 use smallvec::{SmallVec, smallvec};
@@ -245,6 +247,16 @@ impl UOp {
             return self.clone();
         }
         UOp::new(Op::Pad, self.dtype(), 1, smallvec![self.clone()], Arg::Pad(pads.into()))
+    }
+
+    /// Windows that slide along an axis.
+    pub fn window(&self, w: WindowArg) -> UOp {
+        UOp::new(Op::Window, self.dtype(), 1, smallvec![self.clone()], Arg::Window(w))
+    }
+
+    /// The elements of windows, back at their places in the original axis.
+    pub fn unwindow(&self, w: WindowArg) -> UOp {
+        UOp::new(Op::Unwindow, self.dtype(), 1, smallvec![self.clone()], Arg::Window(w))
     }
 
     /// Some elements of each axis.

@@ -19,6 +19,17 @@ fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
         }
         (Op::Permute, Arg::Axes(axes)) => axes.iter().map(|&a| srcs[0].shape()[a]).collect(),
         (Op::Pad, Arg::Pad(p)) => p.iter().zip(srcs[0].shape()).map(|(p, &n)| p.len(n)).collect(),
+        (Op::Window, Arg::Window(w)) => {
+            let mut shape = srcs[0].shape().clone();
+            shape[w.axis] = w.count();
+            shape.insert(w.axis + 1, w.size);
+            shape
+        }
+        (Op::Unwindow, Arg::Window(w)) => {
+            let mut shape = srcs[0].shape().clone();
+            shape[w.axis] = w.len;
+            shape
+        }
         (Op::Slice, Arg::Slice(s)) => s.iter().map(|s| s.len).collect(),
         (Op::Reduce, Arg::Reduce { axes, .. }) => {
             let kept = srcs[0].shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
@@ -60,8 +71,8 @@ fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
         (Op::Var, Arg::Var { min, max, .. }) => Some((*min, *max)),
         (Op::Range, _) => Some((0, srcs[0].max().saturating_sub(1).max(0))),
         (Op::Iota, Arg::Shape(s)) => Some((0, (s[0] as i64 - 1).max(0))),
-        _ if op.is_movement() && op != Op::Pad => return (srcs[0].min(), srcs[0].max()),
-        (Op::Pad, _) => return (srcs[0].min().min(0), srcs[0].max().max(0)),
+        (Op::Pad | Op::Unwindow, _) => return (srcs[0].min().min(0), srcs[0].max().max(0)),
+        _ if op.is_movement() => return (srcs[0].min(), srcs[0].max()),
         (Op::Splat | Op::Lane, _) => return (srcs[0].min(), srcs[0].max()),
         (Op::Stack, _) => hull(srcs),
         (Op::Cast, _) if srcs[0].dtype().is_float() => None,

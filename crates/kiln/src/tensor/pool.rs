@@ -6,7 +6,7 @@ use super::reduce::wide_sum;
 use super::shape_args::{PairArg, pair};
 use crate::error::{Fault, refuse};
 use kiln_ir::UOp;
-use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
+use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::dtype::Const;
 use smallvec::SmallVec;
 
@@ -50,18 +50,8 @@ fn slide(x: &UOp, axis: usize, w: Window) -> UOp {
         let cut = split(&whole, axis, &[count, w.stride]);
         return section(&cut, axis + 1, 1, w.size);
     }
-    // The axis repeated, and cut `dilation` past its end each time: row k then starts k * dilation later.
-    let row = n + w.dilation;
-    let copies = (w.size * row).div_ceil(n);
-    let single = split(x, axis, &[1, n]);
-    let mut many = single.shape().clone();
-    many[axis] = copies;
-    let line = merge(&single.expand(many), axis);
-    let rows = split(&section(&line, axis, 1, w.size * row), axis, &[w.size, row]);
-    let starts = section(&rows, axis + 1, w.stride as isize, count);
-    let mut order: Axes = (0..starts.shape().len()).collect();
-    order.swap(axis, axis + 1);
-    starts.permute(order)
+    let Window { size, stride, dilation } = w;
+    x.window(WindowArg { axis, len: n, size, stride, dilation })
 }
 
 /// Every `step`-th of `axis`, `len` of them.
@@ -75,13 +65,6 @@ fn section(x: &UOp, axis: usize, step: isize, len: usize) -> UOp {
 fn split(x: &UOp, axis: usize, lengths: &[usize]) -> UOp {
     let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
     x.reshape(Shape::from([before, lengths, after].concat()))
-}
-
-fn merge(x: &UOp, axis: usize) -> UOp {
-    let mut shape = x.shape().clone();
-    shape[axis + 1] *= shape[axis];
-    shape.remove(axis);
-    x.reshape(shape)
 }
 
 /// The last two axes, `[.., h, w]`, as `[.., rows, kernel rows, columns, kernel columns]`.

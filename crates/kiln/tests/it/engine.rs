@@ -118,7 +118,7 @@ fn long_chains_are_cut_and_linear() {
     for dtype in [DType::F32, DType::I32] {
         let mut x = Tensor::zeros_with([4], dtype);
         for _ in 0..10_000 {
-            x = x + 1;
+            x = &x + 1;
         }
         let out = x.cast(DType::F32).to_vec::<f32>().expect("computes");
         assert_eq!(out, [10_000.0; 4]);
@@ -134,7 +134,7 @@ fn long_chains_are_cut_and_linear() {
 fn a_long_chain_drops() {
     let mut x = Tensor::ones([4]);
     for _ in 0..100_000 {
-        x = x + 1.0;
+        x = &x + 1.0;
     }
     drop(x);
 }
