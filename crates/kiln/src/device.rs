@@ -23,12 +23,13 @@ impl Device {
         at_caller("device", canonical(name).map(|n| Device(n.into())))
     }
 
-    /// The device that tensors are made on unless they say otherwise: what `DEV` names, else `CPU`.
+    /// The device that tensors are made on unless they say otherwise: what `DEV` names, else `CPU`. A `DEV` that names
+    /// none is kept, and refused on first use.
     pub fn default_device() -> Device {
         static DEFAULT: OnceLock<Device> = OnceLock::new();
         let from_env = || {
             let name = std::env::var("DEV").ok().filter(|name| !name.is_empty());
-            let name = name.and_then(|name| canonical(&name).ok());
+            let name = name.map(|name| canonical(&name).unwrap_or(name));
             Device(name.unwrap_or_else(|| "CPU".to_owned()).into())
         };
         DEFAULT.get_or_init(from_env).clone()
@@ -37,6 +38,27 @@ impl Device {
     /// The canonical name.
     pub fn name(&self) -> &str {
         &self.0
+    }
+
+    /// What the device is on this machine: the backend behind the name, and its compiler. Opens it.
+    ///
+    /// ```
+    /// let interp = kiln::Device::parse("INTERP")?;
+    /// assert!(interp.describe()?.starts_with("INTERP, "));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A device that does not exist, or whose compilers are all missing; the message lists what was tried.
+    #[track_caller]
+    pub fn describe(&self) -> Result<String, Error> {
+        crate::engine::describe(self)
+    }
+
+    /// The devices that can be asked for by name, whether this machine has them or not. `CPU` is the first of its
+    /// kind that works.
+    pub fn known() -> impl Iterator<Item = Device> {
+        crate::engine::DEVICES.into_iter().map(|name| Device(name.into()))
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {

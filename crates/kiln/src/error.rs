@@ -48,7 +48,13 @@ impl Error {
         Error(Arc::new(Inner { op, kind, at: Location::caller() }))
     }
 
-    fn why(&self) -> &str {
+    /// What went wrong, without the operation and the line: for messages to people who did not write the program.
+    ///
+    /// ```
+    /// let error = kiln::Device::parse("?").expect_err("no name");
+    /// assert!(error.why().starts_with("\"?\" does not name a device"));
+    /// ```
+    pub fn why(&self) -> &str {
         match &self.0.kind {
             Kind::Invalid(why) | Kind::Failed(why) => why,
         }

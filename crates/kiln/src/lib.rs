@@ -34,3 +34,8 @@ pub use tensor::{Index, Indices, Nested, Options, Tensor, manual_seed, realize};
 pub mod args {
     pub use crate::tensor::{AxesArg, Int, PairArg, ShapeArg};
 }
+
+/// The environment variables that kiln reads.
+pub mod env {
+    pub use crate::engine::env::{Variable, describe};
+}

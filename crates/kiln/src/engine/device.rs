@@ -52,6 +52,9 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     Ok(opened)
 }
 
+/// The names that [`open_new`] knows.
+pub(crate) const DEVICES: [&str; 5] = ["CPU", "CPU:LLVM", "CPU:C", "INTERP", "NULL"];
+
 fn open_new(name: &str) -> Result<Opened, Failure> {
     match name {
         "CPU" => open_cpu(None),
@@ -59,7 +62,7 @@ fn open_new(name: &str) -> Result<Opened, Failure> {
         "CPU:C" => open_cpu(Some(Rung::C)),
         "INTERP" => Ok(interp()),
         "NULL" => Ok(null()),
-        _ => Err(format!("no device {name}: there are CPU, CPU:LLVM, CPU:C, INTERP and NULL")),
+        _ => Err(format!("no device {name:?}: there are {}", DEVICES.join(", "))),
     }
 }
 

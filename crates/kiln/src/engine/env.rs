@@ -54,5 +54,48 @@ pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "1 counts which rewrite rules were tried and matched, 2 lists all of them",
 );
 
+
 /// Every variable that holds a number.
-pub(crate) static ALL: [&Var; 3] = [&DEBUG, &NOOPT, &TRACK_MATCH_STATS];
+static NUMBERS: [&Var; 3] = [&DEBUG, &NOOPT, &TRACK_MATCH_STATS];
+
+/// Every other variable: its name, what holds where it is not set, and help.
+static TEXTS: [[&str; 3]; 8] = [
+    ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, INTERP, NULL"],
+    ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
+    ["KILN_CC", "search", "a path to a C compiler; none hides every one"],
+    ["KILN_THREADS", "all processors", "how many threads share a kernel"],
+    ["KILN_CACHE", "$XDG_CACHE_HOME/kiln", "a folder for compiled kernels; none turns the cache off"],
+    ["XDG_CACHE_HOME", "~/.cache", "where caches live"],
+    ["KILN_PANIC", "0", "1 panics at the line of an invalid operation instead of carrying the error"],
+    ["NO_COLOR", "", "anything turns colour in DEBUG output off"],
+];
+
+/// A variable of the environment that kiln reads.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds where it is not set.
+    pub default: String,
+    /// What it is set to in this process, if it is and is not empty.
+    pub value: Option<String>,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+}
+
+/// Every variable that kiln reads, those that hold numbers first.
+///
+/// ```
+/// assert!(kiln::env::describe().iter().any(|v| v.name == "DEBUG" && v.default == "0"));
+/// ```
+pub fn describe() -> Vec<Variable> {
+    let numbers = NUMBERS.iter().map(|v| variable(v.name, v.default.to_string(), v.help));
+    let texts = TEXTS.iter().map(|&[name, default, help]| variable(name, default.into(), help));
+    numbers.chain(texts).collect()
+}
+
+fn variable(name: &'static str, default: String, help: &'static str) -> Variable {
+    let value = std::env::var_os(name).filter(|v| !v.is_empty());
+    Variable { name, default, value: value.map(|v| v.to_string_lossy().into_owned()), help }
+}

@@ -21,6 +21,7 @@ mod measure;
 /// Everything that DEBUG prints: the one module that writes to stderr.
 mod debug;
 
+pub(crate) use device::DEVICES;
 pub use measure::{Counts, measure};
 
 use crate::Device;
@@ -34,6 +35,15 @@ use std::sync::Arc;
 
 /// A failure of the machine, before it is known whose line it was.
 type Failure = String;
+
+/// What a device is on this machine, for people: the rung of the ladder and its compiler.
+#[track_caller]
+pub(crate) fn describe(device: &Device) -> Result<String, Error> {
+    match device::open(device) {
+        Ok(opened) => Ok(format!("{}, {}", opened.backend.name(), opened.backend.compiler())),
+        Err(why) => Err(Error::failed("device", why)),
+    }
+}
 
 /// A leaf that holds `bytes`, row-major.
 #[track_caller]
