@@ -94,17 +94,19 @@ fn sin_cos(r: &UOp, precision: usize) -> (UOp, UOp) {
     (sine, cosine)
 }
 
-/// Whole turns are dropped part by part: each product with a part is exact, so is its fraction, and so are the sums as
-/// long as what follows can still cancel them. One path for all sizes, in arithmetic that vectorizes.
+/// Whole turns are dropped part by part: each product with a part is exact, and so is its fraction. The first sum only
+/// finds the quadrant; with that taken off the first fraction, the second sum cancels as early as it can, and stays
+/// exact where little is left. One path for all sizes, in arithmetic that vectorizes.
 fn reduce_f32(x: &UOp) -> Angle {
     let x = &x.cast(DType::F64);
     let fraction = |part: f64| {
         let turns = x * x.const_like(part);
         &turns - trunc(&turns)
     };
-    let turns = TURNS.into_iter().map(fraction).reduce(|sum, f| sum + f).expect("seven parts");
-    let (whole, quadrant) = nearest(&(&turns * 4));
-    let rest = (turns - whole * x.const_like(0.25)) * x.const_like(TAU);
+    let [first, others @ ..] = TURNS.map(fraction);
+    let add = |start: UOp| others.iter().fold(start, |sum, f| sum + f);
+    let (whole, quadrant) = nearest(&(add(first.clone()) * 4));
+    let rest = add(first - whole * x.const_like(0.25)) * x.const_like(TAU);
     Angle { quadrant, rest }
 }
 
