@@ -2,6 +2,8 @@
 
 #![allow(clippy::print_stdout, missing_docs)]
 
+use kiln_ir::rewrite::{report, set_tracking, stats};
+use kiln_ir::rules::{simplify, symbolic};
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, Op, Rule, RuleSet, UOp, graph_rewrite, rule};
 use std::hint::black_box;
@@ -88,6 +90,26 @@ fn timed<R>(f: impl FnOnce() -> R) -> Duration {
     start.elapsed()
 }
 
+/// Visits every node with a set of its own, under which no node is known to be normal.
+fn visit(graph: &UOp, tables: &'static [&'static [Rule]]) -> Duration {
+    let set = RuleSet::new("visit", tables);
+    graph_rewrite(&UOp::index(0), &set);
+    timed(|| assert_eq!(graph_rewrite(graph, &set), *graph))
+}
+
+/// How many rewrites make `graph` normal.
+fn fired(graph: &UOp, set: &RuleSet) -> u64 {
+    let before = total(set);
+    set_tracking(true);
+    graph_rewrite(graph, set);
+    set_tracking(false);
+    total(set) - before
+}
+
+fn total(set: &RuleSet) -> u64 {
+    set.plain_rules().map(|r| stats(r.name).fired).sum()
+}
+
 fn line(what: &str, n: u64, time: Duration) {
     let rate = n as f64 / time.as_secs_f64() / 1e6;
     println!("{what:<44} {n:>9} in {:>8.2} ms  {rate:>8.2} M/s", time.as_secs_f64() * 1e3);
@@ -126,29 +148,27 @@ fn main() {
     );
     line("toposort", nodes, best(|_| timed(|| toposort(&kept))));
 
-    // each run has a set of its own, to which no node is known to be normal
-    let visits = best(|_| {
-        let set = RuleSet::new("many", TABLES);
-        graph_rewrite(&UOp::index(0), &set);
-        timed(|| assert_eq!(graph_rewrite(&kept, &set), kept))
-    });
-    line("visits, nothing fires", nodes, visits);
+    line("visits, 900 rules, nothing fires", nodes, best(|_| visit(&kept, TABLES)));
+    let normal = simplify(&kept);
+    let n = toposort(&normal).len() as u64;
+    line("visits, symbolic, nothing fires", n, best(|_| visit(&normal, symbolic().tables())));
+    if std::env::args().any(|a| a == "--stats") {
+        set_tracking(true);
+        visit(&normal, symbolic().tables());
+        set_tracking(false);
+        println!("{}", report(true));
+    }
     let set = RuleSet::new("again", TABLES);
     graph_rewrite(&kept, &set);
     line("visits, known to be normal", nodes, best(|_| timed(|| graph_rewrite(&kept, &set))));
 
     static FOLD: RuleSet = RuleSet::new("fold", &[SOME]);
-    kiln_ir::rewrite::set_tracking(true);
-    graph_rewrite(&foldable(0), &FOLD);
-    kiln_ir::rewrite::set_tracking(false);
-    let rules = SOME.iter().map(|r| kiln_ir::rewrite::stats(r.name).fired);
-    let fired: u64 = rules.sum();
-    line(
-        "rewrites, six rules",
-        fired,
-        best(|run| {
+    for (what, set) in [("rewrites, six rules", &FOLD), ("rewrites, symbolic", symbolic())] {
+        let n = fired(&foldable(0), set);
+        let time = best(|run| {
             let graph = foldable(seed(run));
-            timed(|| graph_rewrite(&graph, &FOLD))
-        }),
-    );
+            timed(|| graph_rewrite(&graph, set))
+        });
+        line(what, n, time);
+    }
 }

@@ -134,6 +134,11 @@ impl<C> RuleSet<C> {
         RuleSet { name, plain, stateful, compiled: OnceLock::new() }
     }
 
+    /// The tables of rules that need no state.
+    pub fn tables(&self) -> &'static [&'static [Rule]] {
+        self.plain
+    }
+
     /// The rules that need no state, in order.
     pub fn plain_rules(&self) -> impl Iterator<Item = &'static Rule> + use<C> {
         self.plain.iter().flat_map(|table| table.iter())

@@ -3,7 +3,6 @@
 use super::matcher::{Compiled, Track};
 use crate::uop::{Srcs, UOp, rebuild};
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
 
 /// Rewrites of one node and of what it became, one inside the other. Sums of thousands of terms sort themselves in
 /// as many steps; past this the rules are taken to chase each other.
@@ -27,13 +26,13 @@ impl Track for Untracked {
 struct Frame {
     node: UOp,
     /// What this node was before; all of it has the same normal form.
-    before: SmallVec<[UOp; 2]>,
+    before: Vec<UOp>,
     /// The next source to look at.
-    next: usize,
-    /// A source has a normal form other than itself.
-    changed: bool,
+    next: u32,
     /// Rewrites that led here.
     rewrites: u32,
+    /// A source has a normal form other than itself.
+    changed: bool,
 }
 
 /// One call's state: what is being rewritten, and what has been.
@@ -59,23 +58,22 @@ impl<'a, C, T: Track> Driver<'a, C, T> {
         if !self.is_done(root) {
             self.push(root.clone(), 0);
         }
-        while let Some(mut frame) = self.stack.pop() {
-            if let Some(src) = self.unfinished_source(&mut frame) {
-                let rewrites = frame.rewrites;
-                self.stack.push(frame);
-                self.push(src, rewrites);
-            } else if let Some(frame) = self.advance(frame) {
-                self.stack.push(frame);
+        while let Some(frame) = self.stack.last_mut() {
+            match unfinished_source(frame, &self.done, self.set.normal_bit) {
+                Some(src) => {
+                    let rewrites = frame.rewrites;
+                    self.push(src, rewrites);
+                }
+                None => self.advance(),
             }
         }
         self.normal_form(root).clone()
     }
 
     fn push(&mut self, node: UOp, rewrites: u32) {
-        self.stack.push(Frame { node, before: smallvec![], next: 0, changed: false, rewrites });
+        self.stack.push(Frame { node, before: Vec::new(), next: 0, changed: false, rewrites });
     }
 
-    #[inline]
     fn is_normal(&self, node: &UOp) -> bool {
         node.normal_bits() & self.set.normal_bit != 0
     }
@@ -88,68 +86,60 @@ impl<'a, C, T: Track> Driver<'a, C, T> {
         if self.is_normal(node) { node } else { &self.done[node] }
     }
 
-    /// The next source that is not normal yet.
-    fn unfinished_source(&self, frame: &mut Frame) -> Option<UOp> {
-        while let Some(src) = frame.node.srcs().get(frame.next) {
-            if !self.is_normal(src) {
-                match self.done.get(src) {
-                    None => return Some(src.clone()),
-                    Some(normal) => frame.changed |= normal != src,
-                }
-            }
-            frame.next += 1;
-        }
-        None
-    }
-
-    /// All sources are normal: takes them over, or rewrites the node, or is finished with it.
-    fn advance(&mut self, mut frame: Frame) -> Option<Frame> {
+    /// All sources of the top node are normal: takes them over, or rewrites the node, or is finished with it.
+    fn advance(&mut self) {
+        let frame = self.stack.last().expect("a node to advance");
         let new = if frame.changed {
-            let srcs: Srcs =
-                frame.node.srcs().iter().map(|s| self.normal_form(s).clone()).collect();
-            rebuild(&frame.node, srcs)
+            let node = &frame.node;
+            let srcs: Srcs = node.srcs().iter().map(|s| self.normal_form(s).clone()).collect();
+            rebuild(node, srcs)
         } else if let Some((new, rule)) = self.set.apply(&frame.node, self.ctx, self.track) {
-            self.count(&mut frame, rule);
+            self.count(rule);
             new
         } else {
-            let node = frame.node.clone();
-            self.finish(frame, node);
-            return None;
+            return self.finish(None);
         };
         if self.is_done(&new) {
-            let normal = self.normal_form(&new).clone();
-            frame.before.push(std::mem::replace(&mut frame.node, new));
-            self.finish(frame, normal);
-            return None;
+            return self.finish(Some(new));
         }
+        let frame = self.stack.last_mut().expect("still there");
+        (frame.next, frame.changed) = (0, false);
         if new != frame.node {
             frame.before.push(std::mem::replace(&mut frame.node, new));
         }
-        (frame.next, frame.changed) = (0, false);
-        Some(frame)
     }
 
-    fn finish(&mut self, frame: Frame, normal: UOp) {
-        for before in frame.before {
-            if before != normal {
-                self.done.insert(before, normal.clone());
+    /// The top node is normal, or `became` a node whose normal form is known.
+    fn finish(&mut self, became: Option<UOp>) {
+        let Frame { node, mut before, .. } = self.stack.pop().expect("a node to finish");
+        let normal = match became {
+            None => {
+                node.add_normal_bits(self.set.normal_bit);
+                if self.set.normal_bit == 0 {
+                    self.done.insert(node.clone(), node.clone());
+                }
+                node
+            }
+            Some(new) => {
+                before.push(node);
+                self.normal_form(&new).clone()
+            }
+        };
+        for node in before {
+            if node != normal {
+                self.done.insert(node, normal.clone());
             }
         }
-        if self.set.normal_bit == 0 {
-            self.done.insert(normal.clone(), normal.clone());
-        }
-        normal.add_normal_bits(self.set.normal_bit);
-        if frame.node != normal {
-            self.done.insert(frame.node, normal);
-        }
     }
 
-    fn count(&mut self, frame: &mut Frame, rule: usize) {
+    fn count(&mut self, rule: usize) {
         self.fired[self.n_fired % RULES_IN_TRACE] = rule;
         self.n_fired += 1;
+        let frame = self.stack.last_mut().expect("a node that was rewritten");
         frame.rewrites += 1;
         if frame.rewrites > REWRITES_PER_NODE {
-            self.give_up(&frame.node);
+            let node = frame.node.clone();
+            self.give_up(&node);
         }
     }
 
@@ -165,4 +155,19 @@ impl<'a, C, T: Track> Driver<'a, C, T> {
             names.collect::<String>()
         );
     }
+}
+
+/// The next source that is not normal yet.
+#[inline]
+fn unfinished_source(frame: &mut Frame, done: &FxHashMap<UOp, UOp>, bit: u64) -> Option<UOp> {
+    for src in &frame.node.srcs()[frame.next as usize..] {
+        if src.normal_bits() & bit == 0 {
+            match done.get(src) {
+                None => return Some(src.clone()),
+                Some(normal) => frame.changed |= normal != src,
+            }
+        }
+        frame.next += 1;
+    }
+    None
 }

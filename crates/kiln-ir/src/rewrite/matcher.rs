@@ -1,10 +1,11 @@
 //! Compiled patterns: a list of tests that is run by reference, cloning nothing; and a rule set's dispatch table.
 
 use crate::arg::Arg;
+use crate::dtype::Const;
 use crate::op::Op;
 use crate::pattern::{Pat, Sources, Value, Vars, dtype_bit};
 use crate::rule::{Rule, RuleSet};
-use crate::uop::UOp;
+use crate::uop::{UOp, op_bit, value_bit};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Nodes that one pattern may look at; the matcher's registers live on the stack.
@@ -63,6 +64,17 @@ impl Matcher {
         let vars = seen.into_iter().collect::<Option<Box<[u8]>>>();
         let vars = vars.ok_or_else(|| format!("a variable does not occur in {pat}"))?;
         Ok(Matcher { steps: steps.into(), vars })
+    }
+
+    /// Whether the first source may have this op; without one, whether the root needs none.
+    fn admits_first(&self, src: Option<Op>) -> bool {
+        let first = self.steps.iter().skip(1).find(|s| s.parent == 0 && s.child == 0);
+        match (first, src) {
+            (None, None) => self.steps[0].min_srcs == 0,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (Some(step), Some(op)) => step.ops & op.bit() != 0,
+        }
     }
 
     /// Runs `then` on the nodes of the variables, if `root` matches.
@@ -144,13 +156,23 @@ pub(crate) fn compile<C>(rule: &Rule<C>) -> Result<Vec<(Pat, Matcher)>, String> 
     variants.into_iter().map(|p| Matcher::new(&p, n).map(|m| (p, m))).collect()
 }
 
-/// An order of a rule's left side in the table of its root op. The first three fields reject most nodes.
+/// An order of a rule's left side.
 struct Entry {
+    /// What a node's summary has to hold.
     needs: u128,
-    dtypes: u16,
     rule: u16,
     matcher: Matcher,
 }
+
+/// The entries that may match nodes with one op whose first source has one op. What rejects most nodes lies together.
+#[derive(PartialEq, Default)]
+struct List {
+    needs: Box<[u128]>,
+    entries: Box<[u16]>,
+}
+
+/// Ops, and one more for "no source".
+const FIRST_SOURCES: usize = Op::ALL.len() + 1;
 
 /// What a rule does once it has matched.
 enum Right<C: 'static> {
@@ -172,8 +194,9 @@ pub(crate) struct Compiled<C: 'static> {
     pub(crate) places: Vec<Place>,
     rights: Vec<Right<C>>,
     entries: Vec<Entry>,
-    /// By op: which entries may match.
-    by_op: Vec<Box<[u16]>>,
+    lists: Vec<List>,
+    /// By op and op of the first source: which list.
+    list_of: Vec<u16>,
     /// The bit by which nodes remember that they are normal under this set; 0 where they do not.
     pub(crate) normal_bit: u64,
 }
@@ -185,12 +208,13 @@ impl<C> Compiled<C> {
             places: Vec::new(),
             rights: Vec::new(),
             entries: Vec::new(),
-            by_op: Vec::new(),
+            lists: vec![List::default()],
+            list_of: vec![0; Op::ALL.len() * FIRST_SOURCES],
             normal_bit: if set.stateful_rules().is_empty() { next_normal_bit() } else { 0 },
         };
         set.stateful_rules().iter().for_each(|r| compiled.add(r, Right::Stateful(r.rhs)));
         set.plain_rules().for_each(|r| compiled.add(r, Right::Plain(r.rhs)));
-        compiled.by_op = Op::ALL.iter().map(|op| compiled.entries_for(*op)).collect();
+        Op::ALL.iter().for_each(|op| compiled.index(*op));
         compiled
     }
 
@@ -202,17 +226,36 @@ impl<C> Compiled<C> {
         self.places.push(place);
         self.rights.push(right);
         self.entries.extend(variants.into_iter().map(|(pat, matcher)| Entry {
-            needs: pat.src_pats().iter().filter_map(Pat::single_op).fold(0, |s, op| s | op.bit()),
-            dtypes: pat.dtypes,
+            needs: needs(&pat),
             rule: index,
             matcher,
         }));
     }
 
-    fn entries_for(&self, op: Op) -> Box<[u16]> {
-        let admits = |e: &Entry| e.matcher.steps[0].ops & op.bit() != 0;
-        let indices = self.entries.iter().enumerate().filter(|(_, e)| admits(e));
-        indices.map(|(i, _)| i as u16).collect()
+    /// Makes the lists of nodes with this op.
+    fn index(&mut self, op: Op) {
+        let root = |e: &Entry| e.matcher.steps[0].ops & op.bit() != 0;
+        let of_op: Vec<usize> =
+            (0..self.entries.len()).filter(|&i| root(&self.entries[i])).collect();
+        if of_op.is_empty() {
+            return;
+        }
+        for (first, src) in Op::ALL.iter().map(|&op| Some(op)).chain([None]).enumerate() {
+            let list = self
+                .list(of_op.iter().copied().filter(|&i| self.entries[i].matcher.admits_first(src)));
+            let same = self.lists.iter().rposition(|l| *l == list);
+            let number = same.unwrap_or_else(|| {
+                self.lists.push(list);
+                self.lists.len() - 1
+            });
+            self.list_of[op as usize * FIRST_SOURCES + first] = number as u16;
+        }
+    }
+
+    fn list(&self, entries: impl Iterator<Item = usize>) -> List {
+        let entries: Box<[u16]> = entries.map(|i| i as u16).collect();
+        let needs = entries.iter().map(|&i| self.entries[i as usize].needs).collect();
+        List { needs, entries }
     }
 
     /// What the first rule that applies makes of `node`, and which rule that was.
@@ -223,36 +266,76 @@ impl<C> Compiled<C> {
         ctx: &mut C,
         track: &mut T,
     ) -> Option<(UOp, usize)> {
-        let indices = &self.by_op[node.op() as usize];
-        if indices.is_empty() {
+        let first = node.srcs().first().map_or(FIRST_SOURCES - 1, |s| s.op() as usize);
+        let number = self.list_of[node.op() as usize * FIRST_SOURCES + first];
+        let list = &self.lists[number as usize];
+        if list.needs.is_empty() {
             return None;
         }
-        let (have, dtype) = (source_ops(node), dtype_bit(node.dtype()));
-        for &i in indices {
-            let entry = &self.entries[i as usize];
-            if entry.needs & !have != 0 || entry.dtypes & dtype == 0 {
-                continue;
-            }
-            let rule = entry.rule as usize;
-            let started = track.start();
-            let new = entry.matcher.run(node, |vars| match self.rights[rule] {
-                Right::Plain(rhs) => rhs(&mut (), vars),
-                Right::Stateful(rhs) => rhs(ctx, vars),
-            });
-            let new = new.map(|new| fit(node, new)).filter(|new| new != node);
-            track.stop(rule, started, new.is_some());
-            if let Some(new) = new {
-                return Some((new, rule));
+        let lacks = !summary(node);
+        for (&needs, &entry) in list.needs.iter().zip(&list.entries) {
+            if needs & lacks == 0
+                && let Some(new) = self.attempt(&self.entries[entry as usize], node, ctx, track)
+            {
+                return Some(new);
             }
         }
         None
     }
+
+    fn attempt<T: Track>(
+        &self,
+        entry: &Entry,
+        node: &UOp,
+        ctx: &mut C,
+        track: &mut T,
+    ) -> Option<(UOp, usize)> {
+        let rule = entry.rule as usize;
+        let started = track.start();
+        let new = entry.matcher.run(node, |vars| match self.rights[rule] {
+            Right::Plain(rhs) => rhs(&mut (), vars),
+            Right::Stateful(rhs) => rhs(ctx, vars),
+        });
+        let new = new.map(|new| fit(node, new)).filter(|new| new != node);
+        track.stop(rule, started, new.is_some());
+        new.map(|new| (new, rule))
+    }
 }
 
-/// The ops of a node's sources; a constant vector counts as a constant too.
+/// Where the bits of source `i` begin in the upper half of a summary.
+const fn shift(i: usize) -> u32 {
+    21 * i as u32
+}
+
+/// How far apart a source's own op and what is below it are.
+const OWN: u32 = 32;
+
+/// A small set that tells most graphs apart: below, the ops of the sources; above, for each of the first three
+/// sources, its op and its own sources or its value, mixed by position.
 #[inline]
-fn source_ops(node: &UOp) -> u128 {
-    node.srcs().iter().fold(0, |set, src| set | src.op().bit() | src.uniform().op().bit())
+fn summary(node: &UOp) -> u128 {
+    let above = node.srcs().iter().take(3).enumerate().fold(0, |set, (i, src)| {
+        let own = (op_bit(src.op()) | op_bit(src.uniform().op())).rotate_left(OWN);
+        set | (src.below() | own).rotate_left(shift(i))
+    });
+    node.below() as u128 | (above as u128) << 64
+}
+
+/// The part of the [`summary`] that every node has which the pattern matches.
+fn needs(pat: &Pat) -> u128 {
+    let op = |pat: &Pat| pat.single_op().map_or(0, op_bit);
+    let value = |pat: &Pat| match pat.value {
+        Value::Any | Value::Constant => 0,
+        Value::Int(i) => value_bit(Const::Float(i as f64)),
+        Value::Is(c) => value_bit(c),
+    };
+    let srcs = pat.src_pats();
+    let below = srcs.iter().fold(0, |set, src| set | op(src));
+    let above = srcs.iter().take(3).enumerate().fold(0, |set, (i, src)| {
+        let under = src.src_pats().iter().fold(value(src), |set, pat| set | op(pat));
+        set | (under | op(src).rotate_left(OWN)).rotate_left(shift(i))
+    });
+    below as u128 | (above as u128) << 64
 }
 
 /// A scalar that replaces a vector or a tensor stands for each of its elements.

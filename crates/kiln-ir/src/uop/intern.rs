@@ -7,15 +7,17 @@ use crate::op::Op;
 use rustc_hash::FxHashMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::cell::RefCell;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 /// Few threads build graphs at once; 64 shards make a wait rare.
 const SHARDS: usize = 64;
 
+/// Living nodes by content hash. `Weak`, so that the table keeps nothing alive.
 type Shard = Mutex<FxHashMap<u128, Weak<Node>>>;
-static TABLE: LazyLock<Vec<Shard>> =
-    LazyLock::new(|| (0..SHARDS).map(|_| Shard::default()).collect());
+static TABLE: LazyLock<[Shard; SHARDS]> =
+    LazyLock::new(|| std::array::from_fn(|_| Shard::default()));
 
 fn shard(hash: u128) -> &'static Shard {
     &TABLE[hash as usize % SHARDS]
@@ -24,15 +26,31 @@ fn shard(hash: u128) -> &'static Shard {
 pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
     let hash = content_hash(op, dtype, lanes, &srcs, &arg);
     let mut table = shard(hash).lock().expect("intern table");
-    if let Some(node) = table.get(&hash).and_then(Weak::upgrade) {
+    let entry = table.entry(hash);
+    if let Entry::Occupied(slot) = &entry
+        && let Some(node) = slot.get().upgrade()
+    {
         drop(table); // our own `srcs` may die here, and their drop takes a lock
         return UOp(node);
     }
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
+    let below = super::below(op, &srcs, &arg);
     let (normal, payload, origin) = Default::default();
-    let node = Node { op, dtype, lanes, arg, srcs, hash, shape, bounds, normal, payload, origin };
-    let node = Arc::new(node);
-    table.insert(hash, Arc::downgrade(&node));
+    let node = Arc::new(Node {
+        op,
+        dtype,
+        lanes,
+        normal,
+        below,
+        srcs,
+        arg,
+        hash,
+        shape,
+        bounds,
+        payload,
+        origin,
+    });
+    entry.insert_entry(Arc::downgrade(&node));
     UOp(node)
 }
 

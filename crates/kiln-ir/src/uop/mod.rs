@@ -202,7 +202,7 @@ impl UOp {
 fn below(op: Op, srcs: &[UOp], arg: &Arg) -> u64 {
     match (op, arg, srcs) {
         (Op::Const, Arg::Const(c), _) => value_bit(*c),
-        (Op::Splat, _, [src]) if src.op() == Op::Const => src.below(),
+        (Op::Splat, _, [src]) if src.op() == Op::Const => src.below() | op_bit(Op::Const),
         _ => srcs.iter().fold(0, |set, s| set | op_bit(s.op()) | op_bit(s.uniform().op())),
     }
 }

@@ -151,7 +151,7 @@ fn duplicate_names_are_found() {
     assert!(SET.duplicate_names().is_empty());
 }
 
-static TRACKED: &[Rule] = &[rule!(tracked_rule [x] x + 0 => x)];
+static TRACKED: &[Rule] = &[rule!(tracked_rule [x, c: Const] x + c, if c.is_const(0) => x)];
 static TRACKED_SET: RuleSet = RuleSet::new("tracked", &[TRACKED]);
 
 #[test]
