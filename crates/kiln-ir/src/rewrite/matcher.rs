@@ -165,10 +165,14 @@ struct Entry {
 }
 
 /// The entries that may match nodes with one op whose first source has one op. What rejects most nodes lies together.
-#[derive(PartialEq, Default)]
-struct List {
-    needs: Box<[u128]>,
-    entries: Box<[u16]>,
+type List = Box<[Head]>;
+
+/// What is looked at first of an entry.
+#[derive(PartialEq)]
+struct Head {
+    needs: u128,
+    dtypes: u16,
+    entry: u16,
 }
 
 /// Ops, and one more for "no source".
@@ -253,9 +257,11 @@ impl<C> Compiled<C> {
     }
 
     fn list(&self, entries: impl Iterator<Item = usize>) -> List {
-        let entries: Box<[u16]> = entries.map(|i| i as u16).collect();
-        let needs = entries.iter().map(|&i| self.entries[i as usize].needs).collect();
-        List { needs, entries }
+        let head = |entry: usize| {
+            let Entry { needs, matcher, .. } = &self.entries[entry];
+            Head { needs: *needs, dtypes: matcher.steps[0].dtypes, entry: entry as u16 }
+        };
+        entries.map(head).collect()
     }
 
     /// What the first rule that applies makes of `node`, and which rule that was.
@@ -269,13 +275,15 @@ impl<C> Compiled<C> {
         let first = node.srcs().first().map_or(FIRST_SOURCES - 1, |s| s.op() as usize);
         let number = self.list_of[node.op() as usize * FIRST_SOURCES + first];
         let list = &self.lists[number as usize];
-        if list.needs.is_empty() {
+        if list.is_empty() {
             return None;
         }
-        let lacks = !summary(node);
-        for (&needs, &entry) in list.needs.iter().zip(&list.entries) {
-            if needs & lacks == 0
-                && let Some(new) = self.attempt(&self.entries[entry as usize], node, ctx, track)
+        let (lacks, dtype) = (!summary(node), dtype_bit(node.dtype()));
+        for head in list {
+            if head.needs & lacks == 0
+                && head.dtypes & dtype != 0
+                && let Some(new) =
+                    self.attempt(&self.entries[head.entry as usize], node, ctx, track)
             {
                 return Some(new);
             }

@@ -85,7 +85,7 @@ impl UOp {
     /// arithmetic is ordered by structure, so that equal sums are equal nodes.
     pub fn binary_typed(op: Op, dtype: DType, a: UOp, b: UOp) -> UOp {
         let lanes = a.lanes().max(b.lanes());
-        let (a, b) = (a.splat(lanes), b.splat(lanes));
+        let (a, b) = (a.into_lanes(lanes), b.into_lanes(lanes));
         let swap = op.is_commutative() && order(&a) > order(&b);
         let srcs = if swap { smallvec![b, a] } else { smallvec![a, b] };
         UOp::new(op, dtype, lanes, srcs, Arg::None)
@@ -422,6 +422,10 @@ impl UOp {
         }
         debug_assert_eq!(self.lanes(), 1, "only scalars splat");
         UOp::new(Op::Splat, self.dtype(), lanes, smallvec![self.clone()], Arg::None)
+    }
+
+    fn into_lanes(self, lanes: u16) -> UOp {
+        if self.lanes() == lanes { self } else { self.splat(lanes) }
     }
 
     /// A vector from scalars; equal ones are a splat.
