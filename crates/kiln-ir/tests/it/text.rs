@@ -1,7 +1,7 @@
 //! The text form: exact round trips, comfort for hands, errors with places, no panic on any input.
 
 use expect_test::{Expect, expect};
-use kiln_ir::arg::{Move, PadAxis, RangeKind, ReduceOp, SliceAxis, Space};
+use kiln_ir::arg::{Move, PadAxis, RangeKind, ReduceOp, SliceAxis, Space, WindowArg};
 use kiln_ir::text::{expr, parse, parse_list, print, print_list};
 use kiln_ir::{Arg, Const, DType, Op, UOp};
 use smallvec::smallvec;
@@ -79,6 +79,7 @@ fn samples() -> Vec<UOp> {
     let slices =
         [SliceAxis { start: 1, step: -1, len: 2 }, SliceAxis { start: 0, step: 2, len: 2 }];
     let pads = [PadAxis { before: 1, between: 2, after: 3 }, PadAxis::default()];
+    let window = WindowArg { axis: 1, len: 3, size: 2, stride: 1, dilation: 1 };
     let region = [
         Move::Permute(smallvec![1, 0]),
         Move::Slice(slices[..1].into()),
@@ -98,6 +99,8 @@ fn samples() -> Vec<UOp> {
         f.reshape(smallvec![2, 1, 3]).expand(smallvec![2, 5, 3]),
         f.pad(&pads),
         f.slice(&slices),
+        f.window(window),
+        f.window(window).unwindow(window),
         f.cast(DType::F64),
         f.bitcast(DType::I32),
         f.bitcast(DType::I8),
