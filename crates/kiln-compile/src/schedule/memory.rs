@@ -35,7 +35,9 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &[usize]) -> Schedu
         }
     }
     let stored = |node: usize| places[&node];
-    let kernels = order.iter().map(|&k| scheduled(&kernels[k], &stored)).collect();
+    // what has no elements needs no kernel
+    let has_work = |k: &&usize| kernels[**k].outputs.iter().any(|&o| plan.nodes[o].numel() > 0);
+    let kernels = order.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
     let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();
     Schedule { kernels, outputs, temps, arena_bytes: arena.bytes, decisions: plan.decisions }
 }

@@ -54,7 +54,6 @@ pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "1 counts which rewrite rules were tried and matched, 2 lists all of them",
 );
 
-
 /// Every variable that holds a number.
 static NUMBERS: [&Var; 3] = [&DEBUG, &NOOPT, &TRACK_MATCH_STATS];
 
@@ -64,9 +63,17 @@ static TEXTS: [[&str; 3]; 8] = [
     ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
     ["KILN_CC", "search", "a path to a C compiler; none hides every one"],
     ["KILN_THREADS", "all processors", "how many threads share a kernel"],
-    ["KILN_CACHE", "$XDG_CACHE_HOME/kiln", "a folder for compiled kernels; none turns the cache off"],
+    [
+        "KILN_CACHE",
+        "$XDG_CACHE_HOME/kiln",
+        "a folder for compiled kernels; none turns the cache off",
+    ],
     ["XDG_CACHE_HOME", "~/.cache", "where caches live"],
-    ["KILN_PANIC", "0", "1 panics at the line of an invalid operation instead of carrying the error"],
+    [
+        "KILN_PANIC",
+        "0",
+        "1 panics at the line of an invalid operation instead of carrying the error",
+    ],
     ["NO_COLOR", "", "anything turns colour in DEBUG output off"],
 ];
 

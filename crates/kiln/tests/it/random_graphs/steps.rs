@@ -328,8 +328,10 @@ fn reduce(p: &mut Program) {
                 (true, true) => floats.sum_keepdim(&axes),
                 _ => floats.mean(&axes),
             };
+            // the sign of a sum of negative zeros is open; adding 0 hides it
+            let result = if dtype.is_float() { result + 0 } else { result };
             let grid = grid.filter(|_| sum);
-            p.push(result, grid, format!("v{a}.sum({axes:?}) sum {sum} keep {keep}"), &[a]);
+            p.push(result, grid, format!("v{a}.sum({axes:?}) sum {sum} keep {keep} + 0"), &[a]);
         }
         3 if n <= 3 => {
             let a = summable(p, a, |g| g.multiplied(n.max(1)).is_exact(dtype));
@@ -371,7 +373,7 @@ fn scan(p: &mut Program) {
         _ => {
             let a = summable(p, a, |g| g.summed(n).is_exact(dtype));
             let grid = p.grid(a).map(|g| g.summed(n));
-            p.push(p.get(a).cumsum(axis), grid, format!("v{a}.cumsum({axis})"), &[a]);
+            p.push(p.get(a).cumsum(axis) + 0, grid, format!("v{a}.cumsum({axis}) + 0"), &[a]);
         }
     }
 }
@@ -433,7 +435,7 @@ fn product(p: &mut Program) {
     let grids = p.grid(a).zip(p.grid(b)).map(|(a, b)| a.times(b).summed(inner));
     let (x, y) = (p.get(a), p.get(b));
     if grids.is_some_and(|g| g.is_exact(x.dtype().promote(y.dtype()))) {
-        p.push(x.matmul(&y), grids, format!("v{a}.matmul(v{b})"), &[a, b]);
+        p.push(x.matmul(&y) + 0, grids, format!("v{a}.matmul(v{b}) + 0"), &[a, b]);
     }
 }
 
@@ -456,7 +458,7 @@ fn windows(p: &mut Program) {
             let x = p.get(a);
             let x = if x.dtype().is_float() { x } else { x.modulo(8) };
             p.push(
-                x.avg_pool2d_with(2, stride, padding),
+                x.avg_pool2d_with(2, stride, padding) + 0,
                 None,
                 format!("v{a}.avg_pool2d_with(2) {text}"),
                 &[a],
@@ -470,7 +472,7 @@ fn windows(p: &mut Program) {
             let grid = p.grid(a).map(|g| g.times(by).summed(terms));
             let (x, w) = (p.get(a), p.get(b));
             p.push(
-                x.conv2d(&w, None, 1, stride, 1, padding),
+                x.conv2d(&w, None, 1, stride, 1, padding) + 0,
                 grid,
                 format!("v{a}.conv2d(v{b}) {text}"),
                 &[a, b],
