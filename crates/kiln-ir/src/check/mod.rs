@@ -11,7 +11,7 @@ mod values;
 
 use crate::op::Op;
 use crate::pattern::{Pat, Vars};
-use crate::rewrite::compile;
+use crate::rewrite::{compile, is_offered};
 use crate::rule::{Rule, RuleSet};
 use crate::text;
 use crate::uop::{UOp, toposort};
@@ -104,7 +104,11 @@ enum Attempt {
 fn check_on(rule: &Rule, graph: &UOp, random: &mut Random) -> Result<Attempt, String> {
     let matchers = compile(rule)?;
     let mut attempt = Attempt::NoMatch;
-    for (_, matcher) in matchers {
+    for (pat, matcher) in matchers {
+        let matches = matcher.run(graph, |_| Some(())).is_some();
+        if matches && !is_offered(&pat, &matcher, graph) {
+            return Err(format!("{pat} matches {}, which is rejected early", text::expr(graph)));
+        }
         match matcher.run(graph, |vars| Some((rule.rhs)(&mut (), vars))) {
             None => {}
             Some(Some(new)) if new != *graph => {

@@ -178,6 +178,12 @@ struct Head {
 /// Ops, and one more for "no source".
 const FIRST_SOURCES: usize = Op::ALL.len() + 1;
 
+/// Whether the dispatch table would offer `node` to this pattern: true wherever the pattern matches, which the check
+/// of each rule makes sure of.
+pub(crate) fn is_offered(pat: &Pat, matcher: &Matcher, node: &UOp) -> bool {
+    needs(pat) & !summary(node) == 0 && matcher.admits_first(node.srcs().first().map(UOp::op))
+}
+
 /// What a rule does once it has matched.
 enum Right<C: 'static> {
     Plain(fn(&mut (), &[&UOp]) -> Option<UOp>),

@@ -9,7 +9,7 @@ mod matcher;
 mod tracked;
 
 pub use fast::{REWRITES_PER_NODE, RULES_IN_TRACE};
-pub(crate) use matcher::{Compiled, compile};
+pub(crate) use matcher::{Compiled, compile, is_offered};
 pub use tracked::{Stats, report, set_tracking, stats};
 
 use crate::rule::RuleSet;
