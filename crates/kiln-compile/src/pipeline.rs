@@ -25,13 +25,10 @@ pub fn compile(kernel: &UOp, target: &Target, optimize: bool) -> Compiled {
     let optimized = optimize::optimize(kernel, target, optimize);
     check("optimize", &optimized.ast);
     let mut program = lower::lower(&optimized.ast, target);
-    if cfg!(debug_assertions) {
-        if let Err(error) = spec::verify_program(&program.ops) {
-            panic!(
-                "lower left a broken program: {error}\n{}",
-                kiln_ir::text::print_list(&program.ops)
-            );
-        }
+    if cfg!(debug_assertions)
+        && let Err(error) = spec::verify_program(&program.ops)
+    {
+        panic!("lower left a broken program: {error}\n{}", kiln_ir::text::print_list(&program.ops));
     }
     program.source = render::render(&program, target);
     Compiled { ast: optimized.ast, applied: optimized.applied, program }
@@ -39,9 +36,9 @@ pub fn compile(kernel: &UOp, target: &Target, optimize: bool) -> Compiled {
 
 /// In debug builds, a graph that breaks its spec is a bug of the pass that made it, and says so with the graph.
 fn check(pass: &str, kernel: &UOp) {
-    if cfg!(debug_assertions) {
-        if let Err(error) = spec::verify(&spec::KERNEL, kernel) {
-            panic!("{pass} left a broken kernel: {error}\n{}", kiln_ir::text::print(kernel));
-        }
+    if cfg!(debug_assertions)
+        && let Err(error) = spec::verify(&spec::KERNEL, kernel)
+    {
+        panic!("{pass} left a broken kernel: {error}\n{}", kiln_ir::text::print(kernel));
     }
 }

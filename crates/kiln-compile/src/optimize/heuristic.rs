@@ -176,12 +176,12 @@ impl Chooser {
 
 fn power_of_two_divisor(n: usize, limit: usize) -> usize {
     let mut by = 1;
-    while by * 2 <= limit && n % (by * 2) == 0 && n > 0 {
+    while by * 2 <= limit && n.is_multiple_of(by * 2) && n > 0 {
         by *= 2;
     }
     by
 }
 
 fn largest_divisor(n: usize, limit: usize) -> usize {
-    (1..=limit).rev().find(|&d| n > 0 && n % d == 0).unwrap_or(1)
+    (1..=limit).rev().find(|&d| n > 0 && n.is_multiple_of(d)).unwrap_or(1)
 }
