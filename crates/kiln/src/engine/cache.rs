@@ -175,12 +175,14 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     found.collect()
 }
 
-fn tally(origins: &[Origin], took: Duration) {
-    let number = |which: Origin| origins.iter().filter(|o| **o == which).count() as u64;
+fn tally(done: &[(Origin, Duration)], took: Duration) {
+    let number = |which: Origin| done.iter().filter(|(o, _)| *o == which).count() as u64;
+    let lowering: Duration = done.iter().map(|(_, lowering)| *lowering).sum();
     count(|c| {
         c.compiled += number(Origin::Compiled);
         c.loaded += number(Origin::Disk);
         c.compile_ns += took.as_nanos() as u64;
+        c.lower_ns += lowering.as_nanos() as u64;
     });
 }
 
@@ -195,8 +197,10 @@ fn remembered(kernel: &ScheduledKernel, opened: &Opened) -> Option<Arc<Code>> {
     CODES.lock().expect("kernel cache").get(&key(kernel, opened)).cloned()
 }
 
-fn compile(kernel: &ScheduledKernel, opened: &Opened) -> Result<Origin, Failure> {
+fn compile(kernel: &ScheduledKernel, opened: &Opened) -> Result<(Origin, Duration), Failure> {
+    let start = Instant::now();
     let compiled = pipeline::compile(&kernel.ast, &opened.target, env::NOOPT.get() == 0);
+    let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
     debug::compiled(kernel, &compiled, &loaded);
     let mut codes = CODES.lock().expect("kernel cache");
@@ -204,5 +208,5 @@ fn compile(kernel: &ScheduledKernel, opened: &Opened) -> Result<Origin, Failure>
         codes.clear();
     }
     codes.insert(key(kernel, opened), Arc::new(Code { kernel: loaded.kernel, compiled }));
-    Ok(loaded.origin)
+    Ok((loaded.origin, lowering))
 }

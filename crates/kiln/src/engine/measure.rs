@@ -24,6 +24,8 @@ pub struct Counts {
     pub schedule_ns: u64,
     /// Nanoseconds in lowering and compiling.
     pub compile_ns: u64,
+    /// Nanoseconds in lowering and rendering, added up over the threads that did it.
+    pub lower_ns: u64,
     /// Nanoseconds in kernels.
     pub kernel_ns: u64,
 }
