@@ -4,7 +4,7 @@
 //! A node is visited after all its users, so every request for it is known when its turn comes. Requests from one
 //! kernel at one index are one request: that is how a value used twice is computed once.
 
-use super::cost::{self, Price, Use};
+use super::cost::{self, Below, Price, Use};
 use super::index::{self, Index};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort_all;
@@ -74,7 +74,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
     let mut planner = Planner {
         is_root: vec![false; nodes.len()],
         only_summed: only_summed(&nodes, &position),
-        below: vec![0.0; nodes.len()],
+        below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
         scopes: FxHashMap::default(),
         plan: Plan {
@@ -94,8 +94,8 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
 struct Planner {
     plan: Plan,
     is_root: Vec<bool>,
-    /// The work of a node's sources together, by position.
-    below: Vec<f64>,
+    /// A node's distinct sources, by its position.
+    below: Vec<SmallVec<[Below; 3]>>,
     /// Whether a node's value only ever goes into sums, as it is or with zeros around: a sum there is part of those.
     only_summed: Vec<bool>,
     /// Requests by content, by position.
@@ -117,13 +117,17 @@ impl Planner {
     }
 
     fn estimate_work(&mut self) {
-        let mut work = vec![0.0; self.plan.nodes.len()];
+        let mut known: Vec<Below> = Vec::with_capacity(self.plan.nodes.len());
         for (i, node) in self.plan.nodes.iter().enumerate() {
-            let mut distinct: SmallVec<[usize; 4]> =
+            let mut distinct: SmallVec<[usize; 3]> =
                 node.srcs().iter().map(|s| self.plan.position[s]).collect();
             distinct.dedup();
-            self.below[i] = distinct.iter().map(|&s| work[s]).sum();
-            work[i] = cost::work(node, std::iter::once(self.below[i]));
+            self.below[i] = distinct.iter().map(|&s| known[s]).collect();
+            // what a view shows is as large as what is viewed
+            let viewed =
+                if node.op().is_movement() { known[distinct[0]].numel } else { f64::INFINITY };
+            let (work, read) = (cost::work(node, &self.below[i]), cost::memory(node.dtype()));
+            known.push(Below { work, read, numel: viewed.min(node.numel() as f64) });
         }
     }
 
@@ -188,7 +192,7 @@ impl Planner {
             _ => 1,
         };
         let uses: Vec<Use> = (0..self.plan.requests[i].len()).map(|r| self.usage(i, r)).collect();
-        cost::price(&node, self.below[i], reduced, &uses)
+        cost::price(&node, &self.below[i], reduced, &uses)
     }
 
     fn usage(&mut self, i: usize, r: usize) -> Use {

@@ -30,10 +30,10 @@ const SHORT_REDUCE: usize = 16;
 /// Estimates stop growing here: a value that costs a microsecond an element is expensive, and that is all.
 const CEILING: f64 = 1e6;
 
-/// Time to compute one element of a node where it is asked for, given its sources' (by position in `srcs`). A
-/// reduction counts as one read: a long one is likely to be in memory by then, and decides for itself.
-pub(super) fn work(node: &UOp, srcs: impl Iterator<Item = f64>) -> f64 {
-    let below: f64 = srcs.sum();
+/// Time to compute one element of a node where it is asked for, given its distinct sources'. A reduction counts as one
+/// read: a long one is likely to be in memory by then, and decides for itself.
+pub(super) fn work(node: &UOp, below: &[Below]) -> f64 {
+    let below: f64 = below.iter().map(|b| b.work).sum();
     let own = match node.op() {
         Op::Const | Op::Var => 0.0,
         Op::Param | Op::Reduce | Op::Contiguous => return memory(node.dtype()),
@@ -44,6 +44,25 @@ pub(super) fn work(node: &UOp, srcs: impl Iterator<Item = f64>) -> f64 {
     (below + own).min(CEILING)
 }
 
+/// A source of a node, as far as its price goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Below {
+    /// Time to compute one element where it is asked for.
+    pub(super) work: f64,
+    /// How many elements there are, of what is viewed if it is a view.
+    pub(super) numel: f64,
+    /// Time to read one element from memory.
+    pub(super) read: f64,
+}
+
+impl Below {
+    /// Time to have it `times` times: computed each time, or computed once into memory and read from there.
+    fn asked(&self, times: f64) -> f64 {
+        let stored = self.numel * (self.work + self.read) + times * self.read;
+        (times * self.work).min(stored)
+    }
+}
+
 fn arithmetic(op: Op) -> f64 {
     match op {
         Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod => DIVIDE,
@@ -52,7 +71,8 @@ fn arithmetic(op: Op) -> f64 {
     }
 }
 
-fn memory(dtype: DType) -> f64 {
+/// Time to read or write one element.
+pub(super) fn memory(dtype: DType) -> f64 {
     dtype.size() as f64 * BYTE
 }
 
@@ -84,25 +104,30 @@ impl Price {
     }
 }
 
-/// Prices a node of `numel` elements; `below` is the work of its sources together, `reduced` how many source
-/// elements make one of it (1 for everything but reductions).
-pub(super) fn price(node: &UOp, below: f64, reduced: usize, uses: &[Use]) -> Price {
+/// Prices a node; `below` are its distinct sources, `reduced` how many source elements make one of it (1 for
+/// everything but reductions).
+pub(super) fn price(node: &UOp, below: &[Below], reduced: usize, uses: &[Use]) -> Price {
     let numel = node.numel() as f64;
-    let each = match node.op() {
-        Op::Reduce => reduced as f64 * (below + ALU),
-        _ => work(node, std::iter::once(below)),
+    let own = if node.op() == Op::Reduce { ALU } else { work(node, &[]) };
+    let compute = |times: f64| {
+        let times = times * reduced as f64;
+        times * own + below.iter().map(|b| b.asked(times)).sum::<f64>()
     };
-    let inline = uses.iter().map(|u| u.evaluations * each * penalty(node, reduced, u, each)).sum();
+    let inline = uses
+        .iter()
+        .map(|u| compute(u.evaluations) * factor(node, reduced, u, compute(u.evaluations)))
+        .sum();
     let reads: f64 = uses.iter().map(|u| u.evaluations * memory(node.dtype())).sum();
-    let stored = numel * (each + memory(node.dtype())) + reads + LAUNCH;
+    let stored = compute(numel) + numel * memory(node.dtype()) + reads + LAUNCH;
     Price { inline, stored, uses: uses.len() }
 }
 
-fn penalty(node: &UOp, reduced: usize, u: &Use, each: f64) -> f64 {
+/// What a reduction loses or gains by being computed where it is asked for.
+fn factor(node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
     if node.op() == Op::Reduce && u.in_sum {
         return MERGED_DISCOUNT;
     }
-    if node.op() != Op::Reduce || u.evaluations * each < LAUNCH {
+    if node.op() != Op::Reduce || total < LAUNCH {
         return 1.0;
     }
     let nested = if u.in_reduce && reduced > SHORT_REDUCE { NESTED_PENALTY } else { 1.0 };
