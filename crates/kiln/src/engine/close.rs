@@ -20,7 +20,8 @@ pub(super) struct Closed {
     edges: Vec<Vec<usize>>,
     /// The leaves by parameter slot (positions).
     pub(super) leaves: Vec<usize>,
-    /// The constants in order of visit (positions).
+    /// The constants in order of visit (positions), once for each use: two uses that happen to be of one number are
+    /// still two numbers, as the next step may bring different ones.
     constants: Vec<usize>,
     /// What is to be computed (positions), without repetition.
     pub(super) roots: Vec<usize>,
@@ -163,6 +164,9 @@ impl Closed {
                 continue;
             }
             number.push(count);
+            if node.op() == Op::Const {
+                continue; // counted where it is used
+            }
             count += 1;
             (node.op(), node.dtype()).hash(&mut h);
             match node.arg() {
@@ -170,14 +174,17 @@ impl Closed {
                     shape.hash(&mut h);
                     self.leaves.push(at);
                 }
-                Arg::Const(_) => self.constants.push(at),
                 // which storage it is does not change what is computed
                 Arg::Mark(_) => {}
                 arg => arg.hash(&mut h),
             }
-            self.edges[at].iter().for_each(|&s| number[s].hash(&mut h));
+            for &s in &self.edges[at] {
+                use_of(&self.nodes, s, &number, &mut self.constants, &mut h);
+            }
         }
-        self.roots.iter().for_each(|&r| number[r].hash(&mut h));
+        for &r in &self.roots {
+            use_of(&self.nodes, r, &number, &mut self.constants, &mut h);
+        }
         self.key = h.finish128().as_u128();
     }
 
@@ -189,27 +196,47 @@ impl Closed {
             .enumerate()
             .map(|(slot, &at)| (at, slot))
             .collect::<FxHashMap<_, _>>();
-        let mut vars = FxHashMap::default();
-        for (&at, _) in self.constants.iter().zip(variable).filter(|(_, v)| **v) {
-            vars.insert(at, vars.len());
-        }
+        let mut uses = variable.iter();
+        let mut vars = 0;
+        let mut used = |node: &UOp, built: &UOp| {
+            if node.op() != Op::Const || !uses.next().expect("numbered") {
+                return built.clone();
+            }
+            let (min, max) = node.dtype().int_bounds();
+            vars += 1;
+            UOp::var(vars - 1, node.dtype(), min, max)
+        };
         let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
         for (at, node) in self.nodes.iter().enumerate() {
-            let srcs: Srcs = self.edges[at].iter().map(|&s| built[s].clone()).collect();
-            let new = match (slots.remove(&at), vars.get(&at)) {
-                (Some(slot), _) => UOp::param(slot, node.dtype(), node.shape().clone()),
-                (_, Some(&var)) => {
-                    let (min, max) = node.dtype().int_bounds();
-                    UOp::var(var, node.dtype(), min, max)
-                }
-                _ if self.is_computed(at) || matches!(node.op(), Op::Mark | Op::After) => {
+            let edges = self.edges[at].iter();
+            let srcs: Srcs = edges.map(|&s| used(&self.nodes[s], &built[s])).collect();
+            let new = match slots.remove(&at) {
+                Some(slot) => UOp::param(slot, node.dtype(), node.shape().clone()),
+                None if self.is_computed(at) || matches!(node.op(), Op::Mark | Op::After) => {
                     srcs[0].clone()
                 }
-                _ => rebuild(node, srcs),
+                None => rebuild(node, srcs),
             };
             new.copy_origin(node);
             built.push(new);
         }
-        self.roots.iter().map(|&r| built[r].clone()).collect()
+        self.roots.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()
+    }
+}
+
+/// Hashes that the node at `s` is used, and notes which constant it is.
+fn use_of(
+    nodes: &[UOp],
+    s: usize,
+    number: &[usize],
+    constants: &mut Vec<usize>,
+    h: &mut SipHasher13,
+) {
+    match nodes[s].op() {
+        Op::Const => {
+            constants.push(s);
+            (usize::MAX, nodes[s].dtype()).hash(h);
+        }
+        _ => number[s].hash(h),
     }
 }

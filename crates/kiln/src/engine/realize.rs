@@ -61,11 +61,12 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>) -> Result<Closed, Busy> {
 /// remembered as walked: a loop that reads something small of a growing value computes each part twice at most.
 fn passed_again(closed: &Closed) -> Vec<UOp> {
     let mut again = Vec::new();
+    let filler = fillers(closed);
     // a node is topmost if something asks for it that was not walked before
     let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
         let is_root = closed.roots.contains(&at);
-        let trivial = node.srcs().is_empty() || node.op().is_movement() || closed.is_computed(at);
+        let trivial = filler[at] || node.op().is_movement() || closed.is_computed(at);
         if !is_root && !asked[at] {
             continue;
         }
@@ -79,6 +80,22 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
         }
     }
     again
+}
+
+/// Which nodes are sources, or are made of constants only: never worth memory, and shared by graphs (and by kernels in
+/// the cache) that have nothing else to do with each other.
+fn fillers(closed: &Closed) -> Vec<bool> {
+    let mut filler = vec![false; closed.nodes.len()];
+    let mut constant = filler.clone();
+    for (at, node) in closed.nodes.iter().enumerate() {
+        let sources = closed.sources(at);
+        constant[at] = match sources.is_empty() {
+            true => node.op() == Op::Const,
+            false => sources.iter().all(|&s| constant[s]),
+        };
+        filler[at] = constant[at] || node.srcs().is_empty();
+    }
+    filler
 }
 
 /// Roots that this thread has promised. However the computation ends, nobody waits for ever.
