@@ -12,6 +12,9 @@
 //! # Ok::<(), kiln::Error>(())
 //! ```
 
+// what `#[derive(Module)]` makes names the crate
+extern crate self as kiln;
+
 /// The error type.
 mod error;
 /// Names of devices.
@@ -22,6 +25,10 @@ mod element;
 mod tensor;
 /// What computes.
 mod engine;
+/// Layers, and weights in files.
+pub mod nn;
+/// Optimizers.
+pub mod optim;
 
 pub use device::Device;
 pub use element::{Element, Operand};

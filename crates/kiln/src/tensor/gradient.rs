@@ -2,6 +2,7 @@
 //! at the marks.
 
 use super::Tensor;
+use super::recent::remember_loss;
 use super::storage::marked_storage;
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
@@ -94,19 +95,20 @@ impl Tensor {
                 continue;
             };
             reached = true;
-            let new = Tensor::from_node(grad, &storage.device);
+            // what is added up is a value, as in PyTorch: `gradient` is what can be differentiated again
+            let new = Tensor::from_node(grad.detach(), &storage.device);
             let mut sum = storage.grad();
             *sum = Some(match sum.take() {
-                Some(old) => old.detach().add(new.detach()),
+                Some(old) => old.add(new),
                 None => new,
             });
         }
         engine::forget_history(&self.value()?);
-        if reached {
-            Ok(())
-        } else {
-            refuse!("no storage that wants a gradient is read on the way")
+        if !reached {
+            return refuse!("no storage that wants a gradient is read on the way");
         }
+        remember_loss(self);
+        Ok(())
     }
 
     /// The gradients of this one element with respect to `targets`, which want gradients. Nothing is added up.

@@ -1,6 +1,8 @@
 //! `Tensor`: a storage and a view of it. Methods check shapes and dtypes and build graphs; none computes, except those
 //! that return data.
 
+/// Losses that a step will compute.
+pub(crate) mod recent;
 /// The shared cell.
 pub(crate) mod storage;
 /// Index maps.
@@ -67,6 +69,19 @@ impl Tensor {
     /// New storage that holds the value of `node`.
     pub(crate) fn from_node(node: UOp, device: &Device) -> Tensor {
         Tensor::whole(Storage::new(node, device.clone()))
+    }
+
+    /// This value; whatever computes it computes the pending versions of `written` too.
+    pub(crate) fn carrying<'a>(&self, written: impl IntoIterator<Item = &'a Tensor>) -> Tensor {
+        let mut effects = Vec::new();
+        let node = written
+            .into_iter()
+            .try_for_each(|t| t.storage.version().map(|version| effects.push(version)))
+            .and_then(|()| self.value());
+        match node {
+            Ok(node) => Tensor::from_node(node.after(effects), self.device()),
+            Err(error) => Tensor::broken(error),
+        }
     }
 
     fn whole(storage: Arc<Storage>) -> Tensor {

@@ -9,3 +9,6 @@ mod counts;
 mod engine;
 mod gradients;
 mod random_graphs;
+mod nn;
+mod optim;
+mod state;

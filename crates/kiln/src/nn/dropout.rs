@@ -1,0 +1,57 @@
+//! Dropout.
+
+use super::{Module, is_training};
+use crate::Tensor;
+use crate::error::Fault;
+
+/// In training, makes each element 0 with probability `p` and scales the others so that the mean stays.
+///
+/// ```
+/// use kiln::{Tensor, nn, nn::Dropout};
+/// let (x, drop) = (Tensor::ones([100]), Dropout::new(0.5));
+/// assert_eq!(drop.forward(&x).sum(..).item::<f32>()?, 100.0);
+/// let y = nn::train(|| drop.forward(&x)).to_vec::<f32>()?;
+/// assert!(y.contains(&0.0) && y.contains(&2.0));
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Module, Clone, Debug)]
+pub struct Dropout {
+    p: f64,
+}
+
+impl Dropout {
+    /// Elements are dropped with probability `p`.
+    ///
+    /// ```
+    /// let drop = kiln::nn::Dropout::new(0.1);
+    /// ```
+    pub fn new(p: f64) -> Dropout {
+        Dropout { p }
+    }
+
+    /// `x`, with elements dropped if layers train.
+    ///
+    /// ```
+    /// let x = kiln::Tensor::ones([2]);
+    /// assert_eq!(kiln::nn::Dropout::new(0.1).forward(&x).to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A probability that is not between 0 and 1.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        if !(0.0..=1.0).contains(&self.p) {
+            let why = format!("{} is no probability", self.p);
+            return Tensor::broken(Fault::New(why).at("Dropout"));
+        }
+        if !is_training() || self.p == 0.0 {
+            return x.clone();
+        }
+        if self.p == 1.0 {
+            return x.mul(0.0);
+        }
+        let kept = Tensor::rand_with(x.shape(), x.device()).ge(self.p);
+        kept.where_(x.mul(1.0 / (1.0 - self.p)), 0.0)
+    }
+}

@@ -1,0 +1,166 @@
+//! Layers: structs of tensors with a `forward`, and what all of them can do because they name their tensors.
+
+mod linear;
+mod conv;
+mod norm;
+mod dropout;
+/// Whether layers train.
+mod mode;
+/// Fields that hold no tensors.
+mod plain;
+/// Weights in files.
+pub mod state;
+
+pub use conv::Conv2d;
+pub use dropout::Dropout;
+pub use kiln_derive::Module;
+pub use linear::Linear;
+pub use mode::{eval, is_training, train};
+pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm};
+
+use crate::error::{Error, Fault, at_caller, refuse};
+use crate::{DType, Tensor};
+use std::collections::{BTreeMap, HashSet};
+
+/// Tensors by name.
+pub type StateDict = BTreeMap<String, Tensor>;
+
+/// Something that holds tensors under names: parameters and buffers. `#[derive(Module)]` names them after the fields,
+/// as PyTorch does: `conv1.weight`, `layers.0.bias`. Fields marked `#[module(skip)]` are left out; numbers, strings and
+/// functions hold no tensors.
+///
+/// ```
+/// use kiln::{Tensor, nn, nn::Module};
+/// #[derive(Module)]
+/// struct Net {
+///     layers: Vec<nn::Linear>,
+///     scale: Tensor,
+///     slope: f64,
+/// }
+/// let net = Net { layers: vec![nn::Linear::new(2, 3)], scale: Tensor::ones([1]), slope: 0.1 };
+/// let names: Vec<String> = net.state_dict().into_keys().collect();
+/// assert_eq!(names, ["layers.0.bias", "layers.0.weight", "scale"]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which tensors it holds",
+    note = "derive it with `#[derive(kiln::nn::Module)]`, or mark the field `#[module(skip)]`"
+)]
+pub trait Module {
+    /// Calls `f` with the name and the tensor of each parameter and buffer, in order of declaration. Names start with
+    /// `prefix`.
+    fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor));
+
+    /// The parameters and buffers by name. They are the module's own: a write to one is seen by the module.
+    fn state_dict(&self) -> StateDict {
+        let mut state = StateDict::new();
+        self.visit("", &mut |name, tensor| {
+            state.insert(name.to_owned(), tensor.clone());
+        });
+        state
+    }
+
+    /// Gives every parameter and buffer the value of its name in `state`. `strict` refuses names that only one side
+    /// has. On an error nothing has changed.
+    ///
+    /// ```
+    /// use kiln::nn::{Linear, Module};
+    /// let (a, b) = (Linear::new(2, 1), Linear::new(2, 1));
+    /// b.load_state_dict(&a.state_dict(), true)?;
+    /// assert_eq!(a.weight.to_vec::<f32>()?, b.weight.to_vec::<f32>()?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A value of another shape or kind of dtype; with `strict`, a name that only one side has.
+    #[track_caller]
+    fn load_state_dict(&self, state: &StateDict, strict: bool) -> Result<(), Error> {
+        let own = self.state_dict();
+        let pairs = at_caller("load_state_dict", matched(&own, state, strict))?;
+        pairs
+            .into_iter()
+            .try_for_each(|(to, from)| to.try_assign(from.detach().cast(to.dtype())).map(drop))
+    }
+
+    /// What training changes: the tensors that want gradients, each once, in order of declaration.
+    fn parameters(&self) -> Vec<Tensor> {
+        let (mut seen, mut parameters) = (HashSet::new(), Vec::new());
+        self.visit("", &mut |_, tensor| {
+            if tensor.requires_grad() && seen.insert(tensor.storage().id) {
+                parameters.push(tensor.clone());
+            }
+        });
+        parameters
+    }
+
+    /// Forgets the gradients of all parameters.
+    fn zero_grad(&self) {
+        self.visit("", &mut |_, tensor| tensor.zero_grad());
+    }
+}
+
+/// Pairs of own tensors and their new values, all fit to be written.
+fn matched<'a>(
+    own: &'a StateDict,
+    state: &'a StateDict,
+    strict: bool,
+) -> Result<Vec<(&'a Tensor, &'a Tensor)>, Fault> {
+    if strict {
+        let missing: Vec<_> = own.keys().filter(|k| !state.contains_key(*k)).collect();
+        let unknown: Vec<_> = state.keys().filter(|k| !own.contains_key(*k)).collect();
+        if !missing.is_empty() || !unknown.is_empty() {
+            return refuse!("names differ, missing {missing:?}, unknown {unknown:?}");
+        }
+    }
+    let mut pairs = Vec::new();
+    for (name, to) in own {
+        let Some(from) = state.get(name) else { continue };
+        if let Some(error) = from.error() {
+            return Err(error.into());
+        }
+        if to.shape() != from.shape() || to.device() != from.device() {
+            return refuse!(
+                "{name} is {:?} on {}, its new value {:?} on {}",
+                to.shape(),
+                to.device(),
+                from.shape(),
+                from.device()
+            );
+        }
+        if kind(to.dtype()) != kind(from.dtype()) {
+            return refuse!("{name} is {}, its new value {}", to.dtype(), from.dtype());
+        }
+        pairs.push((to, from));
+    }
+    Ok(pairs)
+}
+
+/// Values of one kind are converted, others are refused.
+fn kind(dtype: DType) -> u8 {
+    match dtype {
+        DType::Bool => 0,
+        _ if dtype.is_float() => 2,
+        _ => 1,
+    }
+}
+
+/// `prefix.name`, or `name` where there is no prefix.
+#[doc(hidden)]
+pub fn join(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+}
+
+/// A parameter drawn evenly from `-bound..bound`.
+#[track_caller]
+fn uniform(shape: &[usize], bound: f64) -> Tensor {
+    parameter((Tensor::rand(shape) * (2.0 * bound)).sub(bound))
+}
+
+/// A tensor that training changes.
+fn parameter(value: Tensor) -> Tensor {
+    value.set_requires_grad(true)
+}
+
+/// The bound of PyTorch's default initialisation, Kaiming's with a = sqrt(5): of weights, and of their bias.
+fn kaiming_bound(fan_in: usize) -> f64 {
+    1.0 / (fan_in.max(1) as f64).sqrt()
+}

@@ -1,0 +1,122 @@
+//! Weights in files.
+
+use kiln::nn::{self, Module, StateDict, state};
+use kiln::{DType, Tensor};
+use std::fs;
+use std::path::PathBuf;
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("kiln-state-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for the test");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the folder");
+        entries.map(|e| e.expect("an entry").file_name().into_string().expect("a name")).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn of_all_dtypes() -> StateDict {
+    let t = Tensor::from([[0i32, 1, -2], [3, 100, -100]]);
+    let mut state = StateDict::new();
+    for dtype in [
+        DType::Bool,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::U8,
+        DType::U16,
+        DType::U32,
+        DType::U64,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+        DType::F64,
+    ] {
+        state.insert(format!("{dtype}"), t.cast(dtype));
+    }
+    state.insert("scalar".into(), Tensor::from(2.5f32));
+    state.insert("view".into(), t.permute([1, 0]));
+    state
+}
+
+#[test]
+fn every_dtype_comes_back() {
+    let folder = Folder::new("dtypes");
+    let (path, saved) = (folder.file("all.safetensors"), of_all_dtypes());
+    state::save(&path, &saved).unwrap();
+    let loaded = state::load(&path).unwrap();
+    assert_eq!(loaded.keys().collect::<Vec<_>>(), saved.keys().collect::<Vec<_>>());
+    for (name, t) in &loaded {
+        assert_eq!((t.shape(), t.dtype()), (saved[name].shape(), saved[name].dtype()), "{name}");
+        let values = |t: &Tensor| t.cast(DType::F64).to_vec::<f64>().unwrap();
+        assert_eq!(values(t), values(&saved[name]), "{name}");
+    }
+    assert_eq!(folder.names(), ["all.safetensors"]);
+}
+
+#[test]
+fn a_module_comes_back() {
+    let folder = Folder::new("module");
+    let (path, a) = (folder.file("a.safetensors"), nn::Linear::new(3, 2));
+    state::save_with(&path, &a.state_dict(), &[("format".into(), "pt".into())].into()).unwrap();
+    let b = nn::Linear::new(3, 2);
+    b.load_state_dict(&state::load(&path).unwrap(), true).unwrap();
+    assert_eq!(a.weight.to_vec::<f32>().unwrap(), b.weight.to_vec::<f32>().unwrap());
+    assert_eq!(state::metadata(&path).unwrap()["format"], "pt");
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let folder = Folder::new("damage");
+    let path = folder.file("w.safetensors");
+    state::save(&path, &[("w".to_owned(), Tensor::ones([100]))].into()).unwrap();
+    let whole = fs::read(&path).unwrap();
+    for len in [0, 7, 8, 20, whole.len() - 400, whole.len() - 1] {
+        fs::write(&path, &whole[..len]).unwrap();
+        let error = state::load(&path).unwrap_err().to_string();
+        assert!(error.contains("w.safetensors") && error.contains("state.rs"), "{len}: {error}");
+    }
+    for garbage in [&[0xff; 64][..], b"PK\x03\x04 not a safetensors file at all", &[0; 16]] {
+        fs::write(&path, garbage).unwrap();
+        assert!(state::load(&path).is_err() && state::metadata(&path).is_err());
+    }
+    let missing = state::load(folder.file("missing")).unwrap_err().to_string();
+    assert!(missing.contains("missing"), "{missing}");
+    assert!(state::load(&folder.0).is_err());
+}
+
+#[test]
+fn a_failed_save_leaves_what_was_there() {
+    let folder = Folder::new("failed");
+    let path = folder.file("w.safetensors");
+    state::save(&path, &[("w".to_owned(), Tensor::ones([2]))].into()).unwrap();
+    let broken = Tensor::ones([2]).reshape([3]);
+    assert!(state::save(&path, &[("w".to_owned(), broken)].into()).is_err());
+    assert_eq!(state::load(&path).unwrap()["w"].to_vec::<f32>().unwrap(), [1.0, 1.0]);
+    // a folder cannot be replaced by a file: what was written beside it is gone again
+    fs::create_dir(folder.file("taken")).unwrap();
+    fs::write(folder.file("taken").join("x"), "x").unwrap();
+    assert!(state::save(folder.file("taken"), &StateDict::new()).is_err());
+    assert!(state::save(folder.file("no/such"), &StateDict::new()).is_err());
+    assert!(state::save("..", &StateDict::new()).is_err());
+    let mut names = folder.names();
+    names.sort();
+    assert_eq!(names, ["taken", "w.safetensors"]);
+}
