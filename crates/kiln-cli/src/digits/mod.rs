@@ -1,0 +1,114 @@
+//! `kiln digits`: trains a small convolutional network on handwritten digits, and says how well it went and what it
+//! took.
+//!
+//! With `--json` standard output is one line; everything for people goes to standard error.
+
+/// Embedded, unpacked, split, shuffled.
+mod data;
+/// The network.
+mod model;
+/// Steps, and what they cost.
+mod train;
+/// What is said at the end.
+mod report;
+
+use crate::outcome::{Failure, Outcome};
+use kiln::Device;
+use model::Net;
+use report::Report;
+use std::fs::OpenOptions;
+use std::io::{Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What can be chosen.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Seed of the weights and of the order of the images
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Times that every training image is seen [default: 12, with --load 0]
+    #[arg(long)]
+    epochs: Option<usize>,
+    /// Images per step
+    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
+    batch: usize,
+    /// Learning rate of the first step; it falls to 0 along half a cosine
+    #[arg(long, default_value_t = 0.004)]
+    lr: f64,
+    /// Use at most so many images for training, and as many for testing
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    limit: Option<usize>,
+    /// Write the weights to a safetensors file
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Start from the weights in a safetensors file
+    #[arg(long, value_name = "FILE")]
+    load: Option<PathBuf>,
+    /// Print the loss of every step, to the last bit
+    #[arg(long)]
+    losses: bool,
+    /// Print one line of JSON to standard output, and the rest to standard error
+    #[arg(long)]
+    json: bool,
+}
+
+const EPOCHS: usize = 12;
+
+impl Options {
+    fn epochs(&self) -> usize {
+        self.epochs.unwrap_or(if self.load.is_some() { 0 } else { EPOCHS })
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("0 is too few".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("not a number".into()),
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let start = Instant::now();
+    let mut out: Box<dyn Write> =
+        if options.json { Box::new(stderr()) } else { Box::new(stdout()) };
+    let (result, counts) = kiln::measure(|| train_and_test(options, &mut *out));
+    let (report, digits) = result?;
+    let total = report::Total { counts, seconds: start.elapsed().as_secs_f64() };
+    report.write(&mut *out, &total, &digits.test)?;
+    out.flush()?;
+    if options.json {
+        writeln!(stdout(), "{}", report.json(&total))?;
+    }
+    Ok(())
+}
+
+fn train_and_test(options: &Options, out: &mut dyn Write) -> Outcome<(Report, data::Digits)> {
+    let compiler = Device::default_device().describe().map_err(|e| Failure::new(e.why()))?;
+    if let Some(path) = &options.save {
+        writable(path)?;
+    }
+    let digits = data::load(options.limit)?;
+    kiln::manual_seed(options.seed);
+    let net = Net::new();
+    if let Some(path) = &options.load {
+        net.load(path)?;
+    }
+    let cost = train::train(&net, &digits.train, options, out)?;
+    if let Some(path) = &options.save {
+        net.save(path)?;
+    }
+    let predicted = train::predict(&net, &digits.test)?;
+    Ok((Report { compiler, cost, predicted, labels: digits.test.labels.clone() }, digits))
+}
+
+/// Fails now rather than after the training where a file cannot be written. Leaves no new file behind.
+fn writable(path: &Path) -> Outcome {
+    let existed = path.exists();
+    match OpenOptions::new().append(true).create(true).open(path) {
+        Err(why) => Err(Failure::new(format!("cannot save to {}: {why}", path.display()))),
+        Ok(_) if existed => Ok(()),
+        Ok(_) => Ok(std::fs::remove_file(path)?),
+    }
+}

@@ -1,0 +1,52 @@
+//! The `kiln` command. Each subcommand is a module; all of them write to one place and fail in one way.
+
+/// What a subcommand returns.
+mod outcome;
+/// Handwritten digits, from file to accuracy.
+mod digits;
+/// What this machine computes with.
+mod devices;
+/// The environment variables.
+mod env;
+
+use clap::{Parser, Subcommand};
+use outcome::{Failure, Outcome};
+use std::process::ExitCode;
+
+/// Tensors with generated kernels.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a small convolutional network on handwritten digits.
+    Digits(digits::Options),
+    /// List the devices, with the compiler of each or what is missing.
+    Devices,
+    /// List the environment variables that kiln reads.
+    Env,
+}
+
+fn run(cli: Cli) -> Outcome {
+    match cli.command {
+        Command::Digits(options) => digits::run(&options),
+        Command::Devices => devices::run(),
+        Command::Env => env::run(),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Unread) => ExitCode::SUCCESS,
+        Err(Failure::Said(why)) => {
+            // nobody is left to tell if this fails too
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("kiln: {why}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
