@@ -45,7 +45,8 @@ fn main() -> ExitCode {
         Err(Failure::Unread) => ExitCode::SUCCESS,
         Err(Failure::Said(why)) => {
             // nobody is left to tell if this fails too
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("kiln: {why}\n"));
+            let _ =
+                std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("kiln: {why}\n"));
             ExitCode::FAILURE
         }
     }

@@ -57,7 +57,11 @@ impl Report {
     pub(super) fn write(&self, out: &mut dyn Write, total: &Total, images: &Images) -> Outcome {
         let (misread, all) = (self.misread(), self.labels.len());
         let percent = 100.0 * self.accuracy();
-        writeln!(out, "accuracy   {percent:.2} % ({} of {all} held-out digits)", all - misread.len())?;
+        writeln!(
+            out,
+            "accuracy   {percent:.2} % ({} of {all} held-out digits)",
+            all - misread.len()
+        )?;
         if self.cost.step.is_some() {
             let (kernels, ms) = (self.cost.kernels, self.step_ms());
             writeln!(out, "step       {kernels} kernels, {ms:.2} ms")?;

@@ -1,0 +1,25 @@
+//! `kiln devices` and `kiln env`.
+
+use crate::run::{Folder, kiln};
+
+#[test]
+fn devices_name_their_compilers_or_what_is_missing() {
+    let home = Folder::new();
+    let said = kiln(&home, "devices", &[("KILN_CC", "none"), ("DEV", "NULL")]);
+    let line = |name: &str| said.out.lines().find(|l| l[2..].starts_with(name)).unwrap();
+    assert!(said.ok && line("CPU ").contains("CPU:LLVM, LLVM "), "{}", said.out);
+    assert!(line("CPU:C ").contains("missing: ") && line("CPU:C ").contains("KILN_CC=none"));
+    assert!(line("INTERP").contains("interpreted") && line("NULL").starts_with('*'));
+}
+
+#[test]
+fn variables_are_listed_with_what_they_are_set_to() {
+    let home = Folder::new();
+    let said = kiln(&home, "env", &[("KILN_THREADS", "3")]);
+    let names = "DEBUG DEV NOOPT KILN_LLVM KILN_CC KILN_THREADS KILN_CACHE XDG_CACHE_HOME KILN_PANIC NO_COLOR";
+    for name in names.split(' ') {
+        assert!(said.out.lines().any(|l| l.starts_with(&format!("{name} "))), "{name}");
+    }
+    let threads = said.out.lines().find(|l| l.starts_with("KILN_THREADS")).unwrap();
+    assert!(threads.contains(" 3 "), "{threads}");
+}

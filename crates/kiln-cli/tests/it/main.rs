@@ -1,0 +1,6 @@
+//! The command, run as users run it.
+
+mod run;
+mod digits;
+mod ladder;
+mod listings;
