@@ -27,14 +27,14 @@ pub(crate) struct Options {
     /// Seed of the weights and of the order of the images
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Times that every training image is seen [default: 12, with --load 0]
+    /// Times that every training image is seen [default: 20, with --load 0]
     #[arg(long)]
     epochs: Option<usize>,
     /// Images per step
     #[arg(long, default_value_t = 64, value_parser = at_least_one)]
     batch: usize,
     /// Learning rate of the first step; it falls to 0 along half a cosine
-    #[arg(long, default_value_t = 0.004)]
+    #[arg(long, default_value_t = 0.008)]
     lr: f64,
     /// Use at most so many images for training, and as many for testing
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -53,7 +53,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-const EPOCHS: usize = 12;
+const EPOCHS: usize = 20;
 
 impl Options {
     fn epochs(&self) -> usize {
