@@ -4,7 +4,7 @@
 
 use kiln::nn::{BatchNorm, Conv2d, Linear, Module, train};
 use kiln::optim::Adam;
-use kiln::{Counts, Error, Module, Tensor, measure};
+use kiln::{Counts, Error, Tensor, measure};
 use std::time::Instant;
 
 #[derive(Module)]
@@ -46,7 +46,7 @@ fn main() -> Result<(), Error> {
     let model = Convnet::new();
     let optimizer = Adam::new(model.parameters(), 1e-3);
     kiln::realize(&model.parameters())?;
-    for step in 0..8 {
+    for step in 0..std::env::args().filter_map(|n| n.parse().ok()).next().unwrap_or(8) {
         let start = Instant::now();
         let (loss, n) = measure(|| training_step(&model, &optimizer, &x, &y));
         report(step, loss?, start.elapsed().as_secs_f64(), n);
