@@ -61,17 +61,24 @@ fn plain<T>(data: &[T], text: impl Fn(&T) -> String) -> Vec<String> {
     data.iter().map(text).collect()
 }
 
-/// A float and its shortest text.
-trait Float: Copy + fmt::Display + fmt::LowerExp {
+/// A float, and the shortest decimal number that tells it apart from others of its type.
+trait Float: Copy {
     fn wide(self) -> f64;
+    fn decimal(self) -> f64;
 }
 impl Float for f32 {
     fn wide(self) -> f64 {
         self as f64
     }
+    fn decimal(self) -> f64 {
+        self.to_string().parse().expect("a number that was just printed")
+    }
 }
 impl Float for f64 {
     fn wide(self) -> f64 {
+        self
+    }
+    fn decimal(self) -> f64 {
         self
     }
 }
@@ -79,11 +86,23 @@ impl Float for half::f16 {
     fn wide(self) -> f64 {
         self.to_f64()
     }
+    fn decimal(self) -> f64 {
+        shortest(self.to_f64(), |x| half::f16::from_f64(x) == self)
+    }
 }
 impl Float for half::bf16 {
     fn wide(self) -> f64 {
         self.to_f64()
     }
+    fn decimal(self) -> f64 {
+        shortest(self.to_f64(), |x| half::bf16::from_f64(x) == self)
+    }
+}
+
+/// `x` with as few digits as `is_same` needs.
+fn shortest(x: f64, is_same: impl Fn(f64) -> bool) -> f64 {
+    let rounded = |digits: usize| format!("{x:.digits$e}").parse().expect("a number just printed");
+    (0..8).map(rounded).find(|&y| is_same(y)).unwrap_or(x)
 }
 
 fn floats<T: Float>(data: &[T], shape: &[usize]) -> Vec<String> {
@@ -121,7 +140,7 @@ fn positional<T: Float>(x: T) -> (String, String) {
     if !x.wide().is_finite() {
         return (not_finite(x.wide()), String::new());
     }
-    let shortest = x.to_string();
+    let shortest = x.decimal().to_string();
     let fraction = shortest.split_once('.').map_or(0, |(_, f)| f.len());
     let text = if fraction > PRECISION { format!("{:.PRECISION$}", x.wide()) } else { shortest };
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -133,7 +152,7 @@ fn exponential<T: Float>(x: T) -> (String, String) {
     if !x.wide().is_finite() {
         return (not_finite(x.wide()), String::new());
     }
-    let shortest = format!("{x:e}");
+    let shortest = format!("{:e}", x.decimal());
     let fraction = shortest.split(['.', 'e']).nth(1).map_or(0, str::len);
     let long = shortest.contains('.') && fraction > PRECISION;
     let text = if long { format!("{:.PRECISION$e}", x.wide()) } else { shortest };

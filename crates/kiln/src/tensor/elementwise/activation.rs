@@ -68,7 +68,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
-        self.map("leaky_relu", as_float, |x| x.lt(&like(x, 0)).where_(&(x * like(x, slope)), x))
+        self.map("leaky_relu", as_float, |x| like(x, 0).lt(x).where_(x, &(x * like(x, slope))))
     }
 
     /// `x`, and `alpha (e^x - 1)` where it is not positive.
@@ -81,9 +81,10 @@ impl Tensor {
     pub fn elu(&self, alpha: f64) -> Tensor {
         self.map("elu", as_float, |x| {
             // e^x of a large x would be infinite in the branch that is not taken, and so would its gradient
-            let low = UOp::binary(Op::Min, x, &like(x, 0));
+            let (zero, positive) = (like(x, 0), like(x, 0).lt(x));
+            let low = positive.where_(&zero, x);
             let curve = (UOp::unary(Op::Exp, &low) - like(x, 1)) * like(x, alpha);
-            like(x, 0).lt(x).where_(x, &curve)
+            positive.where_(x, &curve)
         })
     }
 

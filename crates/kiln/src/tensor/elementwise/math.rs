@@ -277,7 +277,10 @@ fn power(base: &UOp, exponent: &UOp) -> UOp {
     let half = exponent * like(exponent, 0.5);
     let odd = UOp::unary(Op::Trunc, &half).ne_(&half);
     let signed = odd.where_(&-&magnitude, &magnitude);
-    let of_negative = whole.where_(&signed, &like(base, f64::NAN));
+    // a root of minus infinity is a limit, of which the sign does not matter
+    let infinite = base.eq_(&like(base, f64::NEG_INFINITY));
+    let root = infinite.where_(&magnitude, &like(base, f64::NAN));
+    let of_negative = whole.where_(&signed, &root);
     let result = base.lt(&zero).where_(&of_negative, &magnitude);
     let is_one = exponent.eq_(&zero) | base.eq_(&one);
     is_one.where_(&one, &result)
