@@ -12,3 +12,4 @@ mod random_graphs;
 mod nn;
 mod optim;
 mod state;
+mod golden;
