@@ -13,3 +13,5 @@ mod nn;
 mod optim;
 mod state;
 mod golden;
+mod derivatives;
+mod sums;
