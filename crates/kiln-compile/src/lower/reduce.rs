@@ -34,6 +34,9 @@ pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
         next_id: first_free_id(&topo),
         done: FxHashMap::default(),
     };
+    // a loop that another reduce is inside may be around this one too, though this one's value does not name it
+    let ranges = topo.iter().filter(|n| n.op() == Op::Range);
+    pass.done.extend(ranges.map(|r| (r.clone(), r.clone())));
     for node in &topo {
         let new = match node.op() {
             Op::Reduce => pass.accumulate(node),
