@@ -130,7 +130,9 @@ fn functions_of_two() {
             ("batched", |x| {
                 of_halves(x, |a, b| a.reshape([2, 1, 3]).matmul(&b.reshape([2, 3, 1])))
             }),
-            ("linear", |x| of_halves(x, |a, b| a.linear(&b.transpose(0, 1), Some(&a.get(s![0, ..2]))))),
+            ("linear", |x| {
+                of_halves(x, |a, b| a.linear(&b.transpose(0, 1), Some(&a.get(s![0, ..2]))))
+            }),
             ("attention", |x| {
                 of_halves(x, |a, b| {
                     let q = a.reshape([1, 2, 3]);
