@@ -134,6 +134,15 @@ impl Closed {
         &self.edges[at]
     }
 
+    /// Which nodes are made without any leaf.
+    pub(super) fn fillers(&self) -> Vec<bool> {
+        let mut filler = vec![false; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate() {
+            filler[at] = node.op() != Op::Buffer && self.edges[at].iter().all(|&s| filler[s]);
+        }
+        filler
+    }
+
     /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
     /// while nothing but `self` holds the walk's nodes.
     pub(super) fn held(&self) -> Vec<bool> {

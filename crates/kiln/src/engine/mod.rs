@@ -72,9 +72,12 @@ pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Error> {
         nodes.push(storage.version()?);
     }
     let Some(first) = storages.first() else { return Ok(()) };
-    match realize::realize(nodes, &first.device) {
-        // what was computed replaces the graph that it was computed from
-        Ok(_) => storages.iter().try_for_each(|s| s.version().map(drop)),
+    match realize::realize(&nodes, &first.device) {
+        Ok(leaves) => {
+            // what was computed replaces the graph that it was computed from
+            storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
+            Ok(())
+        }
         Err(why) => Err(Error::failed("realize", why)),
     }
 }

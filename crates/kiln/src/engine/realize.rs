@@ -13,32 +13,48 @@ use super::measure::count;
 use super::{Failure, debug};
 use crate::Device;
 use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Plans and claims exclude each other.
 static PLANNING: Mutex<()> = Mutex::new(());
 
-/// Computes the nodes; afterwards each has a leaf.
-pub(super) fn realize(mut nodes: Vec<UOp>, device: &Device) -> Result<(), Failure> {
+/// Computes the nodes and gives the leaf of each.
+pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failure> {
     loop {
-        nodes.retain(|n| n.op() != Op::Buffer && leaf::computed(n).is_none());
-        if nodes.is_empty() {
-            return Ok(());
+        let missing: Vec<UOp> = nodes.iter().filter(|n| leaf_of(n).is_none()).cloned().collect();
+        if missing.is_empty() {
+            return Ok(nodes.iter().filter_map(leaf_of).collect());
         }
         let latch = Arc::new(Latch::default());
-        match claim(&nodes, &latch) {
+        match claim(&missing, &latch) {
             Ok(closed) => {
-                let promise = Promise {
-                    roots: closed.roots.iter().map(|&r| closed.nodes[r].clone()).collect(),
-                    latch,
-                };
-                drop(std::mem::take(&mut nodes));
-                return compute(closed, promise, device);
+                drop(missing);
+                let promise = Promise { roots: promised(&closed), latch };
+                let computed = compute(closed, promise, device)?;
+                let leaf = |n: &UOp| leaf_of(n).or_else(|| computed.get(n).cloned());
+                return Ok(nodes.iter().map(|n| leaf(n).expect("computed above")).collect());
             }
             Err(Busy(other)) => other.wait(),
         }
     }
+}
+
+/// The leaf that a node is, or was computed into.
+fn leaf_of(node: &UOp) -> Option<UOp> {
+    if node.op() == Op::Buffer { Some(node.clone()) } else { leaf::computed(node) }
+}
+
+/// The roots that other threads may wait for, and that remember their leaf: all that are made from a leaf. What is not
+/// (a filler: constants, `arange`) is shared by everybody who writes it down, on any device, and belongs to nobody.
+fn promised(closed: &Closed) -> Vec<Option<UOp>> {
+    let filler = closed.fillers();
+    let root = |&at: &usize| {
+        let own = !filler[at] && closed.nodes[at].op() != Op::Buffer && !closed.is_computed(at);
+        own.then(|| closed.nodes[at].clone())
+    };
+    closed.roots.iter().map(root).collect()
 }
 
 /// Closes the graph and promises its roots.
@@ -49,10 +65,8 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>) -> Result<Closed, Busy> {
     if !again.is_empty() {
         closed = close::close(&[nodes, &again].concat())?;
     }
-    for &root in &closed.roots {
-        if closed.nodes[root].op() != Op::Buffer && !closed.is_computed(root) {
-            leaf::set_slot(&closed.nodes[root], Some(Slot::Pending(latch.clone())));
-        }
+    for root in promised(&closed).iter().flatten() {
+        leaf::set_slot(root, Some(Slot::Pending(latch.clone())));
     }
     Ok(closed)
 }
@@ -61,7 +75,7 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>) -> Result<Closed, Busy> {
 /// remembered as walked: a loop that reads something small of a growing value computes each part twice at most.
 fn passed_again(closed: &Closed) -> Vec<UOp> {
     let mut again = Vec::new();
-    let filler = fillers(closed);
+    let filler = closed.fillers();
     // a node is topmost if something asks for it that was not walked before
     let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
@@ -82,33 +96,18 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
     again
 }
 
-/// Which nodes are sources, or are made of constants only: never worth memory, and shared by graphs (and by kernels in
-/// the cache) that have nothing else to do with each other.
-fn fillers(closed: &Closed) -> Vec<bool> {
-    let mut filler = vec![false; closed.nodes.len()];
-    let mut constant = filler.clone();
-    for (at, node) in closed.nodes.iter().enumerate() {
-        let sources = closed.sources(at);
-        constant[at] = match sources.is_empty() {
-            true => node.op() == Op::Const,
-            false => sources.iter().all(|&s| constant[s]),
-        };
-        filler[at] = constant[at] || node.srcs().is_empty();
-    }
-    filler
-}
-
 /// Roots that this thread has promised. However the computation ends, nobody waits for ever.
 struct Promise {
-    roots: Vec<UOp>,
+    /// One per root of the graph; none where nobody may wait.
+    roots: Vec<Option<UOp>>,
     latch: Arc<Latch>,
 }
 
 impl Promise {
-    fn keep(self, leaves: Vec<UOp>) {
+    fn keep(self, leaves: &[UOp]) {
         for (root, leaf) in self.roots.iter().zip(leaves) {
-            if root.op() != Op::Buffer {
-                leaf::set_slot(root, Some(Slot::Computed(leaf)));
+            if let Some(root) = root {
+                leaf::set_slot(root, Some(Slot::Computed(leaf.clone())));
             }
         }
     }
@@ -116,7 +115,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        for root in &self.roots {
+        for root in self.roots.iter().flatten() {
             if matches!(leaf::slot(root).as_deref(), Some(Slot::Pending(_))) {
                 leaf::set_slot(root, None);
             }
@@ -125,7 +124,10 @@ impl Drop for Promise {
     }
 }
 
-fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<(), Failure> {
+/// The roots with their leaves.
+type Leaves = FxHashMap<UOp, UOp>;
+
+fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<Leaves, Failure> {
     let opened = device::open(device)?;
     let ready = cache::ready(&closed, device.name(), &opened)?;
     let scalars = ready.scalars(&closed);
@@ -134,8 +136,9 @@ fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<(), Fail
         bind::bind(&closed, &ready, &opened)?
     };
     launch(&ready, &bound, &scalars, device, &opened)?;
-    promise.keep(commit(&closed, &ready, bound, device));
-    Ok(())
+    let leaves = commit(&closed, &ready, bound, device);
+    promise.keep(&leaves);
+    Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
 }
 
 fn launch(
@@ -183,13 +186,7 @@ fn commit(closed: &Closed, ready: &Ready, bound: Bound, device: &Device) -> Vec<
 
 /// Computes a node and copies it out, row-major.
 pub(super) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Failure> {
-    let leaf = match node.op() {
-        Op::Buffer => node.clone(),
-        _ => {
-            realize(vec![node.clone()], device)?;
-            leaf::computed(node).ok_or("the value was computed and lost")?
-        }
-    };
+    let leaf = realize(std::slice::from_ref(node), device)?.remove(0);
     let buffer = leaf::buffer(&leaf);
     let mut bytes = vec![0; leaf.numel() * leaf.dtype().size()];
     buffer.read(&mut bytes).map_err(|e| e.to_string())?;

@@ -87,6 +87,17 @@ impl Storage {
         Some(leaf)
     }
 
+    /// Replaces the version `node` by the leaf that it was computed into, unless it was overwritten meanwhile.
+    pub(crate) fn settle(&self, node: &UOp, leaf: UOp) {
+        let mut cell = self.cell();
+        if cell.version.as_ref() == Some(node) {
+            // where the node remembers its leaf, so that a gradient may go through both
+            let old = cell.version.replace(self.settled(node).unwrap_or(leaf));
+            drop(cell);
+            drop(old);
+        }
+    }
+
     /// Whether the operation that made the storage was invalid: there is nothing to fall back to.
     pub(crate) fn is_broken(&self) -> bool {
         self.cell().version.is_none()
