@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::memory::Memory;
+use crate::meter::Metered;
 use crate::pool::Pool;
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +22,8 @@ struct Block {
     len: usize,
     fill: Fill,
     memory: OnceLock<Memory>,
+    /// Counts the block for whoever measures.
+    metered: OnceLock<Metered>,
     /// Where the memory comes from and goes back to; none for files.
     pool: Option<Arc<Pool>>,
 }
@@ -47,13 +50,25 @@ impl Buffer {
     /// Memory that exists already, such as a mapped file.
     pub fn from_memory(memory: Memory) -> Buffer {
         let len = memory.len();
-        let block = Block { len, fill: Fill::Anything, memory: OnceLock::from(memory), pool: None };
+        let block = Block {
+            len,
+            fill: Fill::Anything,
+            memory: OnceLock::from(memory),
+            metered: OnceLock::new(),
+            pool: None,
+        };
         Buffer { block: Arc::new(block), offset: 0, len }
     }
 
     fn lazy(pool: &Arc<Pool>, len: usize, fill: Fill) -> Result<Buffer> {
         pool.check(len)?;
-        let block = Block { len, fill, memory: OnceLock::new(), pool: Some(pool.clone()) };
+        let block = Block {
+            len,
+            fill,
+            memory: OnceLock::new(),
+            metered: OnceLock::new(),
+            pool: Some(pool.clone()),
+        };
         Ok(Buffer { block: Arc::new(block), offset: 0, len })
     }
 
@@ -184,8 +199,9 @@ impl Block {
             unsafe { memory.as_ptr().write_bytes(0, self.len) };
         }
         // Two threads may have come here at once; the loser's block goes back.
-        if let Err(second) = self.memory.set(memory) {
-            pool.give(second, self.len);
+        match self.memory.set(memory) {
+            Ok(()) => _ = self.metered.set(Metered::new(self.len)),
+            Err(second) => pool.give(second, self.len),
         }
         Ok(self.memory.get().expect("set above"))
     }

@@ -8,6 +8,8 @@ pub mod warnings;
 pub mod memory;
 /// Freed blocks, kept for reuse.
 pub mod pool;
+/// How much memory a piece of a program takes.
+pub mod meter;
 /// Handles on ranges of memory.
 pub mod buffer;
 /// What a device must be able to do.

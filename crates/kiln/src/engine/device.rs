@@ -25,21 +25,6 @@ fn table() -> MutexGuard<'static, HashMap<String, Opened>> {
     TABLE.get_or_init(Table::default).lock().expect("device table")
 }
 
-/// Bytes in use on all open devices.
-pub(super) fn memory_in_use() -> u64 {
-    table().values().map(|d| d.backend.memory_use().in_use as u64).sum()
-}
-
-/// The sum of all devices' peaks.
-pub(super) fn peak_memory() -> u64 {
-    table().values().map(|d| d.backend.memory_use().peak as u64).sum()
-}
-
-/// Makes the present use the peak.
-pub(super) fn reset_peaks() {
-    table().values().for_each(|d| d.backend.reset_peak());
-}
-
 /// The device of this name; an unknown one is an error that lists those that are known.
 pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     let mut table = table();

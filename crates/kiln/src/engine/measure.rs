@@ -1,5 +1,6 @@
 //! Counters of what a thread does.
 
+use kiln_runtime::meter::Meter;
 use std::cell::RefCell;
 
 /// What was done on the calling thread.
@@ -18,7 +19,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Arithmetic operations of the kernels.
     pub flops: u64,
-    /// The most bytes of device memory that were in use at once, above what was in use before.
+    /// The most bytes of device memory that were held at once of what was allocated.
     pub peak_memory: u64,
     /// Nanoseconds in scheduling.
     pub schedule_ns: u64,
@@ -44,12 +45,10 @@ thread_local! {
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn measure<R>(f: impl FnOnce() -> R) -> (R, Counts) {
-    let before = super::device::memory_in_use();
-    super::device::reset_peaks();
     RUNNING.with(|r| r.borrow_mut().push(Counts::default()));
-    let result = f();
+    let (result, peak) = Meter::measure(f);
     let mut counts = RUNNING.with(|r| r.borrow_mut().pop()).expect("pushed above");
-    counts.peak_memory = super::device::peak_memory().saturating_sub(before);
+    counts.peak_memory = peak;
     (result, counts)
 }
 

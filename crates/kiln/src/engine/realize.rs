@@ -80,7 +80,8 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
     let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
         let is_root = closed.roots.contains(&at);
-        let trivial = filler[at] || node.op().is_movement() || closed.is_computed(at);
+        let free = filler[at] || node.op() == Op::Buffer || node.op().is_movement();
+        let trivial = free || closed.is_computed(at);
         if !is_root && !asked[at] {
             continue;
         }
