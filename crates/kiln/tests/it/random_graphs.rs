@@ -6,8 +6,10 @@
 
 mod data;
 mod grid;
+mod moves;
 mod program;
 mod steps;
+mod sums;
 
 use data::{Rng, bits};
 use kiln::{Device, Tensor};
@@ -39,12 +41,16 @@ fn difference(seed: u64, steps: usize, [a, b]: [&Device; 2]) -> Option<String> {
         (Ok(a), Ok(b)) => (a, b),
         (Err(error), _) | (_, Err(error)) => return Some(error),
     };
-    let differs = |((i, _), (l, r)): ((usize, &Tensor), (&Vec<u64>, &Vec<u64>))| {
-        let at = l.iter().zip(r).position(|(l, r)| l != r)?;
-        Some((i, format!("element {at} is {:#x} on {a} and {:#x} on {b}", l[at], r[at])))
-    };
-    let (output, what) = program.outputs().zip(left.iter().zip(&right)).find_map(differs)?;
-    Some(format!("seed {seed} steps {steps}: v{output} {what}\n{}", program.text(Some(output))))
+    let names = program.outputs().map(|(i, _)| i);
+    for (output, (left, right)) in names.zip(left.iter().zip(&right)) {
+        if let Some(at) = left.iter().zip(right).position(|(l, r)| l != r) {
+            let (l, r) = (left[at], right[at]);
+            let what = format!("element {at} is {l:#x} on {a} and {r:#x} on {b}");
+            let text = program.text(Some(output));
+            return Some(format!("seed {seed} steps {steps}: v{output} {what}\n{text}"));
+        }
+    }
+    None
 }
 
 /// The failure of the shortest beginning of the program that fails.
@@ -54,7 +60,8 @@ fn shrunk(seed: u64, devices: [&Device; 2]) -> Option<String> {
     Some(shorter.unwrap_or(whole))
 }
 
-/// The seeds of a run of `n` programs.
+/// The seeds of a run of `n` programs. Fresh ones are printed: a failure must be repeatable.
+#[allow(clippy::print_stderr)]
 fn seeds(n: u64) -> Vec<u64> {
     let read = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
     match (read("KILN_SEED"), read("KILN_FUZZ")) {

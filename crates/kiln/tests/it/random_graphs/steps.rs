@@ -1,8 +1,9 @@
-//! The steps that programs are made of.
+//! The steps that programs are made of: which comes next, and those that compute element by element.
 
 use super::grid::Grid;
 use super::program::Program;
-use kiln::{DType, Index, Indices, Tensor};
+use super::{moves, sums};
+use kiln::{DType, Tensor};
 
 type Unary = fn(&Tensor) -> Tensor;
 type Binary = fn(&Tensor, &Tensor) -> Tensor;
@@ -24,14 +25,14 @@ pub(super) fn any(p: &mut Program) {
         9 => choice(p),
         10 => cast(p),
         11 => bitcast(p),
-        12 | 13 => movement(p),
-        14 => pad(p),
-        15 | 16 => reduce(p),
-        17 => scan(p),
-        18 => join(p),
-        19 => product(p),
-        20 => windows(p),
-        _ => write(p),
+        12 | 13 => moves::movement(p),
+        14 => moves::pad(p),
+        15 | 16 => sums::reduce(p),
+        17 => sums::scan(p),
+        18 => moves::join(p),
+        19 => sums::product(p),
+        20 => sums::windows(p),
+        _ => moves::write(p),
     }
 }
 
@@ -193,7 +194,7 @@ fn bitcast(p: &mut Program) {
     let x = p.get(a);
     if x.dtype() == DType::Bool
         || x.ndim() == 0
-        || x.shape()[x.ndim() - 1] % 8 != 0 && x.dtype().size() != dtype.size()
+        || !x.shape()[x.ndim() - 1].is_multiple_of(8) && x.dtype().size() != dtype.size()
     {
         return;
     }
@@ -215,281 +216,4 @@ fn create(p: &mut Program) {
         _ => (Tensor::arange_with(n, options), format!("arange({n})")),
     };
     p.push(tensor, grid, text, &[]);
-}
-
-fn movement(p: &mut Program) {
-    let a = p.any();
-    let (mut x, mut text) = (p.get(a), format!("v{a}"));
-    for _ in 0..1 + p.rng.below(3) {
-        let (moved, step) = moved(p, &x);
-        text += &step;
-        x = moved;
-    }
-    let grid = p.grid(a);
-    p.push(x, grid, text, &[a]);
-}
-
-fn moved(p: &mut Program, x: &Tensor) -> (Tensor, String) {
-    let rank = x.ndim();
-    let axis = p.rng.below(rank.max(1));
-    match p.rng.below(7) {
-        0 => {
-            let shape = refactored(p, x.numel());
-            (x.reshape(&shape), format!(".reshape({shape:?})"))
-        }
-        1 if rank < 4 => (x.unsqueeze(axis), format!(".unsqueeze({axis})")),
-        2 if rank > 0 => {
-            let mut axes: Vec<usize> = (0..rank).collect();
-            (1..rank).for_each(|i| axes.swap(i, p.rng.below(i + 1)));
-            (x.permute(&axes), format!(".permute({axes:?})"))
-        }
-        3 if rank > 0 => (x.flip(axis), format!(".flip({axis})")),
-        4 => {
-            let mut shape = x.shape().to_vec();
-            for n in &mut shape {
-                *n = if *n == 1 { 1 + p.rng.below(4) } else { *n };
-            }
-            (x.expand(&shape), format!(".expand({shape:?})"))
-        }
-        5 | 6 if rank > 0 => {
-            let indices: Vec<Index> = x.shape().iter().map(|&n| index(p, n)).collect();
-            let text = format!(".get({indices:?})");
-            (x.get(Indices::new(indices)), text)
-        }
-        _ => (x.squeeze(..), ".squeeze(..)".to_owned()),
-    }
-}
-
-/// Random lengths whose product is `n`.
-fn refactored(p: &mut Program, mut n: usize) -> Vec<usize> {
-    let mut shape = Vec::new();
-    for _ in 0..p.rng.below(3) {
-        let factors: Vec<usize> = (1..=n).filter(|f| n.is_multiple_of(*f)).collect();
-        let factor = if factors.is_empty() { 1 } else { p.rng.pick(&factors) };
-        shape.push(factor);
-        n /= factor;
-    }
-    shape.push(n);
-    shape
-}
-
-fn index(p: &mut Program, n: usize) -> Index {
-    if p.rng.one_in(5) && n > 0 {
-        return Index::At(p.rng.below(n) as i64);
-    }
-    if p.rng.one_in(3) {
-        return Index::Slice { start: None, stop: None, step: 1 };
-    }
-    let end = |p: &mut Program| (!p.rng.one_in(2)).then(|| p.rng.below(n + 1) as i64);
-    let (a, b, step) = (end(p), end(p), p.rng.pick(&[1, 1, 2, 3, -1, -2]));
-    let ordered = |a: Option<i64>, b: Option<i64>| match (a, b) {
-        (Some(a), Some(b)) if (a > b) == (step > 0) => (Some(b), Some(a)),
-        both => both,
-    };
-    let (start, stop) = ordered(a, b);
-    Index::Slice { start, stop, step }
-}
-
-fn pad(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a);
-    let pads: Vec<(usize, usize)> =
-        x.shape().iter().map(|_| (p.rng.below(3), p.rng.below(3))).collect();
-    let value = p.rng.pick(&[0, 0, 1, 3]);
-    let grid = p.grid(a).map(|g| g.or(Grid { scale: 0, bits: 2 }));
-    let padded = if value == 0 { x.pad(&pads) } else { x.pad_with(&pads, value) };
-    p.push(padded, grid, format!("v{a}.pad_with({pads:?}, {value})"), &[a]);
-}
-
-/// The value itself, or for floats one near it whose sums of `n` are exact.
-fn summable(p: &mut Program, a: usize, exact: impl Fn(Grid) -> bool) -> usize {
-    if p.grid(a).is_some_and(exact) || !p.get(a).dtype().is_float() {
-        return a;
-    }
-    let coarse = p.get(a).clamp(-8, 8).round();
-    p.push(coarse, Some(Grid { scale: 0, bits: 3 }), format!("v{a}.clamp(-8, 8).round()"), &[a])
-}
-
-fn reduce(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a);
-    let mut axes: Vec<usize> = (0..x.ndim()).collect();
-    axes.retain(|_| p.rng.one_in(2));
-    let n: usize = axes.iter().map(|&i| x.shape()[i]).product();
-    let dtype = x.dtype();
-    match p.rng.below(9) {
-        0..=2 => {
-            let a = summable(p, a, |g| g.summed(n).is_exact(dtype));
-            let (x, grid) = (p.get(a), p.grid(a).map(|g| g.summed(n)));
-            let (sum, keep) = (p.rng.one_in(2), p.rng.one_in(2));
-            let floats = if sum || dtype.is_float() { x } else { x.modulo(8) };
-            let result = match (sum, keep) {
-                (true, false) => floats.sum(&axes),
-                (true, true) => floats.sum_keepdim(&axes),
-                _ => floats.mean(&axes),
-            };
-            // the sign of a sum of negative zeros is open; adding 0 hides it
-            let result = if dtype.is_float() { result + 0 } else { result };
-            let grid = grid.filter(|_| sum);
-            p.push(result, grid, format!("v{a}.sum({axes:?}) sum {sum} keep {keep} + 0"), &[a]);
-        }
-        3 if n <= 3 => {
-            let a = summable(p, a, |g| g.multiplied(n.max(1)).is_exact(dtype));
-            let (x, grid) = (p.get(a), p.grid(a).map(|g| g.multiplied(n.max(1))));
-            p.push(x.prod(&axes), grid, format!("v{a}.prod({axes:?})"), &[a]);
-        }
-        4 => drop(p.push(x.any(&axes), None, format!("v{a}.any({axes:?})"), &[a])),
-        5 => drop(p.push(x.all(&axes), None, format!("v{a}.all({axes:?})"), &[a])),
-        _ if n == 0 => {}
-        6 if x.ndim() > 0 => {
-            let axis = p.rng.below(x.ndim());
-            if x.shape()[axis] > 0 {
-                p.push(x.argmax(axis), None, format!("v{a}.argmax({axis})"), &[a]);
-                p.push(x.argmin(axis), None, format!("v{a}.argmin({axis})"), &[a]);
-            }
-        }
-        _ => {
-            // which of two zeros is the largest is open; adding 0 hides it
-            let largest = p.rng.one_in(2);
-            let result = if largest { x.max(&axes) } else { x.min_keepdim(&axes) };
-            let result = if dtype.is_float() { result + 0 } else { result };
-            let grid = p.grid(a);
-            p.push(result, grid, format!("v{a}.max/min({axes:?}) max {largest} + 0"), &[a]);
-        }
-    }
-}
-
-fn scan(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a);
-    if x.ndim() == 0 {
-        return;
-    }
-    let (axis, shift, dtype) = (p.rng.below(x.ndim()), p.rng.below(5) as i64 - 2, x.dtype());
-    let (n, grid) = (x.shape()[axis], p.grid(a));
-    match p.rng.below(3) {
-        0 if x.ndim() > 1 => drop(p.push(x.tril(shift), grid, format!("v{a}.tril({shift})"), &[a])),
-        1 if x.ndim() > 1 => drop(p.push(x.triu(shift), grid, format!("v{a}.triu({shift})"), &[a])),
-        _ => {
-            let a = summable(p, a, |g| g.summed(n).is_exact(dtype));
-            let grid = p.grid(a).map(|g| g.summed(n));
-            p.push(p.get(a).cumsum(axis) + 0, grid, format!("v{a}.cumsum({axis}) + 0"), &[a]);
-        }
-    }
-}
-
-fn join(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a);
-    if x.ndim() == 0 {
-        return;
-    }
-    let (axis, parts, grid) = (p.rng.below(x.ndim()), 1 + p.rng.below(10), p.grid(a));
-    match p.rng.below(4) {
-        0 => {
-            let chunks = x.chunk(parts, axis);
-            let joined = Tensor::cat(chunks.iter().rev(), axis);
-            p.push(joined, grid, format!("cat(v{a}.chunk({parts}, {axis}).rev(), {axis})"), &[a]);
-        }
-        1 => {
-            let counts: Vec<usize> = x.shape().iter().map(|_| 1 + p.rng.below(3)).collect();
-            p.push(x.repeat(&counts), grid, format!("v{a}.repeat({counts:?})"), &[a]);
-        }
-        2 => {
-            let y = x.flip(axis);
-            p.push(
-                Tensor::stack([&x, &y], axis),
-                grid,
-                format!("stack([v{a}, v{a}.flip({axis})], {axis})"),
-                &[a],
-            );
-        }
-        _ => {
-            let mut shape = x.shape().to_vec();
-            shape[axis] = p.rng.below(4);
-            let b = p.input(&shape);
-            let grid = p.grid(a).zip(p.grid(b)).map(|(a, b)| a.or(b));
-            p.push(
-                Tensor::cat([x, p.get(b)], axis),
-                grid,
-                format!("cat([v{a}, v{b}], {axis})"),
-                &[a, b],
-            );
-        }
-    }
-}
-
-fn product(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a);
-    if x.ndim() < 2 {
-        return;
-    }
-    let (inner, columns) = (x.shape()[x.ndim() - 1], 1 + p.rng.below(9));
-    let dtype = if p.rng.one_in(3) { p.rng.pick(&DType::STORAGE) } else { x.dtype() };
-    let b = p.input_of(&[inner, columns], dtype);
-    let wide = dtype.promote(x.dtype());
-    let by = p.grid(b).expect("data has a grid");
-    let a = summable(p, a, |g| g.times(by).summed(inner).is_exact(wide));
-    let b = summable(p, b, |g| g.bits < 8 || wide.is_float() && g.bits + 20 < 24);
-    let grids = p.grid(a).zip(p.grid(b)).map(|(a, b)| a.times(b).summed(inner));
-    let (x, y) = (p.get(a), p.get(b));
-    if grids.is_some_and(|g| g.is_exact(x.dtype().promote(y.dtype()))) {
-        p.push(x.matmul(&y) + 0, grids, format!("v{a}.matmul(v{b}) + 0"), &[a, b]);
-    }
-}
-
-fn windows(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a);
-    if x.ndim() != 4 || x.shape()[2] < 2 || x.shape()[3] < 2 || x.numel() == 0 {
-        return;
-    }
-    let (stride, dilation, padding) = (1 + p.rng.below(2), 1, p.rng.below(2));
-    let text = format!("stride {stride} padding {padding}");
-    match p.rng.below(3) {
-        0 => {
-            let pooled = x.max_pool2d_with(2, stride, dilation, padding) + 0;
-            let grid = p.grid(a).filter(|_| padding == 0);
-            p.push(pooled, grid, format!("v{a}.max_pool2d_with(2) {text} + 0"), &[a]);
-        }
-        1 => {
-            let a = summable(p, a, |g| g.summed(4).is_exact(x.dtype()));
-            let x = p.get(a);
-            let x = if x.dtype().is_float() { x } else { x.modulo(8) };
-            p.push(
-                x.avg_pool2d_with(2, stride, padding) + 0,
-                None,
-                format!("v{a}.avg_pool2d_with(2) {text}"),
-                &[a],
-            );
-        }
-        _ => {
-            let dtype = x.dtype();
-            let b = p.input_of(&[2, x.shape()[1], 2, 2], dtype);
-            let (terms, by) = (x.shape()[1] * 4, p.grid(b).expect("data has a grid"));
-            let a = summable(p, a, |g| g.times(by).summed(terms).is_exact(dtype));
-            let grid = p.grid(a).map(|g| g.times(by).summed(terms));
-            let (x, w) = (p.get(a), p.get(b));
-            p.push(
-                x.conv2d(&w, None, 1, stride, 1, padding) + 0,
-                grid,
-                format!("v{a}.conv2d(v{b}) {text}"),
-                &[a, b],
-            );
-        }
-    }
-}
-
-/// A copy of a value, part of which is overwritten.
-fn write(p: &mut Program) {
-    let a = p.any();
-    let x = p.get(a).copy();
-    let indices: Vec<Index> = x.shape().iter().map(|&n| index(p, n)).collect();
-    let text = format!("v{a}.copy().set({indices:?}");
-    let region = x.get(Indices::new(indices.clone())).shape().to_vec();
-    let b = p.input_of(&region, x.dtype());
-    let grid = p.grid(a).zip(p.grid(b)).map(|(a, b)| a.or(b));
-    x.set(Indices::new(indices), p.get(b));
-    p.push(x, grid, format!("{text}, v{b})"), &[a, b]);
 }
