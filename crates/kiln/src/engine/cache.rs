@@ -157,7 +157,7 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     let work = || {
         let mut origins = Vec::new();
         while let Some(kernel) = new.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-            origins.push(compile(kernel, opened)?);
+            origins.push(compile(kernel, opened)?.1);
         }
         Ok::<_, Failure>(origins)
     };
@@ -169,10 +169,12 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
         std::iter::once(mine).chain(joined).collect::<Result<Vec<_>, _>>()
     })?;
     tally(&origins.concat(), start.elapsed());
-    let found = kernels
-        .iter()
-        .map(|k| remembered(k, opened).ok_or_else(|| "a kernel was forgotten".to_owned()));
-    found.collect()
+    // another thread may have made the cache forget a kernel since
+    let code = |k: &ScheduledKernel| match remembered(k, opened) {
+        Some(code) => Ok(code),
+        None => compile(k, opened).map(|(code, _)| code),
+    };
+    kernels.iter().map(code).collect()
 }
 
 fn tally(done: &[(Origin, Duration)], took: Duration) {
@@ -197,7 +199,10 @@ fn remembered(kernel: &ScheduledKernel, opened: &Opened) -> Option<Arc<Code>> {
     CODES.lock().expect("kernel cache").get(&key(kernel, opened)).cloned()
 }
 
-fn compile(kernel: &ScheduledKernel, opened: &Opened) -> Result<(Origin, Duration), Failure> {
+fn compile(
+    kernel: &ScheduledKernel,
+    opened: &Opened,
+) -> Result<(Arc<Code>, (Origin, Duration)), Failure> {
     let start = Instant::now();
     let compiled = pipeline::compile(&kernel.ast, &opened.target, env::NOOPT.get() == 0);
     let lowering = start.elapsed();
@@ -207,6 +212,7 @@ fn compile(kernel: &ScheduledKernel, opened: &Opened) -> Result<(Origin, Duratio
     if codes.len() >= MAX_KERNELS {
         codes.clear();
     }
-    codes.insert(key(kernel, opened), Arc::new(Code { kernel: loaded.kernel, compiled }));
-    Ok((loaded.origin, lowering))
+    let code = Arc::new(Code { kernel: loaded.kernel, compiled });
+    codes.insert(key(kernel, opened), code.clone());
+    Ok((code, (loaded.origin, lowering)))
 }
