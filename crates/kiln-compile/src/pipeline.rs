@@ -1,12 +1,19 @@
 //! The whole compiler, read from top to bottom: what each pass does, and the spec that it leaves true.
+//!
+//! A pass that panics, or leaves a graph that breaks its spec, is a [`Bug`]: an error that names the pass, the rule and
+//! the graph, so that the program that asked for the kernel lives on.
 
 use crate::lower;
 use crate::optimize::{self, Opt};
 use crate::render;
+use crate::schedule::{self, Schedule};
 use crate::target::Target;
-use kiln_ir::UOp;
 use kiln_ir::program::Program;
-use kiln_ir::spec;
+use kiln_ir::{UOp, rewrite, spec, text};
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice::from_ref;
 
 /// A compiled-to-text kernel, and what may be shown of the way there.
 #[derive(Clone, Debug)]
@@ -19,26 +26,84 @@ pub struct Compiled {
     pub program: Program,
 }
 
-/// Kernel -> program text. With `optimize` false the loops stay as they were scheduled.
-pub fn compile(kernel: &UOp, target: &Target, optimize: bool) -> Compiled {
-    check("schedule", kernel);
-    let optimized = optimize::optimize(kernel, target, optimize);
-    check("optimize", &optimized.ast);
-    let mut program = lower::lower(&optimized.ast, target);
-    if cfg!(debug_assertions)
-        && let Err(error) = spec::verify_program(&program.ops)
-    {
-        panic!("lower left a broken program: {error}\n{}", kiln_ir::text::print_list(&program.ops));
-    }
-    program.source = render::render(&program, target);
-    Compiled { ast: optimized.ast, applied: optimized.applied, program }
+/// How to compile.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Whether to optimize; otherwise the loops stay as they were scheduled.
+    pub optimize: bool,
+    /// Whether to verify what each pass leaves.
+    pub verify: bool,
 }
 
-/// In debug builds, a graph that breaks its spec is a bug of the pass that made it, and says so with the graph.
-fn check(pass: &str, kernel: &UOp) {
-    if cfg!(debug_assertions)
-        && let Err(error) = spec::verify(&spec::KERNEL, kernel)
-    {
-        panic!("{pass} left a broken kernel: {error}\n{}", kiln_ir::text::print(kernel));
+/// Tensor graph -> kernels.
+pub fn schedule(roots: &[UOp]) -> Result<Schedule, Bug> {
+    pass("schedule", roots, || schedule::schedule(roots))
+}
+
+/// Kernel -> program text.
+pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Compiled, Bug> {
+    let Settings { optimize, verify } = settings;
+    check("schedule", kernel, verify)?;
+    let optimized =
+        pass("optimize", from_ref(kernel), || optimize::optimize(kernel, target, optimize))?;
+    check("optimize", &optimized.ast, verify)?;
+    let ast = optimized.ast;
+    let mut program = pass("lower", from_ref(&ast), || lower::lower(&ast, target))?;
+    if verify && let Err(error) = spec::verify_program(&program.ops) {
+        let what = format!("left a broken program: {error}");
+        return Err(Bug { pass: "lower", what, rule: None, graph: text::print_list(&program.ops) });
     }
+    program.source = pass("render", from_ref(&ast), || render::render(&program, target))?;
+    Ok(Compiled { ast, applied: optimized.applied, program })
+}
+
+/// A graph that breaks its spec is a bug of the pass that made it.
+fn check(pass: &'static str, kernel: &UOp, verify: bool) -> Result<(), Bug> {
+    let broken = if verify { spec::verify(&spec::KERNEL, kernel).err() } else { None };
+    broken.map_or(Ok(()), |error| {
+        let what = format!("left a broken kernel: {error}");
+        Err(Bug { pass, what, rule: None, graph: text::print(kernel) })
+    })
+}
+
+/// The compiler's own fault: which pass, which rule if it is one, and the graph that it happened on.
+#[derive(Clone, Debug)]
+pub struct Bug {
+    /// The pass that failed.
+    pub pass: &'static str,
+    /// What it said.
+    pub what: String,
+    /// The rewrite rule in which it happened, with file and line.
+    pub rule: Option<String>,
+    /// The graph as text that parses back.
+    pub graph: String,
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bug in kiln: pass `{}`: {}", self.pass, self.what)?;
+        if let Some(rule) = &self.rule {
+            write!(f, "\nin rule {rule}")?;
+        }
+        write!(f, "\non the graph\n{}", self.graph)
+    }
+}
+
+impl std::error::Error for Bug {}
+
+/// Runs a pass. One that panics runs once more, watched, to find out in which rule.
+fn pass<T>(name: &'static str, graph: &[UOp], run: impl Fn() -> T) -> Result<T, Bug> {
+    catch_unwind(AssertUnwindSafe(&run)).map_err(|panic| Bug {
+        pass: name,
+        what: message(&*panic),
+        rule: rewrite::blame(|| drop(run())),
+        graph: graph.iter().map(text::print).collect(),
+    })
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "panicked without a word".to_owned())
 }

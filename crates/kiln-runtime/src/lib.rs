@@ -4,6 +4,8 @@
 pub mod error;
 /// Things worth saying once.
 pub mod warnings;
+/// What happens at the end of the process.
+pub mod exit;
 /// A block of bytes from the system.
 pub mod memory;
 /// Freed blocks, kept for reuse.

@@ -24,7 +24,6 @@ enum Kind {
     /// The program asked for something that has no meaning.
     Invalid(String),
     /// A device, compiler or file failed.
-    #[allow(dead_code)] // made by the engine
     Failed(String),
 }
 
@@ -42,7 +41,6 @@ impl Error {
 
     /// A failure of the machine while `op` ran, at the caller's line.
     #[track_caller]
-    #[allow(dead_code)] // made by the engine
     pub(crate) fn failed(op: &'static str, why: impl Into<String>) -> Error {
         let kind = Kind::Failed(why.into());
         Error(Arc::new(Inner { op, kind, at: Location::caller() }))

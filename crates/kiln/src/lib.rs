@@ -42,6 +42,12 @@ pub mod args {
     pub use crate::tensor::{AxesArg, Int, PairArg, ShapeArg};
 }
 
+/// Hooks for kiln's own tests, without any promise.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::engine::testing::{Stages, break_next_kernel, stages};
+}
+
 /// The environment variables that kiln reads.
 pub mod env {
     pub use crate::engine::env::{Variable, describe};

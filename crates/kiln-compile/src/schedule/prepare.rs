@@ -12,7 +12,10 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
     for node in toposort_all(roots, |_| true) {
         let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
         let new = prepare_node(&node, srcs);
-        new.copy_origin(&node);
+        // a note's source has its own maker, and a parameter none
+        if !matches!(node.op(), Op::Mark | Op::Detach | Op::After) {
+            new.copy_origin(&node);
+        }
         done.insert(node, new);
     }
     roots.iter().map(|r| done[r].clone()).collect()

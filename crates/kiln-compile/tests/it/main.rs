@@ -1,5 +1,6 @@
 //! Integration tests of kiln-compile, one binary.
 
+mod bugs;
 mod decompose;
 mod flat;
 mod grad;

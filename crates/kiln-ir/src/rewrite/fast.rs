@@ -17,7 +17,7 @@ pub(crate) struct Untracked;
 impl Track for Untracked {
     type Started = ();
     #[inline]
-    fn start(&self) {}
+    fn start(&self, _: usize) {}
     #[inline]
     fn stop(&mut self, _: usize, (): (), _: bool) {}
 }

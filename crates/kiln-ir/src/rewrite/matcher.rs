@@ -305,7 +305,7 @@ impl<C> Compiled<C> {
         track: &mut T,
     ) -> Option<(UOp, usize)> {
         let rule = entry.rule as usize;
-        let started = track.start();
+        let started = track.start(rule);
         let new = entry.matcher.run(node, |vars| match self.rights[rule] {
             Right::Plain(rhs) => rhs(&mut (), vars),
             Right::Stateful(rhs) => rhs(ctx, vars),
@@ -376,6 +376,6 @@ fn next_normal_bit() -> u64 {
 pub(crate) trait Track {
     /// A point in time.
     type Started;
-    fn start(&self) -> Self::Started;
+    fn start(&self, rule: usize) -> Self::Started;
     fn stop(&mut self, rule: usize, started: Self::Started, fired: bool);
 }

@@ -10,7 +10,7 @@ mod tracked;
 
 pub use fast::{REWRITES_PER_NODE, RULES_IN_TRACE};
 pub(crate) use matcher::{Compiled, compile, is_offered};
-pub use tracked::{Stats, report, set_tracking, stats};
+pub use tracked::{Stats, blame, report, set_tracking, stats};
 
 use crate::rule::RuleSet;
 use crate::uop::UOp;
@@ -38,9 +38,9 @@ pub fn graph_rewrite_with<C>(roots: &[UOp], set: &RuleSet<C>, ctx: &mut C) -> Ve
         let mut driver = Driver::new(compiled, ctx, &mut untracked);
         return roots.iter().map(|root| driver.run(root)).collect();
     }
-    let mut tracker = Tracker::new(compiled.places.len());
+    let mut tracker = Tracker::new(&compiled.places);
     let mut driver = Driver::new(compiled, ctx, &mut tracker);
     let new = roots.iter().map(|root| driver.run(root)).collect();
-    tracker.publish(&compiled.places);
+    tracker.publish();
     new
 }

@@ -1,14 +1,23 @@
 //! The tracked driver: counts and times every attempt, for `TRACK_MATCH_STATS`.
 
 use super::matcher::{Place, Track};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 static ON: AtomicBool = AtomicBool::new(false);
 static TOTALS: Mutex<BTreeMap<Place, Stats>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    /// The rule that is being tried on this thread.
+    static CURRENT: Cell<Option<Place>> = const { Cell::new(None) };
+    /// Whether [`blame`] is watching this thread.
+    static BLAMING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What one rule has done.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -38,37 +47,50 @@ pub fn set_tracking(on: bool) {
 }
 
 pub(crate) fn is_tracking() -> bool {
-    ON.load(Ordering::Relaxed)
+    ON.load(Ordering::Relaxed) || BLAMING.get()
+}
+
+/// Runs what is known to panic once more, tracked, and names the rule that does it, if it is one.
+pub fn blame(run: impl FnOnce()) -> Option<String> {
+    BLAMING.set(true);
+    CURRENT.set(None);
+    let panicked = catch_unwind(AssertUnwindSafe(run)).is_err();
+    BLAMING.set(false);
+    let place = CURRENT.take().filter(|_| panicked)?;
+    Some(format!("{} ({}:{})", place.name, place.file, place.line))
 }
 
 /// Watches one call.
-pub(crate) struct Tracker {
+pub(crate) struct Tracker<'a> {
+    places: &'a [Place],
     stats: Vec<Stats>,
 }
 
-impl Tracker {
-    pub(crate) fn new(rules: usize) -> Tracker {
-        Tracker { stats: vec![Stats::default(); rules] }
+impl<'a> Tracker<'a> {
+    pub(crate) fn new(places: &'a [Place]) -> Tracker<'a> {
+        Tracker { places, stats: vec![Stats::default(); places.len()] }
     }
 
     /// Adds what was seen to the totals of the process.
-    pub(crate) fn publish(self, places: &[Place]) {
+    pub(crate) fn publish(self) {
         let mut totals = TOTALS.lock().expect("match statistics");
-        for (place, stats) in places.iter().zip(self.stats) {
+        for (place, stats) in self.places.iter().zip(self.stats) {
             totals.entry(*place).or_default().add(stats);
         }
     }
 }
 
-impl Track for Tracker {
-    type Started = Instant;
+impl Track for Tracker<'_> {
+    /// When, and the rule whose right side this rewrite is a part of.
+    type Started = (Instant, Option<Place>);
 
-    fn start(&self) -> Instant {
-        Instant::now()
+    fn start(&self, rule: usize) -> Self::Started {
+        (Instant::now(), CURRENT.replace(Some(self.places[rule])))
     }
 
-    fn stop(&mut self, rule: usize, started: Instant, fired: bool) {
+    fn stop(&mut self, rule: usize, (started, outer): Self::Started, fired: bool) {
         let time = started.elapsed();
+        CURRENT.set(outer);
         let (n, time_fired) = if fired { (1, time) } else { (0, Duration::ZERO) };
         self.stats[rule].add(Stats { tried: 1, fired: n, time_fired, time });
     }

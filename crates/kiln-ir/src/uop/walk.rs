@@ -55,13 +55,14 @@ pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
     UOp::new(node.op(), node.dtype(), node.lanes(), srcs, node.arg().clone())
 }
 
-/// The graphs with every node in `map` replaced; replacements are not looked into again.
+/// The graphs with every node in `map` replaced; replacements are not looked into again. Origins are kept.
 pub fn substitute(roots: &[UOp], map: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = map.clone();
     for node in toposort_all(roots, |n| !map.contains_key(n)) {
         if !done.contains_key(&node) {
             let srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
             let new = rebuild(&node, srcs);
+            new.copy_origin(&node);
             done.insert(node, new);
         }
     }

@@ -1,7 +1,7 @@
 //! Patterns, rules and the driver, with a small set of rules of their own.
 
 use kiln_ir::pattern::where_;
-use kiln_ir::rewrite::{report, set_tracking, stats};
+use kiln_ir::rewrite::{blame, report, set_tracking, stats};
 use kiln_ir::uop::toposort;
 use kiln_ir::{
     DType, Op, Rule, RuleSet, UOp, graph_rewrite, graph_rewrite_all, graph_rewrite_with, rule,
@@ -164,4 +164,17 @@ fn tracking_counts() {
     let stats = stats("tracked_rule");
     assert_eq!((stats.fired, stats.tried), (1, 2));
     assert!(report(false).contains("rewrite.rs"));
+}
+
+static BROKEN: &[Rule] =
+    &[rule!(broken_rule [x, c: Const] x + c, if c.is_const(3) => x.src(9).clone())];
+static BROKEN_SET: RuleSet = RuleSet::new("broken", &[BROKEN]);
+
+#[test]
+fn a_rule_that_panics_is_named() {
+    let x = var(72, DType::I32);
+    let blamed = blame(|| drop(graph_rewrite(&((&x + 3) * &x), &BROKEN_SET))).expect("a rule");
+    assert!(blamed.starts_with("broken_rule (") && blamed.contains("rewrite.rs:"), "{blamed}");
+    assert_eq!(blame(|| drop(graph_rewrite(&(&x + 4), &BROKEN_SET))), None);
+    assert_eq!(blame(|| panic!("no rule's fault")), None);
 }

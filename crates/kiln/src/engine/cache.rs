@@ -7,11 +7,11 @@
 use super::close::Closed;
 use super::device::Opened;
 use super::measure::count;
-use super::{Failure, debug, env};
-use kiln_compile::pipeline::{self, Compiled};
+use super::{Failure, debug, env, testing};
+use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::Shape;
-use kiln_ir::{Const, DType};
+use kiln_ir::{Const, DType, UOp};
 use kiln_runtime::{Kernel, Origin};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -81,6 +81,17 @@ fn raw(value: Const, dtype: DType) -> i64 {
 type Schedules = Mutex<FxHashMap<(u128, String), Vec<Arc<Ready>>>>;
 static SCHEDULES: LazyLock<Schedules> = LazyLock::new(Schedules::default);
 
+/// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program.
+pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
+    let schedules = SCHEDULES.lock().expect("schedule cache");
+    let kernels = schedules.values().flatten().flat_map(|ready| &ready.kernels);
+    let stages = |k: &ReadyKernel| {
+        let compiled = &k.code.compiled;
+        (k.plan.ast.clone(), compiled.ast.clone(), compiled.program.ops.clone())
+    };
+    kernels.map(stages).collect()
+}
+
 /// The schedule of a closed graph on a device, remembered or made.
 pub(super) fn ready(closed: &Closed, device: &str, opened: &Opened) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
@@ -106,10 +117,11 @@ fn make(
     known: &[Arc<Ready>],
     opened: &Opened,
 ) -> Result<Ready, Failure> {
+    debug::started();
     let start = Instant::now();
     let variable = variable_constants(&constants, known);
     let roots = closed.build(&variable);
-    let schedule = schedule::schedule(&roots);
+    let schedule = pipeline::schedule(&roots).map_err(|bug| bug.to_string())?;
     let took = start.elapsed();
     debug::scheduled(&schedule, took);
     count(|c| {
@@ -204,7 +216,13 @@ fn compile(
     opened: &Opened,
 ) -> Result<(Arc<Code>, (Origin, Duration)), Failure> {
     let start = Instant::now();
-    let compiled = pipeline::compile(&kernel.ast, &opened.target, env::NOOPT.get() == 0);
+    let settings = Settings {
+        optimize: env::NOOPT.get() == 0,
+        verify: cfg!(debug_assertions) || env::SPEC.get() != 0,
+    };
+    let ast = testing::maybe_broken(&kernel.ast);
+    let compiled =
+        pipeline::compile(&ast, &opened.target, settings).map_err(|bug| bug.to_string())?;
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
     debug::compiled(kernel, &compiled, &loaded);

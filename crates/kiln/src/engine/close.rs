@@ -224,9 +224,12 @@ impl Closed {
                 None if self.is_computed(at) || matches!(node.op(), Op::Mark | Op::After) => {
                     srcs[0].clone()
                 }
-                None => rebuild(node, srcs),
+                None => {
+                    let new = rebuild(node, srcs);
+                    new.copy_origin(node);
+                    new
+                }
             };
-            new.copy_origin(node);
             built.push(new);
         }
         self.roots.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()

@@ -54,8 +54,15 @@ pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "1 counts which rewrite rules were tried and matched, 2 lists all of them",
 );
 
+/// Verification in release builds.
+pub(crate) static SPEC: Var = Var::new(
+    "SPEC",
+    0,
+    "1 verifies graphs between passes in release builds too (debug builds always do)",
+);
+
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 3] = [&DEBUG, &NOOPT, &TRACK_MATCH_STATS];
+static NUMBERS: [&Var; 4] = [&DEBUG, &NOOPT, &SPEC, &TRACK_MATCH_STATS];
 
 /// Every other variable: its name, what holds where it is not set, and help.
 static TEXTS: [[&str; 3]; 8] = [

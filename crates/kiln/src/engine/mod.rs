@@ -18,8 +18,13 @@ mod bind;
 mod realize;
 /// Counters of what a thread does.
 mod measure;
+/// What DEBUG=2 says of a launch.
+mod line;
 /// Everything that DEBUG prints: the one module that writes to stderr.
 mod debug;
+
+/// Hooks for tests.
+pub(crate) mod testing;
 
 pub(crate) use device::DEVICES;
 pub use measure::{Counts, measure};

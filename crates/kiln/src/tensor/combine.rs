@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::broadcast::common_device;
+use super::origin::outermost;
 use super::pool::padded_with;
 use super::scan::positions;
 use super::shape_args::{Int, ShapeArg, axis, new_shape};
@@ -93,6 +94,7 @@ impl Tensor {
         tensors: impl IntoIterator<Item = T>,
         axis: impl Int,
     ) -> Tensor {
+        let _method = outermost("stack");
         let mut rows = Vec::new();
         for t in tensors {
             rows.push(t.borrow().unsqueeze(axis));
@@ -208,6 +210,7 @@ impl Tensor {
     /// Sizes that do not add up to the length, an axis that is not there.
     #[track_caller]
     pub fn split(&self, sizes: impl ShapeArg, along: impl Int) -> Vec<Tensor> {
+        let _method = outermost("split");
         let checked = || -> Result<(Shape, usize), Fault> {
             Tensor::all_valid([self])?;
             let (sizes, axis) = (new_shape(sizes)?, axis(along, self.ndim())?);
@@ -235,6 +238,7 @@ impl Tensor {
     /// No parts, an axis that is not there.
     #[track_caller]
     pub fn chunk(&self, n: usize, along: impl Int) -> Vec<Tensor> {
+        let _method = outermost("chunk");
         let checked = || -> Result<usize, Fault> {
             Tensor::all_valid([self])?;
             if n == 0 { refuse!("into no parts") } else { axis(along, self.ndim()) }

@@ -1,6 +1,7 @@
 //! New tensors: from Rust data, filled, counting.
 
 use super::Tensor;
+use super::origin::outermost;
 use super::shape_args::{Int, ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use crate::element::{Element, Operand, Value, encode};
@@ -83,7 +84,7 @@ fn create(
 ) -> Tensor {
     let parts = new_shape(shape).and_then(|shape| Ok((shape, options.into().resolve(default)?)));
     match parts {
-        Ok((shape, (dtype, device))) => Tensor::from_node(make(&shape, dtype), &device),
+        Ok((shape, (dtype, device))) => Tensor::lift_on(op, &device, Ok(make(&shape, dtype))),
         Err(fault) => Tensor::broken(fault.at(op)),
     }
 }
@@ -181,6 +182,7 @@ impl Tensor {
         value: impl Operand,
         options: impl Into<Options>,
     ) -> Tensor {
+        let _method = outermost("full");
         match value.into_value() {
             Value::Scalar(c, weak) => {
                 let default = DType::Bool.promote_weak(weak);

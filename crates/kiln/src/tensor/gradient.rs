@@ -2,6 +2,7 @@
 //! at the marks.
 
 use super::Tensor;
+use super::origin::{name, outermost};
 use super::recent::remember_loss;
 use super::storage::marked_storage;
 use crate::engine;
@@ -82,6 +83,7 @@ impl Tensor {
     /// An error that the tensor carries; not one float element; no storage that wants a gradient.
     #[track_caller]
     pub fn backward(&self) -> Result<(), Error> {
+        let _method = outermost("backward");
         at_caller("backward", self.add_gradients())
     }
 
@@ -96,7 +98,9 @@ impl Tensor {
             };
             reached = true;
             // what is added up is a value, as in PyTorch: `gradient` is what can be differentiated again
-            let new = Tensor::from_node(grad.detach(), &storage.device);
+            let grad = grad.detach();
+            name(&grad, "backward");
+            let new = Tensor::from_node(grad, &storage.device);
             let mut sum = storage.grad();
             *sum = Some(match sum.take() {
                 Some(old) => old.add(new),
@@ -144,6 +148,7 @@ impl Tensor {
             let own = reads.iter().zip(&grads).filter(|(read, _)| storage_id(read) == t.storage.id);
             match own.filter_map(|(_, grad)| grad.clone()).reduce(|a, b| a + b) {
                 Some(sum) => {
+                    name(&sum, "backward");
                     Ok(Tensor { view: t.view.clone(), ..Tensor::from_node(sum, &t.storage.device) })
                 }
                 None => refuse!("target {i} is not read on the way"),

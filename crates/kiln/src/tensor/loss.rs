@@ -3,6 +3,7 @@
 use super::Tensor;
 use super::combine::hits;
 use super::elementwise::like;
+use super::origin::outermost;
 use super::reduce::wide_sum;
 use crate::element::Operand;
 use crate::error::{Fault, refuse};
@@ -25,6 +26,7 @@ impl Tensor {
     /// Labels that are not integers or not shaped like the logits without their classes; other devices.
     #[track_caller]
     pub fn cross_entropy(&self, labels: &Tensor) -> Tensor {
+        let _method = outermost("cross_entropy");
         let axis = usize::from(self.ndim() > 1);
         if let Err(fault) = self.labelled_by(labels, axis) {
             return Tensor::broken(fault.at("cross_entropy"));

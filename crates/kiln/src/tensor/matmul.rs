@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::broadcast::{broadcast_shapes, common_device};
+use super::origin::outermost;
 use super::reduce::wide_sum;
 use crate::element::Operand;
 use crate::error::{Fault, refuse};
@@ -61,6 +62,7 @@ impl Tensor {
     /// As [`matmul`](Tensor::matmul); a bias that does not broadcast.
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let _method = outermost("linear");
         let y = self.matmul(weight);
         match bias {
             Some(bias) => y.add(bias),

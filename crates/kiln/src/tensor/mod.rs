@@ -11,6 +11,8 @@ pub(crate) mod view;
 pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
+/// Which method made a node.
+mod origin;
 mod source;
 mod create;
 mod elementwise;
@@ -62,6 +64,7 @@ pub struct Tensor {
     storage: Arc<Storage>,
     view: View,
     detached: bool,
+    viewers: origin::Viewers,
 }
 
 /// Making and reading handles.
@@ -86,7 +89,7 @@ impl Tensor {
 
     fn whole(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype);
-        Tensor { storage, view, detached: false }
+        Tensor { storage, view, detached: false, viewers: origin::Viewers::default() }
     }
 
     /// A tensor that carries `error`.
@@ -103,7 +106,10 @@ impl Tensor {
     #[track_caller]
     fn lift_on(op: &'static str, device: &Device, result: Result<UOp, Fault>) -> Tensor {
         match result {
-            Ok(node) => Tensor::from_node(node, device),
+            Ok(node) => {
+                origin::name(&node, op);
+                Tensor::from_node(node, device)
+            }
             Err(fault) => Tensor::broken(fault.at(op)),
         }
     }
@@ -124,7 +130,7 @@ impl Tensor {
             return self.clone();
         }
         match (change(&self.view), self.storage.error()) {
-            (Ok(view), _) => Tensor { view, ..self.clone() },
+            (Ok(view), _) => Tensor { view, viewers: self.viewers.and(op), ..self.clone() },
             (Err(_), Some(error)) => Tensor::broken(error),
             (Err(fault), None) => Tensor::broken(fault.at(op)),
         }
@@ -136,6 +142,7 @@ impl Tensor {
         let wants_gradient = self.storage.requires_grad() && !self.detached;
         let base = if wants_gradient { version.mark(self.storage.id) } else { version };
         let value = self.view.of(&base);
+        self.viewers.name(&value);
         Ok(if self.detached { value.detach() } else { value })
     }
 

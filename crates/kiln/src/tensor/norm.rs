@@ -1,6 +1,7 @@
 //! Normalization and attention.
 
 use super::Tensor;
+use super::origin::outermost;
 use super::shape_args::AxesArg;
 use crate::DType;
 use crate::error::refuse;
@@ -34,6 +35,7 @@ impl Tensor {
     /// An axis that is not there or is named twice.
     #[track_caller]
     pub fn layernorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
+        let _method = outermost("layernorm");
         let dtype = self.dtype().least_float();
         let x = self.cast(dtype.accumulator());
         let centred = &x - x.mean_keepdim(&axes);
@@ -61,6 +63,7 @@ impl Tensor {
         mean: &Tensor,
         invstd: &Tensor,
     ) -> Tensor {
+        let _method = outermost("batchnorm");
         let mut shape = vec![1; self.ndim()];
         if let Some(channels) = self.shape().get(1) {
             shape[1] = *channels;
@@ -99,6 +102,7 @@ impl Tensor {
         mask: Option<&Tensor>,
         is_causal: bool,
     ) -> Tensor {
+        let _method = outermost("scaled_dot_product_attention");
         let operands = [self, key, value].into_iter().chain(mask);
         if let Err(fault) = Tensor::all_valid(operands) {
             return Tensor::broken(fault.at("scaled_dot_product_attention"));

@@ -142,7 +142,7 @@ fn draw(
         }
     };
     match checked() {
-        Ok((node, device)) => Tensor::from_node(node, &device),
+        Ok((node, device)) => Tensor::lift_on(op, &device, Ok(node)),
         Err(fault) => Tensor::broken(fault.at(op)),
     }
 }

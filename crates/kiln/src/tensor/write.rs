@@ -1,6 +1,7 @@
 //! Writes: each makes a new version of the storage, through the view. Nothing is computed.
 
 use super::broadcast::broadcast_shapes;
+use super::origin::name;
 use super::{Indices, Tensor};
 use crate::element::{Operand, Value};
 use crate::error::{Error, Fault, at_caller, refuse};
@@ -44,7 +45,7 @@ impl Tensor {
     pub fn try_set(&self, index: Indices, value: impl Operand) -> Result<(), Error> {
         let written = Tensor::all_valid([self]).and_then(|()| {
             let target = Tensor { view: index.view(&self.view)?, ..self.clone() };
-            target.write(value.into_value())
+            target.write("set", value.into_value())
         });
         at_caller("set", written)
     }
@@ -80,12 +81,12 @@ impl Tensor {
     /// As [`assign`](Tensor::assign).
     #[track_caller]
     pub fn try_assign(&self, value: impl Operand) -> Result<Tensor, Error> {
-        at_caller("assign", self.write(value.into_value()))?;
+        at_caller("assign", self.write("assign", value.into_value()))?;
         Ok(self.clone())
     }
 
     /// Makes the version in which this view holds `value`.
-    fn write(&self, value: Value) -> Result<(), Fault> {
+    fn write(&self, op: &'static str, value: Value) -> Result<(), Fault> {
         if self.storage.is_broken() {
             return Tensor::all_valid([self]);
         }
@@ -97,13 +98,18 @@ impl Tensor {
             );
         }
         if let Some(whole) = self.view.inverse(&value) {
+            name(&whole, op);
             self.storage.overwrite(whole);
             return Ok(());
         }
         Tensor::all_valid([self])?;
         if self.numel() > 0 {
             let region = self.view.moves().into();
-            self.storage.update(|old| old.update(&value, region))?;
+            self.storage.update(|old| {
+                let new = old.update(&value, region);
+                name(&new, op);
+                new
+            })?;
         }
         Ok(())
     }

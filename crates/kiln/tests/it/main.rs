@@ -15,3 +15,4 @@ mod state;
 mod golden;
 mod derivatives;
 mod sums;
+mod seeing;

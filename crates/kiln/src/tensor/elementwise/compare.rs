@@ -5,6 +5,7 @@ use crate::Tensor;
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
 use crate::tensor::broadcast::{Pair, broadcast_shapes, common_device, fit, valid};
+use crate::tensor::origin::outermost;
 use kiln_ir::{DType, UOp};
 
 macro_rules! comparisons {
@@ -170,6 +171,7 @@ impl Tensor {
     /// Shapes that do not broadcast, other devices.
     #[track_caller]
     pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
+        let _method = outermost("clamp");
         self.maximum(low).minimum(high)
     }
 }

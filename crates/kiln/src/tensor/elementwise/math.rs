@@ -3,6 +3,7 @@
 use super::{as_float, as_is, binary, counted, like, quotient};
 use crate::Tensor;
 use crate::element::{Operand, Value};
+use crate::tensor::origin::outermost;
 use kiln_ir::dtype::{Const, Weak};
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{LN_10, LOG10_2};
@@ -206,6 +207,7 @@ impl Tensor {
     /// Shapes that do not broadcast, other devices.
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
+        let _method = outermost("pow");
         let exponent = exponent.into_value();
         match constant_power(&exponent) {
             Some(Power::Whole(n)) => self.map("pow", weak_float(&exponent), |x| whole_power(x, n)),

@@ -41,7 +41,7 @@ pub(super) fn binary(
     combine: impl FnOnce(&UOp, &UOp) -> UOp,
 ) -> Tensor {
     match Pair::new(&lhs, &rhs, typing) {
-        Ok(pair) => Tensor::from_node(combine(&pair.lhs, &pair.rhs), &pair.device),
+        Ok(pair) => Tensor::lift_on(op, &pair.device, Ok(combine(&pair.lhs, &pair.rhs))),
         Err(fault) => Tensor::broken(fault.at(op)),
     }
 }

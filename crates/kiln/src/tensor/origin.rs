@@ -1,0 +1,90 @@
+//! Which public method made a node: text for people, outside the node's identity.
+//!
+//! Where a method hands over its result ([`name`]), the nodes that are new since get its name. A method that is made of
+//! other public methods says so first ([`outermost`]): then what those make is its own.
+
+use kiln_ir::{Arg, UOp};
+use smallvec::{SmallVec, smallvec};
+use std::cell::Cell;
+
+thread_local! {
+    /// The outermost method that runs on this thread and is made of others.
+    static METHOD: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// While it lives, new nodes are named after one method.
+pub(super) struct Method {
+    is_outermost: bool,
+}
+
+/// Names what is made from here on after `method`, unless a method is running that calls it.
+#[must_use]
+pub(super) fn outermost(method: &'static str) -> Method {
+    let is_outermost = METHOD.get().is_none();
+    if is_outermost {
+        METHOD.set(Some(method));
+    }
+    Method { is_outermost }
+}
+
+impl Drop for Method {
+    fn drop(&mut self) {
+        if self.is_outermost {
+            METHOD.set(None);
+        }
+    }
+}
+
+/// The method that what `method` makes is named after.
+fn method(method: &'static str) -> &'static str {
+    METHOD.get().unwrap_or(method)
+}
+
+/// Names `result`, and the nodes under it that have no name. It ends at nodes that have one: their makers went on from
+/// there, so that a node is passed once in its life and once for each that uses it.
+pub(super) fn name(result: &UOp, maker: &'static str) {
+    let maker = method(maker);
+    let mut stack: SmallVec<[&UOp; 16]> = smallvec![result];
+    while let Some(node) = stack.pop() {
+        let skipped = is_leaf(node) || (is_spread_constant(node) && node != result);
+        if !skipped && node.origin().is_none() {
+            node.set_origin(maker);
+            stack.extend(node.srcs());
+        }
+    }
+}
+
+/// The last methods that made a view, latest first.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Viewers([Option<&'static str>; 3]);
+
+impl Viewers {
+    /// With one more.
+    pub(super) fn and(self, maker: &'static str) -> Viewers {
+        let [a, b, _] = self.0;
+        Viewers([Some(method(maker)), a, b])
+    }
+
+    /// Names the moves of a view, outermost first: a method is one move, as a rule. Neighbours that became one move
+    /// have one name, and the method before the last three is not remembered.
+    pub(super) fn name(self, value: &UOp) {
+        let mut makers = self.0.into_iter().flatten();
+        let Some(mut maker) = makers.next() else { return };
+        let mut node = value;
+        while node.op().is_movement() && node.origin().is_none() {
+            node.set_origin(maker);
+            maker = makers.next().unwrap_or(maker);
+            node = node.src(0);
+        }
+    }
+}
+
+/// Data and numbers were made by nobody.
+fn is_leaf(node: &UOp) -> bool {
+    node.as_const().is_some() || matches!(node.arg(), Arg::Buffer { .. })
+}
+
+/// A number in every element is the same node for everybody who spreads it.
+fn is_spread_constant(node: &UOp) -> bool {
+    node.op().is_movement() && node.src(0).as_const().is_some()
+}
