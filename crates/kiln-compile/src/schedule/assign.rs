@@ -392,6 +392,8 @@ impl Planner {
         if matches!(node.op(), Op::Pad | Op::Unwindow) {
             self.plan.requests[i][r].valid = Some(valid);
         }
+        // where the element is used the gate is true, which can undo a reshape that the padding had blurred
+        let index = index.iter().map(|i| index::simplify_under(&gate, i)).collect();
         self.ask_source(i, r, node, 0, index, &gate, &request.nest);
     }
 

@@ -105,6 +105,14 @@ pub(super) fn in_bounds(index: &Index, shape: &[usize]) -> bool {
     index.iter().zip(shape).all(|(i, &n)| i.min() >= 0 && i.max() < n as i64)
 }
 
+/// The same value wherever `gate` is true.
+pub(super) fn simplify_under(gate: &UOp, x: &UOp) -> UOp {
+    match gate.as_const() {
+        Some(_) => x.clone(),
+        None => simplify(&kiln_ir::rules::simplify_under(gate, x)),
+    }
+}
+
 /// The exact symbolic rules, to a fixed point.
 pub(super) fn simplify(x: &UOp) -> UOp {
     kiln_ir::rules::simplify(x)

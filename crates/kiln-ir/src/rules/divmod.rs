@@ -23,6 +23,9 @@ pub(super) fn divide(node: &UOp) -> Option<UOp> {
 
 /// `sum // c`.
 fn quotient(sum: &Linear, c: i64) -> Option<Linear> {
+    if let Some((whole, _)) = by_residues(sum, c) {
+        return Some(whole);
+    }
     let (whole, rest) = take_multiples(sum, c)?;
     if let Some(t) = same_quotient(&rest, c) {
         return whole.shifted(t);
@@ -36,12 +39,28 @@ fn quotient(sum: &Linear, c: i64) -> Option<Linear> {
 
 /// `sum % c`.
 fn remainder(sum: &Linear, c: i64) -> Option<Linear> {
+    if let Some((_, rest)) = by_residues(sum, c) {
+        return Some(rest);
+    }
     let (_, rest) = take_multiples(&without_remainders(sum, c)?, c)?;
     if let Some(t) = same_quotient(&rest, c) {
         return rest.shifted(t.checked_mul(-c)?);
     }
     let atom = || Linear::atom(rest.to_uop().floormod(&UOp::index(c)));
     Some(remainder_by_factor(&rest, c).unwrap_or_else(atom))
+}
+
+/// `sum = c * whole + rest` with every coefficient in `rest` between 0 and `c`, if `rest` is then between 0 and `c` too:
+/// quotient and remainder are found. So `(3*(x - k) + k) // 3` is `x - k` for `k` in `0..3`, though the sum says `-2*k`.
+fn by_residues(sum: &Linear, c: i64) -> Option<(Linear, Linear)> {
+    let mut whole = Linear::default();
+    for (atom, k) in &sum.terms {
+        whole = whole.plus(&Linear::atom(atom.clone()), k.div_euclid(c))?;
+    }
+    let whole = whole.shifted(sum.constant.div_euclid(c))?;
+    let rest = sum.plus(&whole, -c)?;
+    let (lo, hi) = rest.bounds()?;
+    (0 <= lo && hi < c).then_some((whole, rest))
 }
 
 /// The quotient, if it is the same for every value of the sum.
