@@ -13,7 +13,7 @@ pub(super) fn through(node: &UOp, index: &Index) -> (Index, UOp) {
     let src = node.src(0).shape();
     let always = UOp::bool(true);
     match (node.op(), node.arg()) {
-        (Op::Reshape, _) => (unflatten(&flatten(index, node.shape()), src), always),
+        (Op::Reshape, _) => (reshape(index, node.shape(), src), always),
         (Op::Permute, Arg::Axes(axes)) => {
             let mut out: Index = index.clone();
             axes.iter().zip(index).for_each(|(&a, i)| out[a] = i.clone());
@@ -74,6 +74,40 @@ fn pad(pads: &[PadAxis], index: &Index, src: &[usize]) -> (Index, UOp) {
     };
     let index = pads.iter().zip(index).zip(src).map(axis).collect();
     (index, valid)
+}
+
+/// The index in shape `from` of the element at `index` in shape `to`. Axes are matched up from the outside in: where a
+/// run of axes on both sides has equally many elements, it is a reshape of its own, so that an axis that stays is left
+/// alone (also where a padding has sent its index out of bounds).
+fn reshape(index: &Index, to: &[usize], from: &[usize]) -> Index {
+    let mut out = Index::new();
+    let (mut t, mut f) = (0, 0);
+    while f < from.len() {
+        let (t0, f0) = (t, f);
+        let (mut many, mut few) = (1, from[f]);
+        f += 1;
+        while many != few && (t < to.len() || f < from.len()) {
+            if many < few && t < to.len() || f == from.len() {
+                many *= to[t];
+                t += 1;
+            } else {
+                few *= from[f];
+                f += 1;
+            }
+        }
+        let group: Index = index[t0..t].iter().cloned().collect();
+        out.extend(reshape_group(&group, &to[t0..t], &from[f0..f]));
+    }
+    out
+}
+
+fn reshape_group(index: &Index, to: &[usize], from: &[usize]) -> Index {
+    let long = |shape: &[usize]| shape.iter().filter(|&&n| n != 1).count();
+    if long(to) != 1 || long(from) != 1 {
+        return unflatten(&flatten(index, to), from);
+    }
+    let (moving, _) = index.iter().zip(to).find(|(_, n)| **n != 1).expect("one long axis");
+    from.iter().map(|&n| if n == 1 { UOp::index(0) } else { moving.clone() }).collect()
 }
 
 /// The row-major position of an index in a shape.
