@@ -38,6 +38,7 @@ pub(super) fn instruction(f: &mut Function, op: &UOp) -> String {
         Op::Sqrt | Op::Trunc | Op::MulAdd => intrinsic(f, op),
         Op::Max | Op::Min if op.dtype() != DType::Bool => extremum(f, op),
         Op::Shl | Op::Shr if !shift_fits(op) => shift(f, op),
+        Op::And if op.dtype() == DType::Bool && op.lanes() > 1 => mask(f, op),
         _ => binary(f, op),
     }
 }
@@ -120,6 +121,20 @@ fn binary(f: &mut Function, op: &UOp) -> String {
     let flag = if cannot_wrap(op) { " nsw" } else { "" };
     let (a, b) = (typed(f, op.src(0)), f.value(op.src(1)));
     f.emit(&format!("{name}{flag} {a}, {b}"))
+}
+
+/// A mask that one scalar condition switches off is spelled as a choice. As an `and` of a splat, x86 code generation of
+/// LLVM 15 to 22 (AVX-512) loses constant lanes of the other operand where a masked load and a comparison follow.
+fn mask(f: &mut Function, op: &UOp) -> String {
+    let (a, b) = (op.src(0), op.src(1));
+    let (switch, lanes) = match (a.op(), b.op()) {
+        (_, Op::Splat) => (b.src(0), a),
+        (Op::Splat, _) => (a.src(0), b),
+        _ => return binary(f, op),
+    };
+    let (switch, lanes, none) = (typed(f, switch), typed(f, lanes), zero(DType::Bool, op.lanes()));
+    let of = type_of(DType::Bool, op.lanes());
+    f.emit(&format!("select {switch}, {lanes}, {of} {none}"))
 }
 
 fn negate(f: &mut Function, op: &UOp) -> String {
