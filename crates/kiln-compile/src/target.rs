@@ -22,6 +22,8 @@ pub struct Target {
     pub features: String,
     /// Bytes of the widest vector register; 0 means that no vectors should be made.
     pub vector_bytes: usize,
+    /// Whether loads and stores of a part of a vector are cheap, so that a loop need not be a multiple of a vector.
+    pub masks: bool,
     /// How many vector registers there are.
     pub vector_registers: usize,
     /// Whether `MulAdd` is one fast instruction; where not, sums never contract.
@@ -40,6 +42,7 @@ impl Target {
             cpu: String::new(),
             features: String::new(),
             vector_bytes: 0,
+            masks: false,
             vector_registers: 0,
             fma: true,
             threads: 1,

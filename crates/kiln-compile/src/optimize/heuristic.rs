@@ -17,6 +17,10 @@ const UNROLL_WHOLE: usize = 5;
 const TILE: usize = 8;
 /// Below this many arithmetic operations and accesses, starting threads costs more than they bring.
 const THREAD_WORK: usize = 1 << 16;
+/// What a vector of 1, 2, 4, 8 or 16 lanes costs: wide ones take two turns on many processors.
+const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
+/// What a gate on a vector adds.
+const MASKED: f64 = 1.3;
 /// Past this many nodes the kernel's text is not multiplied further.
 const MAX_NODES: usize = 2000;
 
@@ -28,7 +32,7 @@ pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
         options: Vec::new(),
         room: MAX_NODES / toposort(ast).len().max(1),
     };
-    chooser.vectors(lanes(ast, target));
+    chooser.vectors(lanes(ast, target), target.masks);
     chooser.tile(target);
     chooser.unroll();
     chooser.threads(target);
@@ -57,26 +61,26 @@ struct Chooser {
 impl Chooser {
     fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {
         self.options.push(Opt { kind, axis: axis_of(&self.left[i].1), by });
-        self.left[i].0 /= by;
+        self.left[i].0 = self.left[i].0.div_ceil(by);
         if kind != RangeKind::Vector {
             self.room /= by;
         }
     }
 
-    fn vectors(&mut self, lanes: usize) {
+    fn vectors(&mut self, lanes: usize, masks: bool) {
         let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
         for (i, (size, range)) in self.left.iter().enumerate() {
-            let by = power_of_two_divisor(*size, lanes);
-            if by >= 4 && matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce) {
-                candidates.push((self.vector_cost(range, by), i, by));
+            if matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce) {
+                let widths = widths(*size, lanes, masks);
+                candidates.extend(widths.map(|by| (self.vector_cost(range, by), i, by)));
             }
         }
-        // cheapest first; of equals the innermost output loop
-        candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        // cheapest first; of equals the innermost output loop, and the narrower vector
+        candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         let mut taken: Vec<u32> = Vec::new();
         for (cost, i, by) in candidates {
             let axis = axis_of(&self.left[i].1);
-            if cost < 1.0 && taken.iter().all(|&t| !self.kernel.together(t, axis)) {
+            if cost < 1.0 && taken.iter().all(|&t| t != axis && !self.kernel.together(t, axis)) {
                 taken.push(axis);
                 self.apply(RangeKind::Vector, i, by);
             }
@@ -85,17 +89,20 @@ impl Chooser {
 
     /// The price of the accesses inside a loop as vectors, relative to the loop as it is (1.0 is no gain).
     fn vector_cost(&self, range: &UOp, by: usize) -> f64 {
-        let axis = axis_of(range);
+        let (axis, size) = (axis_of(range), size_of(range));
         let inside: Vec<&Access> =
             self.kernel.accesses.iter().filter(|a| a.scope.contains(&axis)).collect();
+        let vectors = size.div_ceil(by) as f64;
+        let partly = if size.is_multiple_of(by) { 1.0 } else { MASKED };
+        let whole = WIDTH[by.trailing_zeros() as usize] * partly;
         let price = |a: &&Access| match a.stride(axis) {
             Some(0) if a.is_store => by as f64,
             Some(0) => 0.5,
-            Some(1) => 1.0,
+            Some(1) => whole,
             _ => by as f64 * 1.2,
         };
         let vector: f64 = inside.iter().map(price).sum::<f64>() + self.horizontal(range);
-        vector / (inside.len().max(1) * by) as f64
+        vector * vectors / (inside.len().max(1) * size.max(1)) as f64
     }
 
     /// Combining the lanes of a reduction, spread over its iterations.
@@ -174,12 +181,11 @@ impl Chooser {
     }
 }
 
-fn power_of_two_divisor(n: usize, limit: usize) -> usize {
-    let mut by = 1;
-    while by * 2 <= limit && n.is_multiple_of(by * 2) && n > 0 {
-        by *= 2;
-    }
-    by
+/// Lanes worth trying for a loop of `n`: powers of two that divide it, or, where parts of vectors are cheap, any.
+fn widths(n: usize, lanes: usize, masks: bool) -> impl Iterator<Item = usize> {
+    // a loop of three or four is not worth a mask
+    let fits = move |by: &usize| n.is_multiple_of(*by) || masks && n > 4 && n > *by / 2;
+    [4, 8, 16].into_iter().filter(move |&by| by <= lanes && n > 0).filter(fits)
 }
 
 fn largest_divisor(n: usize, limit: usize) -> usize {

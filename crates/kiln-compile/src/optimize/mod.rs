@@ -7,6 +7,8 @@
 mod access;
 /// Options as data, and their application.
 mod options;
+/// Loops that are rounded up.
+mod gate;
 /// Two neighbouring loops that count like one become one.
 mod collapse;
 /// Which options to apply, without a search.

@@ -1,5 +1,6 @@
 //! Options as data, and their application: a loop becomes an outer loop and an inner part of another kind.
 
+use super::gate::gate;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Op, UOp};
@@ -7,7 +8,8 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 
 /// One step of optimization: `by` neighbouring iterations of loop `axis` (as numbered in the kernel before any option)
-/// become `kind`. `by` divides what is left of the loop.
+/// become `kind`. `by` divides what is left of the loop, but for `Vector`: there the last vector may be partly empty,
+/// and its accesses are gated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Opt {
     /// `Upcast`, `Unroll`, `Vector`, or `Thread` for the whole rest of the loop.
@@ -38,6 +40,8 @@ pub(super) struct Loops {
     /// The kernel's ranges in order of axis.
     ranges: Vec<UOp>,
     parts: Vec<Part>,
+    /// Positions of the ranges that have been rounded up to whole vectors.
+    padded: Vec<usize>,
 }
 
 /// The ranges of a kernel in order of axis.
@@ -71,7 +75,8 @@ impl Loops {
             stride: 1,
             kind: kind_of(r),
         };
-        Loops { parts: ranges.iter().enumerate().map(whole).collect(), ranges }
+        let padded = Vec::new();
+        Loops { padded, parts: ranges.iter().enumerate().map(whole).collect(), ranges }
     }
 
     /// Splits the outer part of a loop; `Thread` renames it.
@@ -87,7 +92,11 @@ impl Loops {
             part.kind = RangeKind::Thread;
             return;
         }
-        assert_eq!(part.size % opt.by, 0, "{opt} does not divide {}", part.size);
+        if !part.size.is_multiple_of(opt.by) {
+            assert_eq!(opt.kind, RangeKind::Vector, "{opt} does not divide {}", part.size);
+            self.padded.push(range);
+            part.size = part.size.next_multiple_of(opt.by);
+        }
         let inner = Part { range, size: opt.by, stride: part.stride, kind: opt.kind };
         part.size /= opt.by;
         part.stride *= opt.by;
@@ -109,8 +118,10 @@ impl Loops {
             };
             ranges.push(new);
         }
-        let map: FxHashMap<UOp, (UOp, Srcs)> = self.ranges.into_iter().zip(replaced).collect();
-        kiln_ir::rules::simplify(&replace_ranges(ast, &map))
+        let map: FxHashMap<UOp, (UOp, Srcs)> = self.ranges.iter().cloned().zip(replaced).collect();
+        // the gates are written over the old ranges, and replaced with everything else
+        let gated = self.padded.iter().fold(ast.clone(), |ast, &i| gate(&ast, &self.ranges[i]));
+        kiln_ir::rules::simplify(&replace_ranges(&gated, &map))
     }
 }
 

@@ -30,7 +30,13 @@ fn execute(
     let outputs: Vec<_> =
         roots.iter().map(|r| cells(vec![0; r.numel() * r.dtype().size()])).collect();
     let arena = cells(vec![0; schedule.arena_bytes]);
-    let target = Target { vector_bytes: 32, vector_registers: 16, threads: 2, ..Target::interp() };
+    let target = Target {
+        vector_bytes: 32,
+        vector_registers: 16,
+        masks: true,
+        threads: 2,
+        ..Target::interp()
+    };
     for kernel in &schedule.kernels {
         spec::verify(&spec::KERNEL, &kernel.ast).expect("scheduled");
         let ast = optimize::optimize(&kernel.ast, &target, optimized).ast;

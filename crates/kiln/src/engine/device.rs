@@ -81,6 +81,7 @@ fn cpu_target(backend: &CpuBackend) -> Target {
         cpu: String::new(),
         features: String::new(),
         vector_bytes: host.vector_bytes,
+        masks: backend.rung() == Rung::Llvm && host.vector_bytes >= 32,
         vector_registers: host.vector_registers,
         fma: host.fma,
         threads: backend.threads(),

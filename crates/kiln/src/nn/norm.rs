@@ -69,8 +69,9 @@ impl BatchNorm {
         BatchNorm {
             weight: Some(parameter(Tensor::ones([channels]))),
             bias: Some(parameter(Tensor::zeros([channels]))),
-            running_mean: Tensor::zeros([channels]),
-            running_var: Tensor::ones([channels]),
+            // memory from the start: the first training step then has the shape of all others
+            running_mean: Tensor::from_vec(vec![0.0f32; channels], [channels]),
+            running_var: Tensor::from_vec(vec![1.0f32; channels], [channels]),
             num_batches_tracked: BatchCount {
                 count: Tensor::zeros_with([0usize; 0], DType::I64),
                 uncounted: Arc::default(),

@@ -1,0 +1,40 @@
+//! A loop that is rounded up runs past its end: its accesses are gated, and what it would add to a reduction is the
+//! reduction's identity.
+
+use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The kernel with everything that moves along `range` done only where `range` is below its bound. (That is always, as
+/// long as the range is what it says; the expression that replaces it may be more.)
+pub(super) fn gate(ast: &UOp, range: &UOp) -> UOp {
+    let valid = range.lt(range.src(0));
+    let mut moving: FxHashSet<UOp> = FxHashSet::default();
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(ast) {
+        let closes = matches!(node.op(), Op::End | Op::Reduce) && node.srcs()[1..].contains(range);
+        if node == *range || !closes && node.srcs().iter().any(|s| moving.contains(s)) {
+            moving.insert(node.clone());
+        }
+        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        match node.op() {
+            Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, &valid),
+            Op::Store if moving.contains(node.src(1)) => add_gate(&mut srcs, 3, &valid),
+            Op::Reduce if closes => {
+                let op = node.arg().reduce_op().expect("a reduce has an op");
+                srcs[0] = valid.where_(&srcs[0], &srcs[0].const_like(op.identity(node.dtype())));
+            }
+            _ => {}
+        }
+        let new = rebuild(&node, srcs);
+        done.insert(node, new);
+    }
+    done[ast].clone()
+}
+
+fn add_gate(srcs: &mut Srcs, at: usize, valid: &UOp) {
+    match srcs.get(at) {
+        Some(gate) => srcs[at] = gate.and(valid),
+        None => srcs.push(valid.clone()),
+    }
+}
