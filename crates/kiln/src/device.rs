@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Fault, at_caller, refuse};
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// A device by its canonical name, such as `CPU`, `CPU:LLVM` or `INTERP`.
@@ -61,12 +62,25 @@ impl Device {
         crate::engine::DEVICES.into_iter().map(|name| Device(name.into()))
     }
 
+    /// The file that a device `DISK:PATH` is.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.0.strip_prefix(DISK).map(Path::new)
+    }
+
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.0.clone()
     }
 }
 
+/// What stands before the path of a file.
+const DISK: &str = "DISK:";
+
 fn canonical(name: &str) -> Result<String, Fault> {
+    let prefix = name.trim_start().get(..DISK.len());
+    if prefix.is_some_and(|p| p.eq_ignore_ascii_case(DISK)) {
+        // paths are not words, and their case counts
+        return Ok(format!("{DISK}{}", &name.trim_start()[DISK.len()..]));
+    }
     let upper = name.trim().to_ascii_uppercase();
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !upper.split(':').all(word) || upper.starts_with(|c: char| c.is_ascii_digit()) {

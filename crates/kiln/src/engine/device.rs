@@ -31,7 +31,12 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     if let Some(opened) = table.get(device.name()) {
         return Ok(opened.clone());
     }
-    let opened = open_new(device.name())?;
+    // files have memory but no processor: what is computed from them is computed by the CPU, into memory
+    let name = if device.file().is_some() { "CPU" } else { device.name() };
+    let opened = match table.get(name) {
+        Some(opened) => opened.clone(),
+        None => open_new(name)?,
+    };
     debug::opened(device.name(), &opened);
     table.insert(device.name().to_owned(), opened.clone());
     Ok(opened)

@@ -7,6 +7,7 @@ use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
 use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::Buffer;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
@@ -32,6 +33,22 @@ pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -
     let memory: Payload = Arc::new(LeafMemory(Mutex::new(Some(buffer)), Mutex::default()));
     leaf.set_payload(Some(memory));
     leaf
+}
+
+/// A leaf that is the beginning of a file, mapped for reading.
+pub(super) fn map(
+    path: &Path,
+    dtype: DType,
+    shape: Shape,
+    device: &Device,
+) -> Result<UOp, Failure> {
+    let bytes = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+    let file = kiln_runtime::disk::open(path).map_err(|e| e.to_string())?;
+    let part = bytes.filter(|&n| n <= file.len()).ok_or_else(|| {
+        format!("{} holds {} bytes, too few for {shape:?} of {dtype}", path.display(), file.len())
+    })?;
+    let buffer = file.view(0, part).map_err(|e| e.to_string())?;
+    Ok(new(buffer, dtype, shape, device))
 }
 
 /// A leaf with a copy of `bytes`.

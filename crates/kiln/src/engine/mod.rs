@@ -36,6 +36,7 @@ use kiln_ir::arg::Shape;
 use kiln_ir::uop::{substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A failure of the machine, before it is known whose line it was.
@@ -61,6 +62,15 @@ pub(crate) fn upload(
     match leaf::upload(bytes, dtype, shape, device) {
         Ok(leaf) => Ok(leaf),
         Err(why) => Err(Error::failed("upload", why)),
+    }
+}
+
+/// A leaf that is the beginning of a file.
+#[track_caller]
+pub(crate) fn map(path: &Path, dtype: DType, shape: Shape, device: &Device) -> Result<UOp, Error> {
+    match leaf::map(path, dtype, shape, device) {
+        Ok(leaf) => Ok(leaf),
+        Err(why) => Err(Error::failed("empty", why)),
     }
 }
 

@@ -219,7 +219,8 @@ impl Tensor {
         Tensor::empty_with(shape, ())
     }
 
-    /// Storage that is going to be written, of a dtype, on a device. What is not written is 0.
+    /// Storage that is going to be written, of a dtype, on a device. What is not written is 0. On a device `disk:PATH` it is
+    /// the beginning of that file, mapped; views of it may start at any byte.
     ///
     /// ```
     /// use kiln::{DType, Tensor};
@@ -227,7 +228,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn empty_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        create("empty", shape, options, DType::F32, |shape, dtype| filled(0, dtype, shape))
+        let parts = new_shape(shape).and_then(|s| Ok((s, options.into().resolve(DType::F32)?)));
+        let (shape, (dtype, device)) = match parts {
+            Ok(parts) => parts,
+            Err(fault) => return Tensor::broken(fault.at("empty")),
+        };
+        match device.file() {
+            None => Tensor::lift_on("empty", &device, Ok(filled(0, dtype, &shape))),
+            Some(path) => match engine::map(path, dtype, shape, &device) {
+                Ok(leaf) => Tensor::from_node(leaf, &device),
+                Err(error) => Tensor::broken(error),
+            },
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod basics;
 mod ops;
 mod counts;
+mod disk;
 mod engine;
 mod gradients;
 mod random_graphs;
