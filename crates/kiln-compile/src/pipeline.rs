@@ -1,6 +1,6 @@
 //! The whole compiler, read from top to bottom: what each pass does, and the spec that it leaves true.
 //!
-//! A pass that panics, or leaves a graph that breaks its spec, is a [`Bug`]: an error that names the pass, the rule and
+//! A pass that panics, or leaves a graph that breaks its spec, is a `Bug`: an error that names the pass, the rule and
 //! the graph, so that the program that asked for the kernel lives on.
 
 use crate::lower;
