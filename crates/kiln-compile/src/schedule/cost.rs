@@ -11,9 +11,11 @@ const ALU: f64 = 0.03;
 /// A division or square root.
 const DIVIDE: f64 = 0.15;
 /// A transcendental function: a polynomial of about twenty operations.
-const TRANSCENDENTAL: f64 = 0.3;
+const TRANSCENDENTAL: f64 = 0.25;
 /// Reading or writing one byte of memory that is mostly in a cache.
 const BYTE: f64 = 0.04;
+/// A write brings its line into the cache before it changes it.
+const WRITE: f64 = 2.0;
 /// Starting one more kernel.
 const LAUNCH: f64 = 3000.0;
 /// Below this many independent iterations a kernel does not fill the threads, and a large value inside it is
@@ -118,7 +120,7 @@ pub(super) fn price(node: &UOp, below: &[Below], reduced: usize, uses: &[Use]) -
         .map(|u| compute(u.evaluations) * factor(node, reduced, u, compute(u.evaluations)))
         .sum();
     let reads: f64 = uses.iter().map(|u| u.evaluations * memory(node.dtype())).sum();
-    let stored = compute(numel) + numel * memory(node.dtype()) + reads + LAUNCH;
+    let stored = compute(numel) + numel * WRITE * memory(node.dtype()) + reads + LAUNCH;
     Price { inline, stored, uses: uses.len() }
 }
 

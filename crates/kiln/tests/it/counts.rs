@@ -59,3 +59,9 @@ fn batch_norm_forward() {
     });
     assert!(count <= 3, "{count} kernels");
 }
+
+#[test]
+fn large_softmax_is_one_kernel() {
+    let x = data(&[1024, 4096]);
+    assert_eq!(kernels(|| x.softmax(-1)), 1);
+}
