@@ -5,10 +5,10 @@
 //! kernel at one index are one request: that is how a value used twice is computed once.
 
 use super::cost::{self, Below, Price, Use};
-use super::index::{self, Index};
+use super::index::Index;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort_all;
-use kiln_ir::{Arg, Op, UOp};
+use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub(super) struct Request {
     /// Where false, the element is not used and the index may be out of bounds.
     pub(super) gate: UOp,
     /// The loops around the request, outermost first.
-    nest: Rc<[UOp]>,
+    pub(super) nest: Rc<[UOp]>,
     /// Requests that this one makes of the node's sources: (source's position, number of its request).
     pub(super) made: SmallVec<[(usize, usize); 3]>,
     /// Loops that a reduction opens here.
@@ -39,8 +39,8 @@ pub(super) struct Draft {
     pub(super) loops: Rc<[UOp]>,
     /// Positions of the nodes that it leaves in memory.
     pub(super) outputs: Vec<usize>,
-    next_axis: u32,
-    size: usize,
+    pub(super) next_axis: u32,
+    pub(super) size: usize,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
 }
@@ -91,15 +91,15 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
     planner.plan
 }
 
-struct Planner {
-    plan: Plan,
+pub(super) struct Planner {
+    pub(super) plan: Plan,
     is_root: Vec<bool>,
     /// A node's distinct sources, by its position.
     below: Vec<SmallVec<[Below; 3]>>,
     /// Whether a node's value only ever goes into sums, as it is or with zeros around: a sum there is part of those.
     only_summed: Vec<bool>,
     /// Requests by content, by position.
-    seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
+    pub(super) seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
     /// The axes that an expression depends on.
     scopes: FxHashMap<UOp, Rc<[u32]>>,
 }
@@ -212,7 +212,7 @@ impl Planner {
 
     /// The axes that a request depends on, and how many of the loops around it are outside of what it computes: all
     /// down to the deepest of those axes.
-    fn depth(&mut self, request: &Request) -> (FxHashSet<u32>, usize) {
+    pub(super) fn depth(&mut self, request: &Request) -> (FxHashSet<u32>, usize) {
         let mut axes = FxHashSet::default();
         for x in request.index.iter().chain([&request.gate]) {
             axes.extend(self.scope(x).iter().copied());
@@ -317,126 +317,6 @@ impl Planner {
             reads: FxHashSet::default(),
         });
         (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
-    }
-
-    /// Records a request and returns its number.
-    fn ask(&mut self, i: usize, kernel: usize, index: Index, gate: UOp, nest: Rc<[UOp]>) -> usize {
-        let gate = if index::in_bounds(&index, self.plan.nodes[i].shape()) {
-            UOp::bool(true)
-        } else {
-            gate
-        };
-        let key = (kernel, index.clone(), gate.clone());
-        if let Some(&known) = self.seen[i].get(&key) {
-            return known;
-        }
-        let number = self.plan.requests[i].len();
-        self.seen[i].insert(key, number);
-        let (made, ranges, valid) = Default::default();
-        self.plan.requests[i].push(Request { kernel, index, gate, nest, made, ranges, valid });
-        self.plan.drafts[kernel].size += 1;
-        number
-    }
-
-    /// Request `r` of node `i` is computed where it is asked for: ask its sources at their index.
-    fn ask_sources(&mut self, i: usize, r: usize) {
-        let node = self.plan.nodes[i].clone();
-        let request = self.plan.requests[i][r].clone();
-        match node.op() {
-            op if op.is_movement() => self.ask_through_view(i, r, &node, request),
-            Op::Reduce => self.ask_reduced(i, r, &node, request),
-            Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
-                self.ask_bits(i, r, &node, request);
-            }
-            _ => {
-                for s in 0..node.srcs().len() {
-                    self.ask_source(
-                        i,
-                        r,
-                        &node,
-                        s,
-                        request.index.clone(),
-                        &request.gate,
-                        &request.nest,
-                    );
-                }
-            }
-        }
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a request has this many parts, and nobody keeps them together"
-    )]
-    fn ask_source(
-        &mut self,
-        i: usize,
-        r: usize,
-        node: &UOp,
-        s: usize,
-        index: Index,
-        gate: &UOp,
-        nest: &Rc<[UOp]>,
-    ) {
-        let src = self.plan.position[node.src(s)];
-        // rank 0 fits any shape
-        let index = if node.src(s).shape().is_empty() { Index::new() } else { index };
-        let kernel = self.plan.requests[i][r].kernel;
-        let number = self.ask(src, kernel, index, gate.clone(), nest.clone());
-        self.plan.requests[i][r].made.push((src, number));
-    }
-
-    fn ask_through_view(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
-        let (index, valid) = index::through(node, &request.index);
-        let gate = index::simplify(&request.gate.and(&valid));
-        if matches!(node.op(), Op::Pad | Op::Unwindow) {
-            self.plan.requests[i][r].valid = Some(valid);
-        }
-        // where the element is used the gate is true, which can undo a reshape that the padding had blurred
-        let index = index.iter().map(|i| index::simplify_under(&gate, i)).collect();
-        self.ask_source(i, r, node, 0, index, &gate, &request.nest);
-    }
-
-    fn ask_reduced(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
-        let Arg::Reduce { axes, .. } = node.arg() else {
-            unreachable!("a reduce has a reduce argument")
-        };
-        let mut kept = request.index.iter();
-        let (mut index, mut ranges) = (Index::new(), Index::new());
-        for (axis, &n) in node.src(0).shape().iter().enumerate() {
-            if !axes.contains(&axis) {
-                index.push(kept.next().expect("an index for every kept axis").clone());
-            } else if n == 1 {
-                index.push(UOp::index(0));
-            } else {
-                let draft = &mut self.plan.drafts[request.kernel];
-                let range = UOp::range(draft.next_axis, RangeKind::Reduce, n);
-                draft.next_axis += 1;
-                ranges.push(range.clone());
-                index.push(range);
-            }
-        }
-        // the reduction's loops stand inside those that it depends on, not inside all that surround its user
-        let (_, depth) = self.depth(&request);
-        let nest: Rc<[UOp]> = request.nest[..depth].iter().chain(&ranges).cloned().collect();
-        self.plan.requests[i][r].ranges = ranges;
-        self.ask_source(i, r, node, 0, index, &request.gate, &nest);
-    }
-
-    /// A bitcast between sizes: a wide element asks for its narrow parts, a narrow one for the wide it is part of.
-    fn ask_bits(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
-        let (to, from) = (node.dtype().size(), node.src(0).dtype().size());
-        let (last, outer) =
-            request.index.split_last().expect("a bitcast between sizes has an axis");
-        let parts = (to / from).max(1);
-        for part in 0..parts as i64 {
-            let at = match to > from {
-                true => last * (parts as i64) + part,
-                false => last.floordiv(&UOp::index((from / to) as i64)),
-            };
-            let index: Index = outer.iter().cloned().chain([index::simplify(&at)]).collect();
-            self.ask_source(i, r, node, 0, index, &request.gate, &request.nest);
-        }
     }
 }
 

@@ -13,6 +13,8 @@ mod index;
 mod cost;
 /// From the roots down: who asks for what, where; the decisions.
 mod assign;
+/// What computing a value asks of its sources.
+mod ask;
 /// From the leaves up: the expressions of each kernel.
 mod build;
 /// Independent kernels over the same loops become one.
