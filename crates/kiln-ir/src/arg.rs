@@ -23,11 +23,11 @@ pub enum Arg {
     /// `Permute`.
     Axes(Axes),
     /// `Pad`, one entry per axis.
-    Pad(SmallVec<[PadAxis; 4]>),
+    Pad(SmallVec<[PadAxis; 2]>),
     /// `Window`, `Unwindow`.
     Window(WindowArg),
     /// `Slice`, one entry per axis.
-    Slice(SmallVec<[SliceAxis; 4]>),
+    Slice(SmallVec<[SliceAxis; 2]>),
     /// `Reduce`; `axes` is empty in kernels, where ranges are sources.
     Reduce {
         /// How two elements combine.
@@ -167,7 +167,7 @@ pub enum Move {
     /// See [`Op::Expand`](crate::op::Op::Expand).
     Expand(Shape),
     /// See [`Op::Slice`](crate::op::Op::Slice).
-    Slice(SmallVec<[SliceAxis; 4]>),
+    Slice(SmallVec<[SliceAxis; 2]>),
     /// See [`Op::Bitcast`](crate::op::Op::Bitcast).
     Bitcast(DType),
 }

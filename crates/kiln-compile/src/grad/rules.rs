@@ -141,14 +141,14 @@ fn adjoint(arg: &Arg, op: Op, shape: &[usize], g: &UOp) -> UOp {
         }
         (Op::Slice, Arg::Slice(slices)) => {
             let ascending = g.slice(&slices.iter().map(flip).collect::<Slices>());
-            let around: SmallVec<[PadAxis; 4]> = slices.iter().zip(shape).map(outside).collect();
+            let around: SmallVec<[PadAxis; 2]> = slices.iter().zip(shape).map(outside).collect();
             ascending.pad(&around)
         }
         _ => g.reshape(shape),
     }
 }
 
-type Slices = SmallVec<[SliceAxis; 4]>;
+type Slices = SmallVec<[SliceAxis; 2]>;
 
 /// What was there before the padding.
 /// Position `p` of a window gets the gradient that position `p` of the result has at the window's place.

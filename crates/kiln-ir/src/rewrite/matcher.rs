@@ -5,7 +5,7 @@ use crate::dtype::Const;
 use crate::op::Op;
 use crate::pattern::{Pat, Sources, Value, Vars, dtype_bit};
 use crate::rule::{Rule, RuleSet};
-use crate::uop::{UOp, op_bit, value_bit};
+use crate::uop::{UOp, op_bit, value_bit, value_mark};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Nodes that one pattern may look at; the matcher's registers live on the stack.
@@ -25,7 +25,7 @@ struct Step {
     dtypes: u16,
     ops: u128,
     value: Value,
-    arg: Option<Arg>,
+    arg: Option<Box<Arg>>,
 }
 
 impl Step {
@@ -42,7 +42,7 @@ impl Step {
                 Value::Int(i) => node.uniform().is_const(i),
                 Value::Is(c) => node.uniform().as_const() == Some(c),
             }
-            && self.arg.as_ref().is_none_or(|arg| arg == node.arg())
+            && self.arg.as_ref().is_none_or(|arg| **arg == *node.arg())
     }
 }
 
@@ -107,7 +107,8 @@ fn flatten(pat: &Pat, parent: u8, child: u8, steps: &mut Vec<Step>, seen: &mut [
         Sources::First(_) => (n, u8::MAX),
     };
     let same = pat.var.and_then(|var| seen[var as usize].replace(this));
-    let (ops, dtypes, value, arg) = (pat.ops, pat.dtypes, pat.value, pat.arg.clone());
+    let (ops, dtypes, value) = (pat.ops, pat.dtypes, pat.value);
+    let arg = pat.arg.clone().map(Box::new);
     steps.push(Step { parent, child, min_srcs, max_srcs, same, dtypes, ops, value, arg });
     for (i, src) in pat.src_pats().iter().enumerate() {
         flatten(src, this, i as u8, steps, seen);
@@ -159,18 +160,23 @@ pub(crate) fn compile<C>(rule: &Rule<C>) -> Result<Vec<(Pat, Matcher)>, String> 
 /// An order of a rule's left side.
 struct Entry {
     /// What a node's summary has to hold.
-    needs: u128,
+    needs: Summary,
     rule: u16,
     matcher: Matcher,
 }
 
 /// The entries that may match nodes with one op whose first source has one op. What rejects most nodes lies together.
-type List = Box<[Head]>;
+#[derive(Default, PartialEq)]
+struct List {
+    /// [`Summary::folded`] of what each needs.
+    folded: Box<[u64]>,
+    heads: Box<[Head]>,
+}
 
-/// What is looked at first of an entry.
+/// What is looked at next of an entry.
 #[derive(PartialEq)]
 struct Head {
-    needs: u128,
+    needs: Summary,
     dtypes: u16,
     entry: u16,
 }
@@ -181,7 +187,7 @@ const FIRST_SOURCES: usize = Op::ALL.len() + 1;
 /// Whether the dispatch table would offer `node` to this pattern: true wherever the pattern matches, which the check
 /// of each rule makes sure of.
 pub(crate) fn is_offered(pat: &Pat, matcher: &Matcher, node: &UOp) -> bool {
-    needs(pat) & !summary(node) == 0 && matcher.admits_first(node.srcs().first().map(UOp::op))
+    summary(node).has(&needs(pat)) && matcher.admits_first(node.srcs().first().map(UOp::op))
 }
 
 /// What a rule does once it has matched.
@@ -267,7 +273,8 @@ impl<C> Compiled<C> {
             let Entry { needs, matcher, .. } = &self.entries[entry];
             Head { needs: *needs, dtypes: matcher.steps[0].dtypes, entry: entry as u16 }
         };
-        entries.map(head).collect()
+        let heads: Box<[Head]> = entries.map(head).collect();
+        List { folded: heads.iter().map(|h| h.needs.folded()).collect(), heads }
     }
 
     /// What the first rule that applies makes of `node`, and which rule that was.
@@ -281,13 +288,15 @@ impl<C> Compiled<C> {
         let first = node.srcs().first().map_or(FIRST_SOURCES - 1, |s| s.op() as usize);
         let number = self.list_of[node.op() as usize * FIRST_SOURCES + first];
         let list = &self.lists[number as usize];
-        if list.is_empty() {
+        if list.heads.is_empty() {
             return None;
         }
-        let (lacks, dtype) = (!summary(node), dtype_bit(node.dtype()));
-        for head in list {
-            if head.needs & lacks == 0
-                && head.dtypes & dtype != 0
+        let (summary, dtype) = (summary(node), dtype_bit(node.dtype()));
+        let lacks = !summary.folded();
+        for (i, _) in list.folded.iter().enumerate().filter(|(_, needs)| **needs & lacks == 0) {
+            let head = &list.heads[i];
+            if head.dtypes & dtype != 0
+                && summary.has(&head.needs)
                 && let Some(new) =
                     self.attempt(&self.entries[head.entry as usize], node, ctx, track)
             {
@@ -324,32 +333,72 @@ const fn shift(i: usize) -> u32 {
 /// How far apart a source's own op and what is below it are.
 const OWN: u32 = 32;
 
-/// A small set that tells most graphs apart: below, the ops of the sources; above, for each of the first three
-/// sources, its op and its own sources or its value, mixed by position.
+/// Three small sets that tell most graphs apart.
+#[derive(Clone, Copy, PartialEq)]
+struct Summary {
+    /// The ops of the sources.
+    below: u64,
+    /// For each of the first three sources, its op and its own sources or its value, mixed by position.
+    above: u64,
+    /// The constants in the first three levels of sources, wherever they stand.
+    values: u64,
+}
+
+impl Summary {
+    /// One set that rejects most of what the three reject.
+    #[inline]
+    fn folded(&self) -> u64 {
+        self.below | self.above.rotate_left(23) | self.values.rotate_left(41)
+    }
+
+    #[inline]
+    fn has(&self, needs: &Summary) -> bool {
+        (needs.below & !self.below) | (needs.above & !self.above) | (needs.values & !self.values)
+            == 0
+    }
+}
+
 #[inline]
-fn summary(node: &UOp) -> u128 {
-    let above = node.srcs().iter().take(3).enumerate().fold(0, |set, (i, src)| {
-        let own = (op_bit(src.op()) | op_bit(src.uniform().op())).rotate_left(OWN);
-        set | (src.below() | own).rotate_left(shift(i))
-    });
-    node.below() as u128 | (above as u128) << 64
+fn summary(node: &UOp) -> Summary {
+    let mut set = Summary { below: node.below(), above: 0, values: 0 };
+    for (i, src) in node.srcs().iter().enumerate() {
+        set.values |= src.values();
+        if i < 3 {
+            let own = (op_bit(src.op()) | op_bit(src.uniform().op())).rotate_left(OWN);
+            set.above |= (src.below() | own).rotate_left(shift(i));
+        }
+    }
+    set
 }
 
 /// The part of the [`summary`] that every node has which the pattern matches.
-fn needs(pat: &Pat) -> u128 {
+fn needs(pat: &Pat) -> Summary {
     let op = |pat: &Pat| pat.single_op().map_or(0, op_bit);
-    let value = |pat: &Pat| match pat.value {
-        Value::Any | Value::Constant => 0,
-        Value::Int(i) => value_bit(Const::Float(i as f64)),
-        Value::Is(c) => value_bit(c),
-    };
+    let value = |pat: &Pat| literal(pat).map_or(0, value_bit);
     let srcs = pat.src_pats();
     let below = srcs.iter().fold(0, |set, src| set | op(src));
     let above = srcs.iter().take(3).enumerate().fold(0, |set, (i, src)| {
         let under = src.src_pats().iter().fold(value(src), |set, pat| set | op(pat));
         set | (under | op(src).rotate_left(OWN)).rotate_left(shift(i))
     });
-    below as u128 | (above as u128) << 64
+    let values = srcs.iter().fold(0, |set, src| set | literals(src, 3));
+    Summary { below, above, values }
+}
+
+/// The constant that a pattern asks for.
+fn literal(pat: &Pat) -> Option<Const> {
+    match pat.value {
+        Value::Any | Value::Constant => None,
+        Value::Int(i) => Some(Const::Float(i as f64)),
+        Value::Is(c) => Some(c),
+    }
+}
+
+/// The marks of the constants that a pattern asks for in its first `levels` levels.
+fn literals(pat: &Pat, levels: u32) -> u64 {
+    let below = if levels > 1 { pat.src_pats() } else { &[] };
+    let own = literal(pat).map_or(0, value_mark);
+    below.iter().fold(own, |set, src| set | literals(src, levels - 1))
 }
 
 /// A scalar that replaces a vector or a tensor stands for each of its elements.

@@ -10,7 +10,7 @@ use crate::pattern::Pat;
 use crate::rewrite::graph_rewrite;
 use crate::rule;
 use crate::rule::Rule;
-use crate::uop::{UOp, substitute};
+use crate::uop::{UOp, substitute, toposort_all};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -44,12 +44,14 @@ const MAX_PIVOTS: usize = 2;
 /// looks into loads, whose own indices must stay inside their memory whatever the condition is.
 pub fn simplify_under(condition: &UOp, expr: &UOp) -> UOp {
     let condition = graph_rewrite(condition, &PLAIN);
-    Facts::of(&condition).and_then(|facts| facts.apply(expr)).unwrap_or_else(|| expr.clone())
+    let simpler = Scope::that_may_gain(expr).and_then(|s| Facts::of(&condition)?.apply(s));
+    simpler.unwrap_or_else(|| expr.clone())
 }
 
 /// The index of a gated load or store, under its gate.
 fn under_gate(gate: &UOp, index: &UOp) -> Option<UOp> {
-    Facts::of(gate)?.apply(index)
+    let scope = Scope::that_may_gain(index)?;
+    Facts::of(gate)?.apply(scope)
 }
 
 /// The load or store with another index and gate.
@@ -62,8 +64,8 @@ fn regated(n: &UOp, index: &UOp, gate: Option<&UOp>) -> Option<UOp> {
 
 /// Each branch under what it knows of the condition.
 fn branches(c: &UOp, a: &UOp, b: &UOp) -> Option<UOp> {
-    let then = Facts::of(c).and_then(|f| f.apply(a));
-    let other = Facts::of(&c.not()).and_then(|f| f.apply(b));
+    let then = Scope::that_may_gain(a).and_then(|s| Facts::of(c)?.apply(s));
+    let other = Scope::that_may_gain(b).and_then(|s| Facts::of(&c.not())?.apply(s));
     if then.is_none() && other.is_none() {
         return None;
     }
@@ -76,7 +78,8 @@ fn conjunction(n: &UOp) -> Option<UOp> {
     let mut i = 0;
     while i < parts.len() {
         let others = parts.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, p)| p);
-        let part = Facts::of_parts(others).apply(&parts[i]);
+        let scope = Scope::that_may_gain(&parts[i]);
+        let part = scope.and_then(|s| Facts::of_parts(others).apply(s));
         match part.as_ref().map(|p| (p, as_bool(p))) {
             Some((_, Some(true))) => drop(parts.remove(i)),
             Some((_, Some(false))) => return Some(UOp::bool(false)),
@@ -171,8 +174,8 @@ impl Facts {
     }
 
     /// A smaller expression with the same value wherever the facts hold.
-    fn apply(&self, expr: &UOp) -> Option<UOp> {
-        let mut best = Scope::of(expr).filter(Scope::can_gain)?;
+    fn apply(&self, scope: Scope) -> Option<UOp> {
+        let (expr, mut best) = (scope.expr.clone(), scope);
         if let Some(better) = best.replace_known(&self.known) {
             best = better;
         }
@@ -181,54 +184,64 @@ impl Facts {
                 best = better;
             }
         }
-        (best.expr != *expr).then_some(best.expr)
+        (best.expr != expr).then_some(best.expr)
     }
+}
+
+/// What bounds could simplify.
+fn gains(op: Op) -> bool {
+    use Op::{CmpEq, CmpLt, CmpNe, FloorDiv, FloorMod, Max, Min, Where};
+    matches!(op, CmpEq | CmpLt | CmpNe | FloorDiv | FloorMod | Max | Min | Where)
 }
 
 /// An expression, and where it ends: everything that is not elementwise stays as it is.
 struct Scope {
     expr: UOp,
-    /// The nodes that replacing looks at.
-    nodes: FxHashSet<UOp>,
-    /// Loads and the like, each mapped to itself.
-    ends: FxHashMap<UOp, UOp>,
+    /// The nodes that replacing looks at, by id; `expr` keeps them alive.
+    nodes: FxHashSet<usize>,
+    /// Whether there is anything that bounds could simplify.
+    may_gain: bool,
 }
 
 impl Scope {
-    /// `None` where the expression is too large.
+    /// `None` where the expression is too large, which its depth alone tells of the largest.
     fn of(expr: &UOp) -> Option<Scope> {
-        let (mut nodes, mut ends) = (FxHashSet::default(), FxHashMap::default());
-        let mut todo = vec![expr.clone()];
+        if expr.depth() as usize > MAX_NODES {
+            return None;
+        }
+        let (mut nodes, mut may_gain) = (FxHashSet::default(), false);
+        let mut todo: SmallVec<[&UOp; 32]> = SmallVec::from_slice(&[expr]);
         while let Some(node) = todo.pop() {
-            if !nodes.insert(node.clone()) {
+            if !nodes.insert(node.id()) {
                 continue;
             }
             if nodes.len() > MAX_NODES {
                 return None;
             }
             if node.op().is_elementwise() {
-                todo.extend(node.srcs().iter().cloned());
-            } else {
-                ends.insert(node.clone(), node);
+                may_gain |= gains(node.op());
+                todo.extend(node.srcs());
             }
         }
-        Some(Scope { expr: expr.clone(), nodes, ends })
+        Some(Scope { expr: expr.clone(), nodes, may_gain })
     }
 
-    /// Whether there is anything that bounds could simplify.
-    fn can_gain(&self) -> bool {
-        use Op::{CmpEq, CmpLt, CmpNe, FloorDiv, FloorMod, Max, Min, Where};
-        let gains = |n: &UOp| {
-            matches!(n.op(), CmpEq | CmpLt | CmpNe | FloorDiv | FloorMod | Max | Min | Where)
-        };
-        self.nodes.iter().any(gains)
+    fn that_may_gain(expr: &UOp) -> Option<Scope> {
+        Scope::of(expr).filter(|s| s.may_gain)
+    }
+
+    fn has(&self, node: &UOp) -> bool {
+        self.nodes.contains(&node.id())
     }
 
     /// The normal form of the expression with the nodes in `map` replaced.
     fn replaced(&self, map: impl IntoIterator<Item = (UOp, UOp)>) -> UOp {
-        let mut all = self.ends.clone();
+        let roots = std::slice::from_ref(&self.expr);
+        let nodes = toposort_all(roots, |n| n.op().is_elementwise());
+        let ends = nodes.into_iter().filter(|n| !n.op().is_elementwise());
+        let mut all: FxHashMap<UOp, UOp> = ends.map(|end| (end.clone(), end)).collect();
         all.extend(map);
-        let new = substitute(std::slice::from_ref(&self.expr), &all).pop().expect("one root");
+        let new = substitute(roots, &all).pop().expect("one root");
         graph_rewrite(&new, &PLAIN)
     }
 
@@ -238,7 +251,7 @@ impl Scope {
     }
 
     fn replace_known(&self, known: &[(UOp, bool)]) -> Option<Scope> {
-        let here = known.iter().filter(|(c, _)| self.nodes.contains(c));
+        let here = known.iter().filter(|(c, _)| self.has(c));
         let map: Vec<_> = here.map(|(c, holds)| (c.clone(), UOp::bool(*holds))).collect();
         if map.is_empty() { None } else { self.if_smaller(&self.replaced(map)) }
     }
@@ -246,6 +259,9 @@ impl Scope {
     /// The expression where one atom of a bounded sum is written by the sum, and the sum is a variable that has those
     /// bounds: so the ordinary rules see them.
     fn with_bound(&self, bound: &Bound) -> Option<Scope> {
+        if !bound.terms.terms.iter().any(|(atom, _)| self.has(atom)) {
+            return None;
+        }
         let (lo, hi) = bound.terms.bounds().unwrap_or((i64::MIN, i64::MAX));
         let narrowed = (lo.max(bound.lo), hi.min(bound.hi));
         if narrowed == (lo, hi) || narrowed.0 > narrowed.1 {
@@ -255,7 +271,7 @@ impl Scope {
         let value = stand_in(&sum, narrowed);
         let sum = if value.op() == Op::Const { value.clone() } else { sum };
         let pivots = bound.terms.terms.iter().rev();
-        let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.nodes.contains(atom));
+        let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.has(atom));
         pivots.take(MAX_PIVOTS).find_map(|(atom, k)| {
             // sum = k*atom + rest, so atom = k*(sum - rest), as k is 1 or -1
             let rest = bound.terms.plus(&Linear::atom(atom.clone()), -k)?;

@@ -22,7 +22,8 @@ fn sum(n: &UOp) -> Option<UOp> {
     if !is_index(n) {
         return None;
     }
-    Some(divmod::recombine(Linear::of(n)?)?.to_uop())
+    let sum = divmod::recombine(Linear::of(n)?)?;
+    (!sum.is_built(n)).then(|| sum.to_uop())
 }
 
 /// The larger of two indices, where bounds of their difference tell.

@@ -107,6 +107,30 @@ impl Linear {
         }
     }
 
+    /// Whether `node` is what [`Linear::to_uop`] builds, found out without building it.
+    pub(super) fn is_built(&self, mut node: &UOp) -> bool {
+        let Some((first, others)) = self.terms.split_first() else {
+            return node.as_int() == Some(self.constant);
+        };
+        if self.constant != 0 {
+            if node.op() != Op::Add || node.src(1).as_int() != Some(self.constant) {
+                return false;
+            }
+            node = node.src(0);
+        }
+        for term in others.iter().rev() {
+            if node.op() != Op::Add || !node.is_in_order() {
+                return false;
+            }
+            node = match (node.src(0), node.src(1)) {
+                (rest, last) if is_term(last, term) => rest,
+                (last, rest) if is_term(last, term) => rest,
+                _ => return false,
+            };
+        }
+        is_term(node, first)
+    }
+
     /// The smallest and largest value; `None` where an atom is unbounded.
     pub(super) fn bounds(&self) -> Option<(i64, i64)> {
         let (mut lo, mut hi) = (self.constant, self.constant);
@@ -151,6 +175,14 @@ impl Linear {
             [(atom, 1)] => Some(atom),
             _ => None,
         }
+    }
+}
+
+/// Whether `node` is what [`Linear::to_uop`] makes of a term.
+fn is_term(node: &UOp, (atom, k): &Term) -> bool {
+    match k {
+        1 => node == atom,
+        _ => node.op() == Op::Mul && node.src(0) == atom && node.src(1).as_int() == Some(*k),
     }
 }
 

@@ -91,6 +91,11 @@ impl UOp {
         UOp::new(op, dtype, lanes, srcs, Arg::None)
     }
 
+    /// Whether two commuting operands stand in the order that [`UOp::binary`] gives them.
+    pub(crate) fn is_in_order(&self) -> bool {
+        order(self.src(0)) <= order(self.src(1))
+    }
+
     /// An elementwise op of three operands; the dtype is the last operand's.
     pub fn ternary(op: Op, a: &UOp, b: &UOp, c: &UOp) -> UOp {
         let lanes = a.lanes().max(b.lanes()).max(c.lanes());
@@ -262,7 +267,7 @@ impl UOp {
     /// Some elements of each axis.
     pub fn slice(&self, slices: &[SliceAxis]) -> UOp {
         if let (Op::Slice, Arg::Slice(inner)) = (self.op(), self.arg()) {
-            let both: SmallVec<[SliceAxis; 4]> =
+            let both: SmallVec<[SliceAxis; 2]> =
                 inner.iter().zip(slices).map(compose_slices).collect();
             return self.src(0).slice(&both);
         }

@@ -6,9 +6,25 @@ use super::UOp;
 use crate::arg::{Arg, Shape};
 use crate::dtype::DType;
 use crate::op::Op;
+use std::sync::Arc;
 
-pub(super) fn facts(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (Shape, (i64, i64)) {
-    (shape(op, dtype, srcs, arg), bounds(op, dtype, srcs, arg))
+/// The shape (`None` for rank 0) and the bounds.
+pub(super) fn facts(
+    op: Op,
+    dtype: DType,
+    srcs: &[UOp],
+    arg: &Arg,
+) -> (Option<Arc<Shape>>, (i64, i64)) {
+    let shape = match keeps_shape(op) {
+        true => elementwise_shape(srcs),
+        false => Some(shape(op, dtype, srcs, arg)).filter(|s| !s.is_empty()).map(Arc::new),
+    };
+    (shape, bounds(op, dtype, srcs, arg))
+}
+
+/// The ops that do not choose a shape of their own.
+fn keeps_shape(op: Op) -> bool {
+    op.is_alu() || matches!(op, Op::Const | Op::Cast | Op::Splat | Op::Lane | Op::Stack)
 }
 
 fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
@@ -37,13 +53,13 @@ fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
         }
         (Op::Bitcast, _) => bitcast_shape(srcs[0].shape(), srcs[0].dtype().size(), dtype.size()),
         (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => Shape::new(),
-        _ => elementwise_shape(srcs),
+        _ => elementwise_shape(srcs).map_or_else(Shape::new, |s| (*s).clone()),
     }
 }
 
 /// All sources have one shape, but constants and other scalars (rank 0) fit any.
-fn elementwise_shape(srcs: &[UOp]) -> Shape {
-    srcs.iter().map(|s| s.shape()).find(|s| !s.is_empty()).cloned().unwrap_or_default()
+fn elementwise_shape(srcs: &[UOp]) -> Option<Arc<Shape>> {
+    srcs.iter().find_map(|s| s.0.shape.clone())
 }
 
 /// The last axis holds the same bytes in elements of another size.
@@ -115,7 +131,7 @@ fn compare(op: Op, srcs: &[UOp]) -> Option<(i64, i64)> {
     }
 }
 
-/// Interval arithmetic in i128; `None` where the op is not monotone enough to say, or a bound leaves i64.
+/// Interval arithmetic; `None` where the op is not monotone enough to say, or a bound leaves i64.
 fn arithmetic(op: Op, srcs: &[UOp]) -> Option<(i64, i64)> {
     // Bounds of 64-bit types stand for "unknown", except for exact index arithmetic.
     let known =
@@ -123,27 +139,39 @@ fn arithmetic(op: Op, srcs: &[UOp]) -> Option<(i64, i64)> {
     if !srcs.iter().all(known) {
         return None;
     }
-    let b = |i: usize| (srcs[i].min() as i128, srcs[i].max() as i128);
-    let corners = |f: &dyn Fn(i128, i128) -> i128| {
-        let ((a0, a1), (b0, b1)) = (b(0), b(1));
-        let c = [f(a0, b0), f(a0, b1), f(a1, b0), f(a1, b1)];
-        (*c.iter().min().expect("four corners"), *c.iter().max().expect("four corners"))
-    };
-    let (lo, hi) = match op {
-        Op::Neg => (-b(0).1, -b(0).0),
-        Op::Add => (b(0).0 + b(1).0, b(0).1 + b(1).1),
-        Op::Sub => (b(0).0 - b(1).1, b(0).1 - b(1).0),
-        Op::Mul => corners(&|x, y| x * y),
-        Op::Max => (b(0).0.max(b(1).0), b(0).1.max(b(1).1)),
-        Op::Min => (b(0).0.min(b(1).0), b(0).1.min(b(1).1)),
-        Op::FloorDiv if b(1).0 > 0 => corners(&|x, y| x.div_euclid(y)),
-        Op::TruncDiv if b(1).0 > 0 => corners(&|x, y| x / y),
-        Op::FloorMod if b(1).0 > 0 && b(0).0 >= 0 => (0, (b(1).1 - 1).min(b(0).1)),
-        Op::FloorMod if b(1).0 > 0 => (0, b(1).1 - 1),
-        Op::TruncMod if b(1).0 > 0 && b(0).0 >= 0 => (0, (b(1).1 - 1).min(b(0).1)),
-        Op::And if b(0).0 >= 0 && b(1).0 >= 0 => (0, b(0).1.min(b(1).1)),
-        Op::Shr if b(1).0 >= 0 && b(1).1 < 63 => corners(&|x, y| x >> y),
+    let (a0, a1) = (srcs[0].min(), srcs[0].max());
+    if op == Op::Neg {
+        return Some((a1.checked_neg()?, a0.checked_neg()?));
+    }
+    let (b0, b1) = (srcs.get(1)?.min(), srcs.get(1)?.max());
+    Some(match op {
+        Op::Add => (a0.checked_add(b0)?, a1.checked_add(b1)?),
+        Op::Sub => (a0.checked_sub(b1)?, a1.checked_sub(b0)?),
+        Op::Mul => corners((a0, a1), (b0, b1), i64::checked_mul)?,
+        Op::Max => (a0.max(b0), a1.max(b1)),
+        Op::Min => (a0.min(b0), a1.min(b1)),
+        Op::FloorDiv if b0 > 0 => corners((a0, a1), (b0, b1), i64::checked_div_euclid)?,
+        Op::TruncDiv if b0 > 0 => corners((a0, a1), (b0, b1), i64::checked_div)?,
+        Op::FloorMod if b0 > 0 && a0 >= 0 => (0, (b1 - 1).min(a1)),
+        Op::FloorMod if b0 > 0 => (0, b1 - 1),
+        Op::TruncMod if b0 > 0 && a0 >= 0 => (0, (b1 - 1).min(a1)),
+        Op::And if a0 >= 0 && b0 >= 0 => (0, a1.min(b1)),
+        Op::Shr if b0 >= 0 && b1 < 63 => corners((a0, a1), (b0, b1), |x, y| Some(x >> y))?,
         _ => return None,
-    };
-    Some((i64::try_from(lo).ok()?, i64::try_from(hi).ok()?))
+    })
+}
+
+/// The smallest and largest of `f` on the ends of two intervals; an end that is one point is computed once.
+fn corners(
+    (a0, a1): (i64, i64),
+    (b0, b1): (i64, i64),
+    f: impl Fn(i64, i64) -> Option<i64>,
+) -> Option<(i64, i64)> {
+    let (p, q) = (f(a0, b0)?, f(a1, b0)?);
+    let (lo, hi) = (p.min(q), p.max(q));
+    if b0 == b1 {
+        return Some((lo, hi));
+    }
+    let (p, q) = (f(a0, b1)?, f(a1, b1)?);
+    Some((lo.min(p.min(q)), hi.max(p.max(q))))
 }

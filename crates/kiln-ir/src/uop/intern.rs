@@ -1,23 +1,41 @@
 //! The table of living nodes, and the end of a node's life.
 
+use super::hash::content_hash;
 use super::{Node, Srcs, UOp, derive};
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;
-use rustc_hash::FxHashMap;
-use siphasher::sip128::{Hasher128, SipHasher13};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 /// Few threads build graphs at once; 64 shards make a wait rare.
 const SHARDS: usize = 64;
 
 /// Living nodes by content hash. `Weak`, so that the table keeps nothing alive.
-type Shard = Mutex<FxHashMap<u128, Weak<Node>>>;
+type Shard = Mutex<HashMap<u128, Weak<Node>, BuildHasherDefault<Upper>>>;
 static TABLE: LazyLock<[Shard; SHARDS]> =
     LazyLock::new(|| std::array::from_fn(|_| Shard::default()));
+
+/// Content hashes are mixed well enough to place entries by; the lower half chooses the shard.
+#[derive(Default)]
+struct Upper(u64);
+
+impl Hasher for Upper {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are u128")
+    }
+
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = (hash >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 fn shard(hash: u128) -> &'static Shard {
     &TABLE[hash as usize % SHARDS]
@@ -35,35 +53,25 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
     }
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
     let below = super::below(op, &srcs, &arg);
-    let (normal, payload, origin) = Default::default();
+    let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
+    let (normal, extra) = Default::default();
     let node = Arc::new(Node {
         op,
         dtype,
         lanes,
+        depth,
         normal,
         below,
+        values,
         srcs,
-        arg,
         hash,
-        shape,
         bounds,
-        payload,
-        origin,
+        shape,
+        extra,
+        arg,
     });
     entry.insert_entry(Arc::downgrade(&node));
     UOp(node)
-}
-
-/// 128 bits of SipHash 1-3 over the parts and the sources' hashes: two different nodes among a billion collide with
-/// a chance of about 1e-21, so equality of hashes stands for equality of graphs.
-fn content_hash(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: &Arg) -> u128 {
-    let mut h = SipHasher13::new();
-    (op, dtype, lanes).hash(&mut h);
-    for src in srcs {
-        src.0.hash.hash(&mut h);
-    }
-    arg.hash(&mut h);
-    h.finish128().as_u128()
 }
 
 thread_local! {
@@ -76,7 +84,9 @@ thread_local! {
 impl Drop for Node {
     fn drop(&mut self) {
         forget(self);
-        let srcs = std::mem::take(&mut self.srcs);
+        let mut srcs = std::mem::take(&mut self.srcs);
+        // the others lose a reference, but for a race in which one is freed here, inside this drop
+        srcs.retain(|src| Arc::strong_count(&src.0) == 1);
         if srcs.is_empty() {
             return;
         }
@@ -103,7 +113,9 @@ impl Drop for Node {
 /// Removes the table's entry, unless a new node of the same content has taken it over.
 fn forget(node: &Node) {
     let mut table = shard(node.hash).lock().expect("intern table");
-    if table.get(&node.hash).is_some_and(|w| w.strong_count() == 0) {
-        table.remove(&node.hash);
+    if let Entry::Occupied(slot) = table.entry(node.hash)
+        && slot.get().strong_count() == 0
+    {
+        slot.remove();
     }
 }

@@ -33,7 +33,7 @@ fn chosen(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
     let mut result: Option<UOp> = None;
     for part in parts.iter().rev() {
         let start = end - part.shape()[axis];
-        let mut pads: SmallVec<[PadAxis; 4]> = shape.iter().map(|_| PadAxis::default()).collect();
+        let mut pads: SmallVec<[PadAxis; 2]> = shape.iter().map(|_| PadAxis::default()).collect();
         pads[axis] = PadAxis { before: start, between: 0, after: shape[axis] - end };
         let placed = part.pad(&pads);
         let bound = UOp::constant(end, DType::I32);
@@ -48,7 +48,7 @@ fn written(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
     let mut start = 0;
     parts.iter().fold(base, |base, part| {
         let len = part.shape()[axis];
-        let mut slices: SmallVec<[SliceAxis; 4]> =
+        let mut slices: SmallVec<[SliceAxis; 2]> =
             shape.iter().map(|&n| SliceAxis::full(n)).collect();
         slices[axis] = SliceAxis { start, step: 1, len };
         start += len;
@@ -159,7 +159,7 @@ impl Tensor {
                 return refuse!("wants a number, not a tensor");
             };
             let axis = |&(before, after): &(usize, usize)| PadAxis { before, between: 0, after };
-            let pads: SmallVec<[PadAxis; 4]> = pads.iter().map(axis).collect();
+            let pads: SmallVec<[PadAxis; 2]> = pads.iter().map(axis).collect();
             match value.as_f64().to_bits() {
                 0 => Ok(x.pad(&pads)),
                 _ => Ok(padded_with(&x, value, |x| x.pad(&pads))),

@@ -56,7 +56,7 @@ fn slide(x: &UOp, axis: usize, w: Window) -> UOp {
 
 /// Every `step`-th of `axis`, `len` of them.
 fn section(x: &UOp, axis: usize, step: isize, len: usize) -> UOp {
-    let mut slices: SmallVec<[SliceAxis; 4]> =
+    let mut slices: SmallVec<[SliceAxis; 2]> =
         x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
     slices[axis] = SliceAxis { start: 0, step: if len > 1 { step } else { 1 }, len };
     x.slice(&slices)
@@ -81,7 +81,7 @@ pub(super) fn slide2(x: &UOp, windows: [Window; 2]) -> Result<UOp, Fault> {
 /// Zeros around the last two axes.
 pub(super) fn pad2(x: &UOp, [h, w]: [usize; 2]) -> UOp {
     let rank = x.shape().len();
-    let mut pads: SmallVec<[PadAxis; 4]> = x.shape().iter().map(|_| PadAxis::default()).collect();
+    let mut pads: SmallVec<[PadAxis; 2]> = x.shape().iter().map(|_| PadAxis::default()).collect();
     pads[rank - 2] = PadAxis { before: h, between: 0, after: h };
     pads[rank - 1] = PadAxis { before: w, between: 0, after: w };
     x.pad(&pads)

@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 #[derive(Clone)]
 pub(crate) struct View(UOp);
 
-pub(crate) type Slices = SmallVec<[SliceAxis; 4]>;
+pub(crate) type Slices = SmallVec<[SliceAxis; 2]>;
 
 impl View {
     /// All of a storage.
