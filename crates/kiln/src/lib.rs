@@ -52,3 +52,8 @@ pub mod testing {
 pub mod env {
     pub use crate::engine::env::{Variable, describe};
 }
+
+/// The README's examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
