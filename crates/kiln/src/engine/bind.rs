@@ -1,6 +1,6 @@
 //! Which memory every argument of every kernel is, and which old value may be overwritten.
 //!
-//! Schedules never assume that something happens in place. Here, under the realize lock, reference counts say whether
+//! Schedules never assume that something happens in place. Here, under the planning lock, reference counts say whether
 //! anybody could still ask for an old value; if nobody can, its memory becomes the new value's.
 
 use super::cache::Ready;

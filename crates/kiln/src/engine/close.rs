@@ -18,6 +18,8 @@ pub(super) struct Closed {
     pub(super) nodes: Vec<UOp>,
     /// Positions of each node's sources: of the nodes as they are, and after looking through computed ones.
     edges: Vec<Vec<usize>>,
+    /// Which nodes stood for their leaf when they were walked. Another thread may compute more of them since.
+    computed: Vec<bool>,
     /// The leaves by parameter slot (positions).
     pub(super) leaves: Vec<usize>,
     /// The constants in order of visit (positions), once for each use: two uses that happen to be of one number are
@@ -90,7 +92,9 @@ impl Walk {
     }
 
     fn finish(self, wanted: &[UOp]) -> Closed {
+        let is_computed = |node: &UOp| node.op() != Op::Buffer && leaf::computed(node).is_some();
         let mut closed = Closed {
+            computed: self.nodes.iter().map(is_computed).collect(),
             nodes: self.nodes,
             edges: self.edges,
             leaves: Vec::new(),
@@ -125,8 +129,7 @@ fn sources(node: &UOp) -> Result<Srcs, Busy> {
 impl Closed {
     /// Whether the node only stands for a leaf.
     pub(super) fn is_computed(&self, at: usize) -> bool {
-        let node = &self.nodes[at];
-        node.op() != Op::Buffer && leaf::computed(node).is_some()
+        self.computed[at]
     }
 
     /// Positions of a node's sources.
@@ -250,5 +253,29 @@ fn use_of(
             (usize::MAX, nodes[s].dtype()).hash(h);
         }
         _ => number[s].hash(h),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+    use kiln_ir::arg::Shape;
+
+    /// Building comes after the planning lock is given back: another thread may have computed a node by then.
+    #[test]
+    fn what_is_computed_after_the_walk_stays_as_it_was_walked() {
+        let device = Device::parse("INTERP").expect("a device");
+        let upload = |x: i32| {
+            leaf::upload(&x.to_le_bytes(), DType::I32, Shape::from_slice(&[1]), &device)
+                .expect("memory")
+        };
+        let inner = upload(1) + 2;
+        let root = &inner * 5;
+        let closed =
+            close(std::slice::from_ref(&root)).unwrap_or_else(|_| panic!("nobody is busy"));
+        let before = closed.build(&[false, false]);
+        leaf::set_slot(&inner, Some(Slot::Computed(upload(3))));
+        assert_eq!(closed.build(&[false, false]), before);
     }
 }
