@@ -13,6 +13,8 @@ pub(super) struct Access {
     strides: FxHashMap<u32, Option<i64>>,
     /// Axes of the loops around it.
     pub(super) scope: FxHashSet<u32>,
+    /// Axes that its gate depends on.
+    pub(super) gate: FxHashSet<u32>,
 }
 
 impl Access {
@@ -46,6 +48,7 @@ impl Kernel {
             is_store: n.op() == Op::Store,
             strides: strides(n.src(1)),
             scope: scopes[n].clone(),
+            gate: gate_of(n).map(|g| scopes[g].clone()).unwrap_or_default(),
         };
         Kernel {
             accesses: nodes.iter().filter(is_access).map(access).collect(),
@@ -63,6 +66,10 @@ impl Kernel {
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(&a) && s.contains(&b))
     }
+}
+
+fn gate_of(access: &UOp) -> Option<&UOp> {
+    access.srcs().get(if access.op() == Op::Store { 3 } else { 2 })
 }
 
 fn distinct<'a>(scopes: impl Iterator<Item = &'a FxHashSet<u32>>) -> Vec<FxHashSet<u32>> {

@@ -30,9 +30,10 @@ pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
         kernel: Kernel::of(ast),
         left: ranges_of(ast).into_iter().map(|r| (size_of(&r), r)).collect(),
         options: Vec::new(),
+        masks: target.masks,
         room: MAX_NODES / toposort(ast).len().max(1),
     };
-    chooser.vectors(lanes(ast, target), target.masks);
+    chooser.vectors(lanes(ast, target));
     chooser.tile(target);
     chooser.unroll();
     chooser.threads(target);
@@ -54,6 +55,8 @@ struct Chooser {
     /// Every loop with the iterations that options have left of it.
     left: Vec<(usize, UOp)>,
     options: Vec<Opt>,
+    /// Whether gated vectors are cheap.
+    masks: bool,
     /// How many times the text may still be multiplied.
     room: usize,
 }
@@ -67,11 +70,11 @@ impl Chooser {
         }
     }
 
-    fn vectors(&mut self, lanes: usize, masks: bool) {
+    fn vectors(&mut self, lanes: usize) {
         let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
         for (i, (size, range)) in self.left.iter().enumerate() {
             if matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce) {
-                let widths = widths(*size, lanes, masks);
+                let widths = widths(*size, lanes, self.masks);
                 candidates.extend(widths.map(|by| (self.vector_cost(range, by), i, by)));
             }
         }
@@ -96,6 +99,7 @@ impl Chooser {
         let partly = if size.is_multiple_of(by) { 1.0 } else { MASKED };
         let whole = WIDTH[by.trailing_zeros() as usize] * partly;
         let price = |a: &&Access| match a.stride(axis) {
+            _ if a.gate.contains(&axis) && !self.masks => by as f64 * 3.0,
             Some(0) if a.is_store => by as f64,
             Some(0) => 0.5,
             Some(1) => whole,
