@@ -35,13 +35,34 @@ struct Frame {
     changed: bool,
 }
 
+/// Normal forms. Nodes that remember by a bit that they are normal are not in it.
+#[derive(Default)]
+struct Done {
+    /// Where in `pairs` a node's is, by the node's id.
+    places: FxHashMap<usize, u32>,
+    /// Nodes and their normal forms, which are freed in the order in which they were made: memory likes that.
+    pairs: Vec<(UOp, UOp)>,
+}
+
+impl Done {
+    #[inline]
+    fn get(&self, node: &UOp) -> Option<&UOp> {
+        let place = self.places.get(&node.id())?;
+        Some(&self.pairs[*place as usize].1)
+    }
+
+    fn insert(&mut self, node: UOp, normal: UOp) {
+        self.places.insert(node.id(), self.pairs.len() as u32);
+        self.pairs.push((node, normal));
+    }
+}
+
 /// One call's state: what is being rewritten, and what has been.
 pub(crate) struct Driver<'a, C: 'static, T> {
     set: &'a Compiled<C>,
     ctx: &'a mut C,
     track: &'a mut T,
-    /// Normal forms. Nodes that remember by a bit that they are normal are not in it.
-    done: FxHashMap<UOp, UOp>,
+    done: Done,
     stack: Vec<Frame>,
     fired: [usize; RULES_IN_TRACE],
     n_fired: usize,
@@ -49,7 +70,7 @@ pub(crate) struct Driver<'a, C: 'static, T> {
 
 impl<'a, C, T: Track> Driver<'a, C, T> {
     pub(crate) fn new(set: &'a Compiled<C>, ctx: &'a mut C, track: &'a mut T) -> Self {
-        let (done, stack) = (FxHashMap::default(), Vec::new());
+        let (done, stack) = (Done::default(), Vec::new());
         Driver { set, ctx, track, done, stack, fired: [0; RULES_IN_TRACE], n_fired: 0 }
     }
 
@@ -79,11 +100,14 @@ impl<'a, C, T: Track> Driver<'a, C, T> {
     }
 
     fn is_done(&self, node: &UOp) -> bool {
-        self.is_normal(node) || self.done.contains_key(node)
+        self.is_normal(node) || self.done.get(node).is_some()
     }
 
     fn normal_form<'n>(&'n self, node: &'n UOp) -> &'n UOp {
-        if self.is_normal(node) { node } else { &self.done[node] }
+        if self.is_normal(node) {
+            return node;
+        }
+        self.done.get(node).expect("a node that is done")
     }
 
     /// All sources of the top node are normal: takes them over, or rewrites the node, or is finished with it.
@@ -159,7 +183,7 @@ impl<'a, C, T: Track> Driver<'a, C, T> {
 
 /// The next source that is not normal yet.
 #[inline]
-fn unfinished_source(frame: &mut Frame, done: &FxHashMap<UOp, UOp>, bit: u64) -> Option<UOp> {
+fn unfinished_source(frame: &mut Frame, done: &Done, bit: u64) -> Option<UOp> {
     for src in &frame.node.srcs()[frame.next as usize..] {
         if src.normal_bits() & bit == 0 {
             match done.get(src) {
