@@ -21,7 +21,12 @@ impl Device {
     /// A name that is not words and numbers joined by `:`. Whether the machine has the device shows on first use.
     #[track_caller]
     pub fn parse(name: &str) -> Result<Device, Error> {
-        at_caller("device", canonical(name).map(|n| Device(n.into())))
+        at_caller("device", Device::named(name))
+    }
+
+    /// As [`parse`](Device::parse), for an operation that says whose mistake it is.
+    pub(crate) fn named(name: &str) -> Result<Device, Fault> {
+        canonical(name).map(|n| Device(n.into()))
     }
 
     /// The device that tensors are made on unless they say otherwise: what `DEV` names, else `CPU`. A `DEV` that names

@@ -76,7 +76,7 @@ impl std::error::Error for Error {}
 
 /// Why a check refused, before it is known whose line it was: either an operand carried an error already, which is
 /// kept, or there is a new reason, which [`Fault::at`] turns into an error at the caller's line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Fault {
     Carried(Error),
     New(String),

@@ -35,7 +35,7 @@ pub use element::{Element, Operand};
 pub use engine::{Counts, measure};
 pub use error::Error;
 pub use kiln_ir::DType;
-pub use tensor::{Index, Indices, Nested, Options, Tensor, manual_seed, realize};
+pub use tensor::{Index, Indices, Nested, Options, Rng, Tensor, manual_seed, realize};
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {

@@ -9,15 +9,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Few threads build graphs at once; 64 shards make a wait rare.
 const SHARDS: usize = 64;
 
 /// Living nodes by content hash. `Weak`, so that the table keeps nothing alive.
-type Shard = Mutex<HashMap<u128, Weak<Node>, BuildHasherDefault<Upper>>>;
-static TABLE: LazyLock<[Shard; SHARDS]> =
-    LazyLock::new(|| std::array::from_fn(|_| Shard::default()));
+type Table = HashMap<u128, Weak<Node>, BuildHasherDefault<Upper>>;
+static TABLE: LazyLock<[Mutex<Table>; SHARDS]> =
+    LazyLock::new(|| std::array::from_fn(|_| Mutex::default()));
 
 /// Content hashes are mixed well enough to place entries by; the lower half chooses the shard.
 #[derive(Default)]
@@ -37,13 +37,15 @@ impl Hasher for Upper {
     }
 }
 
-fn shard(hash: u128) -> &'static Shard {
-    &TABLE[hash as usize % SHARDS]
+/// The part of the table that `hash` is in. A panic while a node was made (a shape past `usize`) leaves the table as it
+/// was, so its poison is ignored: other threads, and the drops of that panic's unwinding, go on.
+fn shard(hash: u128) -> MutexGuard<'static, Table> {
+    TABLE[hash as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
     let hash = content_hash(op, dtype, lanes, &srcs, &arg);
-    let mut table = shard(hash).lock().expect("intern table");
+    let mut table = shard(hash);
     let entry = table.entry(hash);
     if let Entry::Occupied(slot) = &entry
         && let Some(node) = slot.get().upgrade()
@@ -112,7 +114,7 @@ impl Drop for Node {
 
 /// Removes the table's entry, unless a new node of the same content has taken it over.
 fn forget(node: &Node) {
-    let mut table = shard(node.hash).lock().expect("intern table");
+    let mut table = shard(node.hash);
     if let Entry::Occupied(slot) = table.entry(node.hash)
         && slot.get().strong_count() == 0
     {

@@ -41,17 +41,34 @@ impl Dropout {
     /// A probability that is not between 0 and 1.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        if !(0.0..=1.0).contains(&self.p) {
-            let why = format!("{} is no probability", self.p);
-            return Tensor::broken(Fault::New(why).at("Dropout"));
+        x.dropout(self.p)
+    }
+}
+
+impl Tensor {
+    /// In training ([`nn::train`](crate::nn::train)), 0 in each element with probability `p`, the others scaled so
+    /// that the mean stays.
+    ///
+    /// ```
+    /// let y = kiln::nn::train(|| kiln::Tensor::ones([64]).dropout(0.5)).to_vec::<f32>()?;
+    /// assert!(y.contains(&0.0) && y.contains(&2.0));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A probability that is not between 0 and 1.
+    #[track_caller]
+    pub fn dropout(&self, p: f64) -> Tensor {
+        if !(0.0..=1.0).contains(&p) {
+            return Tensor::broken(Fault::New(format!("{p} is no probability")).at("dropout"));
         }
-        if !is_training() || self.p == 0.0 {
-            return x.clone();
+        if !is_training() || p == 0.0 {
+            return self.clone();
         }
-        if self.p == 1.0 {
-            return x.mul(0.0);
+        if p == 1.0 {
+            return self.mul(0.0);
         }
-        let kept = Tensor::rand_with(x.shape(), x.device()).ge(self.p);
-        kept.where_(x.mul(1.0 / (1.0 - self.p)), 0.0)
+        let kept = Tensor::rand_with(self.shape(), self.device()).ge(p);
+        kept.where_(self.mul(1.0 / (1.0 - p)), 0.0)
     }
 }

@@ -1,5 +1,6 @@
 //! Operands brought to one dtype, shape and device.
 
+use super::shape_args::holdable;
 use crate::element::Value;
 use crate::error::{Fault, refuse};
 use crate::{Device, Tensor};
@@ -16,7 +17,7 @@ pub(crate) fn broadcast_shapes(a: &[usize], b: &[usize]) -> Result<Shape, Fault>
         _ => None,
     };
     match (0..rank).map(common).collect() {
-        Some(shape) => Ok(shape),
+        Some(shape) => holdable(shape),
         None => refuse!("shapes do not broadcast, lhs {a:?}, rhs {b:?}"),
     }
 }

@@ -5,7 +5,7 @@ use super::broadcast::common_device;
 use super::origin::outermost;
 use super::pool::padded_with;
 use super::scan::positions;
-use super::shape_args::{Int, ShapeArg, axis, new_shape};
+use super::shape_args::{Int, ShapeArg, axis, holdable, new_shape};
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
 use kiln_ir::arg::{Axes, Move, PadAxis, Shape, SliceAxis};
@@ -119,6 +119,9 @@ fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
     let dtype = tensors.iter().map(Tensor::dtype).reduce(DType::promote).expect("a first");
     let parts: Vec<UOp> =
         tensors.iter().map(|t| Ok(t.value()?.cast(dtype))).collect::<Result<_, Fault>>()?;
+    let mut whole = parts[0].shape().clone();
+    whole[axis] = parts.iter().map(|p| p.shape()[axis]).fold(0, usize::saturating_add);
+    holdable(whole)?;
     Ok(joined(&parts, axis))
 }
 
@@ -160,6 +163,9 @@ impl Tensor {
             };
             let axis = |&(before, after): &(usize, usize)| PadAxis { before, between: 0, after };
             let pads: SmallVec<[PadAxis; 2]> = pads.iter().map(axis).collect();
+            let sum =
+                |(p, &n): (&PadAxis, &usize)| p.before.saturating_add(p.after).saturating_add(n);
+            holdable(pads.iter().zip(x.shape()).map(sum).collect())?;
             match value.as_f64().to_bits() {
                 0 => Ok(x.pad(&pads)),
                 _ => Ok(padded_with(&x, value, |x| x.pad(&pads))),
@@ -189,7 +195,8 @@ impl Tensor {
                 std::iter::repeat_n(1, missing).chain(x.shape().iter().copied()).collect();
             let ones: Shape = own.iter().flat_map(|&n| [1, n]).collect();
             let many: Shape = counts.iter().zip(&own).flat_map(|(&c, &n)| [c, n]).collect();
-            let flat: Shape = counts.iter().zip(&own).map(|(c, n)| c * n).collect();
+            let flat = counts.iter().zip(&own).map(|(c, n)| c.saturating_mul(*n)).collect();
+            let flat = holdable(flat)?;
             Ok(x.reshape(ones).expand(many).reshape(flat))
         };
         self.lift("repeat", repeat())
@@ -291,6 +298,7 @@ pub(super) fn hits(labels: &UOp, classes: usize, axis: usize) -> Result<UOp, Fau
     single.insert(axis, 1);
     let mut shape = single.clone();
     shape[axis] = classes;
+    let shape = holdable(shape)?;
     let class: Axes = std::iter::repeat_n(1, axis)
         .chain([classes])
         .chain(std::iter::repeat_n(1, single.len() - axis - 1))

@@ -5,23 +5,29 @@ use super::origin::outermost;
 use super::shape_args::{Int, ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use crate::element::{Element, Operand, Value, encode};
-use crate::error::refuse;
+use crate::error::{Fault, refuse};
 use crate::{Device, engine};
 use kiln_ir::arg::Shape;
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, UOp};
 
-/// `Tensor::from` of a number, nested arrays or a `Vec`: the dtype is that of the numbers.
+/// `Tensor::from` of a number, or of nested arrays, slices and `Vec`s: the dtype is that of the numbers. Rows of
+/// different lengths are an error.
 ///
 /// ```
 /// let t = kiln::Tensor::from([[1u8, 2, 3], [4, 5, 6]]);
 /// assert_eq!((t.shape(), t.dtype()), (&[2, 3][..], kiln::DType::U8));
 /// ```
 impl<N: Nested> From<N> for Tensor {
+    #[track_caller]
     fn from(data: N) -> Tensor {
-        let mut flat = Vec::new();
+        let Some(shape) = data.shape() else {
+            let ragged = Fault::New("rows differ in length".to_owned());
+            return Tensor::broken(ragged.at("from"));
+        };
+        let mut flat = Vec::with_capacity(shape.iter().product());
         data.flatten_into(&mut flat);
-        upload(&flat, data.shape(), &Device::default_device())
+        upload(&flat, shape, &Device::default_device())
     }
 }
 

@@ -35,7 +35,7 @@ mod display;
 mod gradient;
 
 pub use index::{Index, Indices};
-pub use random::manual_seed;
+pub use random::{Rng, manual_seed};
 pub use read::realize;
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
 pub use source::{Nested, Options};

@@ -1,4 +1,8 @@
 //! The operators, for every mix of `Tensor`, `&Tensor` and scalar.
+//!
+//! On the right stands any number. On the left stand the types that Rust's literals have: of two candidates for the
+//! type of `2.0`, Rust would choose neither, and `(2.0 * &a).sum(..)` would not compile. So `&a * k` where `k` is of
+//! another type, or `f64::from(k) * &a`.
 
 use super::Tensor;
 use super::elementwise::{binary, binary_op, counted, floor_remainder};
@@ -38,7 +42,7 @@ macro_rules! operators {
             }
         }
         operators!(@scalars $trait $method $apply =>
-            bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
+            bool, i32, f64);
     )* };
     (@scalars $trait:ident $method:ident $apply:expr => $($t:ty),*) => { $(
         impl ops::$trait<Tensor> for $t {

@@ -3,22 +3,38 @@
 //! The n-th number after `manual_seed(s)` is the n-th of JAX's `random.bits(key(s), ..)`: the key is the seed's two
 //! words, the counter the number's two words, and the bits are the exclusive or of both results.
 
-use super::shape_args::{ShapeArg, new_shape};
+use super::shape_args::{Int, ShapeArg, new_shape};
 use super::{Options, Tensor};
 use crate::error::{Fault, refuse};
-use kiln_ir::arg::Shape;
+use kiln_ir::dtype::Const;
 use kiln_ir::{DType, Op, UOp};
 use std::sync::Mutex;
 
-/// Where the sequence of random numbers is.
+/// Where a sequence of random numbers is.
+#[derive(Debug)]
 struct State {
     seed: u64,
     counter: u64,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { seed: 0, counter: 0 });
+/// A sequence of random numbers of one's own: what other threads draw does not change it.
+///
+/// The sequence is the one that [`manual_seed`] starts with the same seed.
+///
+/// ```
+/// use kiln::{Rng, Tensor, manual_seed};
+/// let rng = Rng::new(7);
+/// manual_seed(7);
+/// assert_eq!(rng.rand([3]).to_vec::<f32>()?, Tensor::rand([3]).to_vec::<f32>()?);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Rng(Mutex<State>);
 
-/// Starts the sequence of random numbers again, at `seed`.
+/// What draws that name no sequence take from.
+static SHARED: Rng = Rng::new(0);
+
+/// Starts the sequence of random numbers again, at `seed`. All threads draw from it; [`Rng`] is a sequence of one's own.
 ///
 /// ```
 /// use kiln::{Tensor, manual_seed};
@@ -29,20 +45,36 @@ static STATE: Mutex<State> = Mutex::new(State { seed: 0, counter: 0 });
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn manual_seed(seed: u64) {
-    *STATE.lock().expect("random state") = State { seed, counter: 0 };
+    SHARED.restart(seed);
 }
 
-/// `n` places of the sequence: the seed and the first.
-fn reserve(n: usize) -> (u64, u64) {
-    let mut state = STATE.lock().expect("random state");
-    let low_words_left = (1u64 << 32) - (state.counter & 0xffff_ffff);
-    // one draw stays inside one high word, so that adding to the low word never carries
-    if n as u64 > low_words_left && n < 1 << 32 {
-        state.counter = (state.counter >> 32).wrapping_add(1) << 32;
+impl Rng {
+    /// The sequence of `seed`.
+    ///
+    /// ```
+    /// static RNG: kiln::Rng = kiln::Rng::new(1);
+    /// assert_eq!(RNG.randn([2]).shape(), [2]);
+    /// ```
+    pub const fn new(seed: u64) -> Rng {
+        Rng(Mutex::new(State { seed, counter: 0 }))
     }
-    let first = state.counter;
-    state.counter = first.wrapping_add(n as u64);
-    (state.seed, first)
+
+    fn restart(&self, seed: u64) {
+        *self.0.lock().expect("random state") = State { seed, counter: 0 };
+    }
+
+    /// `n` places of the sequence: the seed and the first.
+    fn reserve(&self, n: usize) -> (u64, u64) {
+        let mut state = self.0.lock().expect("random state");
+        let low_words_left = (1u64 << 32) - (state.counter & 0xffff_ffff);
+        // one draw stays inside one high word, so that adding to the low word never carries
+        if n as u64 > low_words_left && n < 1 << 32 {
+            state.counter = (state.counter >> 32).wrapping_add(1) << 32;
+        }
+        let first = state.counter;
+        state.counter = first.wrapping_add(n as u64);
+        (state.seed, first)
+    }
 }
 
 /// How far each round turns its second word.
@@ -75,23 +107,23 @@ fn threefry(key: [u32; 2], mut x: [UOp; 2]) -> [UOp; 2] {
 }
 
 /// Both random words of each of `n` places.
-fn words(n: usize) -> [UOp; 2] {
-    let (seed, first) = reserve(n);
+fn words(rng: &Rng, n: usize) -> [UOp; 2] {
+    let (seed, first) = rng.reserve(n);
     let low = UOp::iota(n, DType::U32) + word(first as u32);
     let high = word((first >> 32) as u32).broadcast_to(&[n]);
     threefry([(seed >> 32) as u32, seed as u32], [high, low])
 }
 
-fn bits32(n: usize) -> UOp {
-    let [a, b] = words(n);
+fn bits32(rng: &Rng, n: usize) -> UOp {
+    let [a, b] = words(rng, n);
     a ^ b
 }
 
 /// `n` floats in `[0, 1)`, each a multiple of the distance between floats below 1.
-fn uniform(n: usize, dtype: DType) -> UOp {
+fn uniform(rng: &Rng, n: usize, dtype: DType) -> UOp {
     match dtype {
         DType::F64 => {
-            let [a, b] = words(n).map(|w| w.cast(DType::U64));
+            let [a, b] = words(rng, n).map(|w| w.cast(DType::U64));
             let wide = |c: u32| UOp::constant(c, DType::U64);
             let bits = UOp::binary(Op::Shl, &a, &wide(32)) | b;
             let one = UOp::constant(1.0f64.to_bits(), DType::U64);
@@ -99,51 +131,160 @@ fn uniform(n: usize, dtype: DType) -> UOp {
             &float - float.const_like(1)
         }
         DType::F32 => {
-            let mantissa = UOp::binary(Op::Shr, &bits32(n), &word(9));
+            let mantissa = UOp::binary(Op::Shr, &bits32(rng, n), &word(9));
             let float = (mantissa | word(1.0f32.to_bits())).bitcast(DType::F32);
             &float - float.const_like(1)
         }
         _ => {
             // few enough bits that the narrow float holds the number exactly, and 1 is never reached
             let precision = if dtype == DType::F16 { 11 } else { 8 };
-            let bits = UOp::binary(Op::Shr, &bits32(n), &word(32 - precision)).cast(DType::F32);
+            let bits =
+                UOp::binary(Op::Shr, &bits32(rng, n), &word(32 - precision)).cast(DType::F32);
             (&bits * bits.const_like((-(precision as f64)).exp2())).cast(dtype)
         }
     }
 }
 
 /// Normal numbers from two uniform ones each (Box and Muller).
-fn normal(n: usize, dtype: DType) -> UOp {
+fn normal(rng: &Rng, n: usize, dtype: DType) -> UOp {
     let wide = dtype.accumulator();
-    let (radius, turn) = (uniform(n, wide), uniform(n, wide));
+    let (radius, turn) = (uniform(rng, n, wide), uniform(rng, n, wide));
     let nonzero = radius.const_like(1) - &radius;
     let log = UOp::unary(Op::Log, &nonzero) * nonzero.const_like(-2);
     let angle = &turn * turn.const_like(2.0 * std::f64::consts::PI);
     (UOp::unary(Op::Sqrt, &log) * UOp::unary(Op::Cos, &angle)).cast(dtype)
 }
 
+/// A new tensor of what `make` draws, of as many numbers as `shape` has and of the dtype that `options` name.
 #[track_caller]
 fn draw(
     op: &'static str,
     shape: impl ShapeArg,
     options: impl Into<Options>,
-    make: fn(usize, DType) -> UOp,
+    default: DType,
+    make: impl FnOnce(usize, DType) -> Result<UOp, Fault>,
 ) -> Tensor {
     let options = options.into();
     let checked = || -> Result<_, Fault> {
         let shape = new_shape(shape)?;
-        let (dtype, device) = options.resolve(DType::F32)?;
-        let n: usize = shape.iter().product();
-        match dtype.is_float() && n <= u32::MAX as usize {
-            true => Ok((make(n, dtype).reshape(shape), device)),
-            false => {
-                refuse!("wants a float dtype and fewer than 2^32 elements, not {dtype} {shape:?}")
-            }
+        let (dtype, device) = options.resolve(default)?;
+        match shape.iter().product::<usize>() {
+            n if n <= u32::MAX as usize => Ok((make(n, dtype)?.reshape(shape), device)),
+            _ => refuse!("wants fewer than 2^32 elements, not {shape:?}"),
         }
     };
     match checked() {
         Ok((node, device)) => Tensor::lift_on(op, &device, Ok(node)),
         Err(fault) => Tensor::broken(fault.at(op)),
+    }
+}
+
+fn wants_float(dtype: DType) -> Result<DType, Fault> {
+    match dtype.is_float() {
+        true => Ok(dtype),
+        false => refuse!("wants a float dtype, not {dtype}"),
+    }
+}
+
+/// `n` integers from `low` to before `high`.
+fn integers(rng: &Rng, n: usize, dtype: DType, low: i64, high: i64) -> Result<UOp, Fault> {
+    let count = i128::from(high) - i128::from(low);
+    if !(1..=1 << 32).contains(&count) {
+        return refuse!("no integer from {low} to before {high}, or more than 2^32 of them");
+    }
+    let exact = |i: i64| Const::from(i).cast(dtype).cast(DType::I64) == Const::from(i);
+    if !dtype.is_int() || !exact(low) || !exact(high - 1) {
+        return refuse!("{dtype} does not hold all integers from {low} to before {high}");
+    }
+    let bits = bits32(rng, n);
+    let offset = u32::try_from(count).map_or(bits.clone(), |count| bits.floormod(&word(count)));
+    let offset = offset.cast(dtype);
+    Ok(&offset + offset.const_like(low))
+}
+
+/// Random tensors, each of the next numbers of this sequence.
+impl Rng {
+    /// Uniform in `[0, 1)`, f32.
+    ///
+    /// ```
+    /// let x = kiln::Rng::new(0).rand([4]).to_vec::<f32>()?;
+    /// assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn rand(&self, shape: impl ShapeArg) -> Tensor {
+        self.rand_with(shape, ())
+    }
+
+    /// Uniform in `[0, 1)`, of a float dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Rng};
+    /// assert_eq!(Rng::new(0).rand_with([4], DType::F64).dtype(), DType::F64);
+    /// ```
+    #[track_caller]
+    pub fn rand_with(&self, shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
+        draw("rand", shape, options, DType::F32, |n, dtype| {
+            Ok(uniform(self, n, wants_float(dtype)?))
+        })
+    }
+
+    /// Normal with mean 0 and variance 1, f32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Rng::new(0).randn([2, 3]).shape(), [2, 3]);
+    /// ```
+    #[track_caller]
+    pub fn randn(&self, shape: impl ShapeArg) -> Tensor {
+        self.randn_with(shape, ())
+    }
+
+    /// Normal with mean 0 and variance 1, of a float dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Rng};
+    /// assert_eq!(Rng::new(0).randn_with([4], DType::F16).dtype(), DType::F16);
+    /// ```
+    #[track_caller]
+    pub fn randn_with(&self, shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
+        draw("randn", shape, options, DType::F32, |n, dtype| {
+            Ok(normal(self, n, wants_float(dtype)?))
+        })
+    }
+
+    /// Integers from `low` to before `high`, i32.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Rng::new(0).randint(3, 4, [2]).to_vec::<i32>()?, [3, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No integer between the two, or one that is not an i32.
+    #[track_caller]
+    pub fn randint(&self, low: impl Int, high: impl Int, shape: impl ShapeArg) -> Tensor {
+        self.randint_with(low, high, shape, ())
+    }
+
+    /// Integers from `low` to before `high`, of an integer dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Rng};
+    /// assert_eq!(Rng::new(0).randint_with(0, 9, [4], DType::U8).dtype(), DType::U8);
+    /// ```
+    ///
+    /// # Errors
+    /// No integer between the two, or one that the dtype does not hold.
+    #[track_caller]
+    pub fn randint_with(
+        &self,
+        low: impl Int,
+        high: impl Int,
+        shape: impl ShapeArg,
+        options: impl Into<Options>,
+    ) -> Tensor {
+        let (low, high) = (low.as_i64(), high.as_i64());
+        draw("randint", shape, options, DType::I32, |n, dtype| integers(self, n, dtype, low, high))
     }
 }
 
@@ -169,7 +310,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn rand_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        draw("rand", shape, options, uniform)
+        SHARED.rand_with(shape, options)
     }
 
     /// Normal with mean 0 and variance 1, f32.
@@ -190,7 +331,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn randn_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        draw("randn", shape, options, normal)
+        SHARED.randn_with(shape, options)
     }
 
     /// Integers from `low` to before `high`, i32.
@@ -202,20 +343,29 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// No integer between the two.
+    /// No integer between the two, or one that is not an i32.
     #[track_caller]
-    pub fn randint(low: i32, high: i32, shape: impl ShapeArg) -> Tensor {
-        let make = || -> Result<UOp, Fault> {
-            let shape: Shape = new_shape(shape)?;
-            let n: usize = shape.iter().product();
-            if low >= high || n > u32::MAX as usize {
-                return refuse!("no integer from {low} to before {high}, or too many of them");
-            }
-            let count = word(high.wrapping_sub(low) as u32);
-            let offset = bits32(n).floormod(&count).cast(DType::I32);
-            Ok((&offset + offset.const_like(low)).reshape(shape))
-        };
-        Tensor::lift_on("randint", &crate::Device::default_device(), make())
+    pub fn randint(low: impl Int, high: impl Int, shape: impl ShapeArg) -> Tensor {
+        SHARED.randint(low, high, shape)
+    }
+
+    /// Integers from `low` to before `high`, of an integer dtype, on a device.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::randint_with(0, 9, [4], DType::I64).dtype(), DType::I64);
+    /// ```
+    ///
+    /// # Errors
+    /// No integer between the two, or one that the dtype does not hold.
+    #[track_caller]
+    pub fn randint_with(
+        low: impl Int,
+        high: impl Int,
+        shape: impl ShapeArg,
+        options: impl Into<Options>,
+    ) -> Tensor {
+        SHARED.randint_with(low, high, shape, options)
     }
 
     /// Uniform in `[0, 1)`, with this tensor's shape, dtype and device.

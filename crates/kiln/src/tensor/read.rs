@@ -1,9 +1,11 @@
 //! Computing: the methods that return data, and so can fail.
 
+use super::Options;
 use super::Tensor;
 use crate::element::{Element, decode};
-use crate::engine;
-use crate::error::{Error, Fault, at_caller};
+use crate::error::{Error, Fault, at_caller, refuse};
+use crate::{Device, engine};
+use kiln_ir::UOp;
 
 /// Computes every tensor's storage, all in one go.
 ///
@@ -16,6 +18,7 @@ use crate::error::{Error, Fault, at_caller};
 ///
 /// # Errors
 /// An error that one of the tensors carries; a failing device or compiler.
+#[track_caller]
 pub fn realize<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Error> {
     let storages: Vec<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
     engine::realize(&storages)
@@ -32,6 +35,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An error that the tensor carries; a failing device or compiler.
+    #[track_caller]
     pub fn realize(&self) -> Result<&Tensor, Error> {
         realize([self])?;
         Ok(self)
@@ -63,17 +67,53 @@ impl Tensor {
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T, Error> {
         let one = Tensor::all_valid([self]).and_then(|()| match self.numel() {
-            1 => Ok(self.read_as::<T>()?[0]),
-            n => Err(Fault::New(format!("wants one element, not {n} of shape {:?}", self.shape()))),
+            1 => Ok(()),
+            n => refuse!("wants one element, not {n} of shape {:?}", self.shape()),
         });
-        at_caller("item", one)
+        at_caller("item", one)?;
+        Ok(at_caller("item", self.read_as::<T>())?[0])
     }
 
+    /// The same value on another device, named as [`zeros_with`](Tensor::zeros_with) takes it, or in another dtype. Here
+    /// already, it is another handle to the same storage; else it is computed and copied now, and a gradient does not
+    /// go back through the copy.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([1, 2]).to("INTERP") + 1;
+    /// assert_eq!((t.to_vec::<i32>()?, t.device().name()), (vec![2, 3], "INTERP"));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A device that does not exist or has no room.
+    #[track_caller]
+    pub fn to(&self, device: impl Into<Options>) -> Tensor {
+        let (dtype, device) = match device.into().or_like(self).resolve(self.dtype()) {
+            Ok(resolved) => resolved,
+            Err(fault) => return Tensor::broken(fault.at("to")),
+        };
+        let cast = if dtype == self.dtype() { self.clone() } else { self.cast(dtype) };
+        if &device == self.device() {
+            return cast;
+        }
+        match cast.copied_to(&device) {
+            Ok(leaf) => Tensor::from_node(leaf, &device),
+            Err(error) => Tensor::broken(error),
+        }
+    }
+
+    #[track_caller]
+    fn copied_to(&self, device: &Device) -> Result<UOp, Error> {
+        let bytes = engine::read(&self.value()?, self.device())?;
+        engine::upload(&bytes, self.dtype(), self.shape().iter().copied().collect(), device)
+    }
+
+    #[track_caller]
     fn read_as<T: Element>(&self) -> Result<Vec<T>, Fault> {
         let value = self.value()?;
         if self.dtype() != T::DTYPE {
             let (from, to) = (self.dtype(), T::DTYPE);
-            return Err(Fault::New(format!("elements are {from}, not {to}: cast them first")));
+            return refuse!("elements are {from}, not {to}: cast them first");
         }
         Ok(decode(&engine::read(&value, self.device())?))
     }

@@ -23,7 +23,8 @@ ints!(usize, isize, i32, i64);
 
 pub(crate) type Lengths = SmallVec<[i64; 4]>;
 
-/// A shape: an array, slice or `Vec` of `usize`, `isize`, `i32` or `i64`; `()` is the shape of a scalar.
+/// A shape: an array, slice or `Vec` of `usize`, `isize`, `i32` or `i64`, or one of them for one axis; `()` is the
+/// shape of a scalar.
 pub trait ShapeArg {
     #[doc(hidden)]
     fn lengths(&self) -> Lengths;
@@ -64,9 +65,14 @@ impl<S: ShapeArg + ?Sized> ShapeArg for &S {
 pub(crate) fn new_shape(arg: impl ShapeArg) -> Result<Shape, Fault> {
     let lengths = arg.lengths();
     let shape: Option<Shape> = lengths.iter().map(|&n| usize::try_from(n).ok()).collect();
-    let Some(shape) = shape else {
-        return refuse!("a length is negative in shape {lengths:?}");
-    };
+    match shape {
+        Some(shape) => holdable(shape),
+        None => refuse!("a length is negative in shape {lengths:?}"),
+    }
+}
+
+/// `shape`, if memory could hold it: indices and sizes in bytes are then numbers that do not overflow.
+pub(crate) fn holdable(shape: Shape) -> Result<Shape, Fault> {
     // a product that overflows is no shape, whatever other lengths are 0
     let bytes = shape.iter().filter(|&&n| n != 0).try_fold(8usize, |all, &n| all.checked_mul(n));
     match bytes {
@@ -112,7 +118,7 @@ pub(crate) fn expanded(arg: impl ShapeArg, from: &[usize]) -> Result<Shape, Faul
     };
     let shape: Option<Shape> = lengths.iter().enumerate().map(length).collect();
     match shape {
-        Some(shape) => Ok(shape),
+        Some(shape) => holdable(shape),
         None => refuse!("{from:?} does not expand to {lengths:?}"),
     }
 }
@@ -123,14 +129,17 @@ pub trait AxesArg {
     fn numbers(&self) -> Option<Lengths>;
 }
 
-macro_rules! axis_ints {
+macro_rules! one_axis {
     ($($t:ty),*) => { $(
+        impl ShapeArg for $t {
+            fn lengths(&self) -> Lengths { Lengths::from_slice(&[self.as_i64()]) }
+        }
         impl AxesArg for $t {
             fn numbers(&self) -> Option<Lengths> { Some(Lengths::from_slice(&[self.as_i64()])) }
         }
     )* };
 }
-axis_ints!(usize, isize, i32, i64);
+one_axis!(usize, isize, i32, i64);
 
 impl AxesArg for RangeFull {
     fn numbers(&self) -> Option<Lengths> {

@@ -3,7 +3,7 @@
 use super::Tensor;
 use crate::Device;
 use crate::element::Element;
-use crate::error::{Error, Fault};
+use crate::error::Fault;
 use kiln_ir::DType;
 use kiln_ir::arg::Shape;
 
@@ -12,14 +12,14 @@ use kiln_ir::arg::Shape;
 pub struct Options {
     dtype: Option<DType>,
     device: Option<Device>,
-    error: Option<Error>,
+    fault: Option<Fault>,
 }
 
 impl Options {
     /// The dtype (or `default`) and the device.
     pub(crate) fn resolve(self, default: DType) -> Result<(DType, Device), Fault> {
-        match self.error {
-            Some(error) => Err(error.into()),
+        match self.fault {
+            Some(fault) => Err(fault),
             None => Ok((
                 self.dtype.unwrap_or(default),
                 self.device.unwrap_or_else(Device::default_device),
@@ -32,7 +32,7 @@ impl Options {
         Options {
             dtype: self.dtype.or(Some(t.dtype())),
             device: self.device.or(Some(t.device().clone())),
-            error: t.error().or(self.error),
+            fault: t.error().map(Fault::from).or(self.fault),
         }
     }
 }
@@ -58,27 +58,26 @@ impl From<&Device> for Options {
     }
 }
 impl From<&str> for Options {
-    #[track_caller]
     fn from(name: &str) -> Options {
-        match Device::parse(name) {
+        match Device::named(name) {
             Ok(device) => device.into(),
-            Err(error) => Options { error: Some(error), ..Options::default() },
+            Err(fault) => Options { fault: Some(fault), ..Options::default() },
         }
     }
 }
 impl<D: Into<Options>> From<(DType, D)> for Options {
-    #[track_caller]
     fn from((dtype, device): (DType, D)) -> Options {
         Options { dtype: Some(dtype), ..device.into() }
     }
 }
 
-/// Rust data that has a shape: a number, an array of arrays of them (to five levels), a slice or a `Vec`.
+/// Rust data that has a shape: a number, or arrays, slices and `Vec`s of them, nested.
 pub trait Nested {
     /// The type of the numbers.
     type Item: Element;
+    /// The shape; `None` where rows differ.
     #[doc(hidden)]
-    fn shape(&self) -> Shape;
+    fn shape(&self) -> Option<Shape>;
     #[doc(hidden)]
     fn flatten_into(&self, out: &mut Vec<Self::Item>);
 }
@@ -87,38 +86,45 @@ macro_rules! nested_scalars {
     ($($t:ty),*) => { $(
         impl Nested for $t {
             type Item = $t;
-            fn shape(&self) -> Shape { Shape::new() }
+            fn shape(&self) -> Option<Shape> { Some(Shape::new()) }
             fn flatten_into(&self, out: &mut Vec<$t>) { out.push(*self) }
         }
     )* };
 }
 nested_scalars!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, half::f16, half::bf16);
 
-impl<T: Nested, const N: usize> Nested for [T; N] {
-    type Item = T::Item;
-    fn shape(&self) -> Shape {
-        let inner = self.first().map(T::shape).unwrap_or_default();
-        std::iter::once(N).chain(inner).collect()
+impl<N: Nested> Nested for [N] {
+    type Item = N::Item;
+    fn shape(&self) -> Option<Shape> {
+        let inner = self.first().map_or(Some(Shape::new()), N::shape)?;
+        let alike = self.iter().all(|row| row.shape().as_ref() == Some(&inner));
+        alike.then(|| std::iter::once(self.len()).chain(inner).collect())
     }
-    fn flatten_into(&self, out: &mut Vec<T::Item>) {
+    fn flatten_into(&self, out: &mut Vec<N::Item>) {
         self.iter().for_each(|x| x.flatten_into(out));
     }
 }
-impl<T: Element> Nested for Vec<T> {
-    type Item = T;
-    fn shape(&self) -> Shape {
-        Shape::from_slice(&[self.len()])
-    }
-    fn flatten_into(&self, out: &mut Vec<T>) {
-        out.extend_from_slice(self);
-    }
+
+macro_rules! nested_rows {
+    ($([$($generics:tt)*] $t:ty;)*) => { $(
+        impl<$($generics)*> Nested for $t {
+            type Item = N::Item;
+            fn shape(&self) -> Option<Shape> { self[..].shape() }
+            fn flatten_into(&self, out: &mut Vec<N::Item>) { self[..].flatten_into(out) }
+        }
+    )* };
 }
-impl<T: Element> Nested for &[T] {
-    type Item = T;
-    fn shape(&self) -> Shape {
-        Shape::from_slice(&[self.len()])
+nested_rows! {
+    [N: Nested, const LEN: usize] [N; LEN];
+    [N: Nested] Vec<N>;
+}
+
+impl<N: Nested + ?Sized> Nested for &N {
+    type Item = N::Item;
+    fn shape(&self) -> Option<Shape> {
+        (**self).shape()
     }
-    fn flatten_into(&self, out: &mut Vec<T>) {
-        out.extend_from_slice(self);
+    fn flatten_into(&self, out: &mut Vec<N::Item>) {
+        (**self).flatten_into(out);
     }
 }

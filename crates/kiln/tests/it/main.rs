@@ -3,6 +3,8 @@
 // Programs write `&tensor` where a value would do, and so do these.
 #![allow(clippy::needless_borrows_for_generic_args)]
 
+mod api;
+mod accept;
 mod basics;
 mod ops;
 mod counts;

@@ -113,7 +113,7 @@ fn each_level_shows_more() {
 
 #[test]
 fn rule_statistics_come_at_exit() {
-    let text = stderr("softmax", &[("TRACK_MATCH_STATS", "2")]);
+    let text = stderr("softmax", &[("TRACK_MATCH_STATS", "2"), ("KILN_CACHE", "none")]);
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.iter().any(|l| l.contains("fired / tried")), "{text}");
     assert!(lines.iter().any(|l| l.contains("rules/") && l.contains(".rs:")), "{text}");
