@@ -12,14 +12,21 @@ const MAX_OUTPUTS: usize = 8;
 pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
     let mut by_shape: FxHashMap<(Vec<UOp>, Vec<UOp>), Vec<usize>> = FxHashMap::default();
     let mut gone = vec![false; kernels.len()];
+    let outputs = kernels
+        .iter()
+        .enumerate()
+        .flat_map(|(k, kernel)| kernel.outputs.iter().map(move |&o| (o, k)));
+    let mut makers: Makers = outputs.collect();
     for k in 0..kernels.len() {
         let peers =
             by_shape.entry((kernels[k].loops.clone(), kernels[k].reduce_ranges())).or_default();
         // only the latest few are tried: a long program must not compare everything with everything
-        let host = peers.iter().rev().take(8).copied().find(|&j| can_merge(&kernels, &gone, j, k));
+        let host =
+            peers.iter().rev().take(8).copied().find(|&j| can_merge(&kernels, &makers, j, k));
         match host {
             Some(j) => {
                 let guest = kernels[k].clone();
+                makers.extend(guest.outputs.iter().map(|&o| (o, j)));
                 kernels[j].absorb(guest);
                 gone[k] = true;
             }
@@ -29,20 +36,19 @@ pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
     kernels.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(k, _)| k).collect()
 }
 
-fn can_merge(kernels: &[Built], gone: &[bool], a: usize, b: usize) -> bool {
+/// The kernel that makes each stored node.
+type Makers = FxHashMap<usize, usize>;
+
+fn can_merge(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> bool {
     let (host, guest) = (&kernels[a], &kernels[b]);
     host.outputs.len() + guest.outputs.len() <= MAX_OUTPUTS
         && host.shares_input(guest)
-        && !depends(kernels, gone, a, b)
-        && !depends(kernels, gone, b, a)
+        && !depends(kernels, makers, a, b)
+        && !depends(kernels, makers, b, a)
 }
 
 /// Whether `user` needs `source`'s outputs, directly or not.
-fn depends(kernels: &[Built], gone: &[bool], user: usize, source: usize) -> bool {
-    let mut makers: FxHashMap<usize, usize> = FxHashMap::default();
-    for (k, kernel) in kernels.iter().enumerate().filter(|(k, _)| !gone[*k]) {
-        makers.extend(kernel.outputs.iter().map(|&o| (o, k)));
-    }
+fn depends(kernels: &[Built], makers: &Makers, user: usize, source: usize) -> bool {
     let (mut stack, mut seen) = (vec![user], FxHashSet::default());
     while let Some(k) = stack.pop() {
         for arg in &kernels[k].args[kernels[k].outputs.len()..] {

@@ -112,7 +112,7 @@ fn free_leaves(closed: &Closed) -> Vec<bool> {
     let mut wanted = closed.held();
     for at in (0..closed.nodes.len()).rev() {
         let is_leaf = closed.nodes[at].op() == Op::Buffer;
-        if closed.roots.contains(&at) && !is_leaf {
+        if closed.is_root(at) && !is_leaf {
             // whoever holds a root finds its leaf
             wanted[at] = false;
         } else if wanted[at] {

@@ -13,7 +13,7 @@ use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::Shape;
 use kiln_ir::{Const, DType, UOp};
 use kiln_runtime::{Kernel, Origin};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
@@ -158,9 +158,9 @@ static CODES: LazyLock<Codes> = LazyLock::new(Codes::default);
 /// Compiles what is new, on as many threads as the device has.
 fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
     let start = Instant::now();
-    let mut new: Vec<&ScheduledKernel> = Vec::new();
+    let (mut new, mut seen) = (Vec::new(), FxHashSet::default());
     for kernel in kernels {
-        if remembered(kernel, opened).is_none() && !new.iter().any(|n| n.ast == kernel.ast) {
+        if remembered(kernel, opened).is_none() && seen.insert(kernel.ast.id()) {
             new.push(kernel);
         }
     }

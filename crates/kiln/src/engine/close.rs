@@ -27,6 +27,8 @@ pub(super) struct Closed {
     constants: Vec<usize>,
     /// What is to be computed (positions), without repetition.
     pub(super) roots: Vec<usize>,
+    /// Whether a node is among them.
+    is_root: Vec<bool>,
     /// The shape of the graph: everything but the identity of leaves and the value of constants.
     pub(super) key: u128,
 }
@@ -99,12 +101,13 @@ impl Walk {
             edges: self.edges,
             leaves: Vec::new(),
             constants: Vec::new(),
+            is_root: vec![false; self.position.len()],
             roots: Vec::new(),
             key: 0,
         };
         for root in wanted {
             let at = self.position[&root.id()];
-            if !closed.roots.contains(&at) {
+            if !std::mem::replace(&mut closed.is_root[at], true) {
                 closed.roots.push(at);
             }
         }
@@ -130,6 +133,11 @@ impl Closed {
     /// Whether the node only stands for a leaf.
     pub(super) fn is_computed(&self, at: usize) -> bool {
         self.computed[at]
+    }
+
+    /// Whether the node is to be computed.
+    pub(super) fn is_root(&self, at: usize) -> bool {
+        self.is_root[at]
     }
 
     /// Positions of a node's sources.

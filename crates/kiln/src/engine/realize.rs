@@ -79,7 +79,7 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
     // a node is topmost if something asks for it that was not walked before
     let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
-        let is_root = closed.roots.contains(&at);
+        let is_root = closed.is_root(at);
         let free = filler[at] || node.op() == Op::Buffer || node.op().is_movement();
         let trivial = free || closed.is_computed(at);
         if !is_root && !asked[at] {
