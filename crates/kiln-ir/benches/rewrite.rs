@@ -72,12 +72,11 @@ fn kernel(seed: i64) -> UOp {
     UOp::sink(roots)
 }
 
-/// Sums that fold step by step: some six rewrites for each of `NODES / 10` roots.
-fn foldable(seed: i64) -> UOp {
-    let n = NODES as i64 / 10;
+/// Sums that fold step by step: some six rewrites for each of `n` roots.
+fn foldable(seed: i64, n: usize) -> UOp {
     let i = UOp::var(0, DType::Index, 0, 1000);
     let root = |k: i64| (((&i + (k + seed)) + 3) * 4 + (&i * 2) * 3) + 5;
-    UOp::sink((0..n).map(root))
+    UOp::sink((0..n as i64).map(root))
 }
 
 fn best(mut run: impl FnMut(usize) -> Duration) -> Duration {
@@ -164,11 +163,19 @@ fn main() {
 
     static FOLD: RuleSet = RuleSet::new("fold", &[SOME]);
     for (what, set) in [("rewrites, six rules", &FOLD), ("rewrites, symbolic", symbolic())] {
-        let n = fired(&foldable(0), set);
+        let n = fired(&foldable(0, NODES / 10), set);
         let time = best(|run| {
-            let graph = foldable(seed(run));
+            let graph = foldable(seed(run), NODES / 10);
             timed(|| graph_rewrite(&graph, set))
         });
         line(what, n, time);
     }
+    // as many nodes as a kernel has, which stay in the caches
+    let (roots, graphs) = (NODES / 2000, 200);
+    let n = fired(&foldable(0, roots), symbolic()) * graphs;
+    let time = best(|run| {
+        let graph = |k| foldable(seed(run) + k as i64 * 10_000, roots);
+        (0..graphs).map(|k| graph(k)).map(|g| timed(|| graph_rewrite(&g, symbolic()))).sum()
+    });
+    line("rewrites, symbolic, 200 graphs of 500 nodes", n, time);
 }
