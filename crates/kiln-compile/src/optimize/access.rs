@@ -58,7 +58,7 @@ impl Kernel {
                 .map(|n| scopes[n].clone())
                 .collect(),
             operations: nodes.iter().filter(|n| n.op().is_alu()).count(),
-            scopes: distinct(nodes.iter().map(|n| &scopes[n])),
+            scopes: distinct(nodes.iter().map(|n| inside(n, &scopes))),
         }
     }
 
@@ -72,14 +72,21 @@ fn gate_of(access: &UOp) -> Option<&UOp> {
     access.srcs().get(if access.op() == Op::Store { 3 } else { 2 })
 }
 
-fn distinct<'a>(scopes: impl Iterator<Item = &'a FxHashSet<u32>>) -> Vec<FxHashSet<u32>> {
+/// The axes that meet in a node, those that it closes included: a reduction of what does not vary over one of its ranges
+/// still runs over all of them.
+fn inside(node: &UOp, scopes: &FxHashMap<UOp, FxHashSet<u32>>) -> FxHashSet<u32> {
+    let of_srcs = node.srcs().iter().flat_map(|s| scopes[s].iter().copied());
+    of_srcs.chain(node.arg().range().map(|(axis, _)| axis)).collect()
+}
+
+fn distinct(scopes: impl Iterator<Item = FxHashSet<u32>>) -> Vec<FxHashSet<u32>> {
     let mut seen = FxHashSet::default();
     let mut out = Vec::new();
     for scope in scopes {
         let mut key: Vec<u32> = scope.iter().copied().collect();
         key.sort_unstable();
         if seen.insert(key) {
-            out.push(scope.clone());
+            out.push(scope);
         }
     }
     out

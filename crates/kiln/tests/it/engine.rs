@@ -213,3 +213,25 @@ fn writing_part_of_nothing_keeps_the_shape() {
     t.set(s![0..2], 1.0);
     assert_eq!((t.copy().shape(), (&t + 1.0).shape()), (&[4, 0][..], &[4, 0][..]));
 }
+
+#[test]
+fn zero_minus_zero_is_positive_on_every_device() {
+    for device in ["CPU:LLVM", "CPU:C", "INTERP"] {
+        for n in [1usize, 3, 16] {
+            let x = Tensor::full_with([n], 0, (DType::I32, device)).contiguous();
+            x.realize().expect("realizes");
+            let y = (0.0 - x.cast(DType::F32)).to_vec::<f32>().expect("computes");
+            assert!(y.iter().all(|y| y.to_bits() == 0), "{device} {y:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sum_over_an_axis_that_its_terms_do_not_vary_along() {
+    let x = iota(12).reshape([2, 6]);
+    let sums = x.sum(0).reshape([1, 6]).expand([19, 6]);
+    assert_eq!(sums.sum(..).item::<f32>().expect("computes"), 19.0 * 66.0);
+    let whole = (x.sum(0).cast(DType::I32) % 8).cast(DType::F32).reshape([1, 6]).expand([19, 6]);
+    let each: i32 = (0..6).map(|i| (2 * i + 6) % 8).sum();
+    assert_eq!(whole.sum(..).item::<f32>().expect("computes"), 19.0 * each as f32);
+}
