@@ -66,6 +66,7 @@ fn scalar(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
         (Op::Add | Op::Max, DType::Bool) => infix(Op::Or, args),
         (Op::Mul | Op::Min, DType::Bool) => infix(Op::And, args),
         (Op::Neg, _) => narrowed(op, prefix("-", &args[0])),
+        (Op::Sub, _) if from_zero(op) => call(&helpers.zero_minus(dtype, 1), &args[1..]),
         (Op::Not, _) => narrowed(op, prefix("~", &args[0])),
         (Op::Max | Op::Min, _) => call(&helpers.extremum(op.op() == Op::Max, op.dtype(), 1), args),
         (Op::Shl | Op::Shr, _) if !shift_fits(op) => {
@@ -74,6 +75,11 @@ fn scalar(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
         (Op::Sqrt | Op::Trunc | Op::MulAdd, _) => call(&builtin(op), args),
         _ => narrowed(op, infix(op.op(), args)),
     }
+}
+
+/// Whether a float is taken from 0.0, which has a spelling of its own.
+fn from_zero(op: &UOp) -> bool {
+    op.dtype().is_float() && op.src(0).uniform().is_const(0)
 }
 
 fn builtin(op: &UOp) -> String {
@@ -196,6 +202,7 @@ fn vector(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
     let (dtype, lanes) = (op.dtype(), op.lanes());
     match op.op() {
         Op::Neg => prefix("-", &args[0]),
+        Op::Sub if from_zero(op) => call(&helpers.zero_minus(dtype, lanes), &args[1..]),
         Op::Not => prefix("~", &args[0]),
         Op::Where => {
             let gate = resize_mask(&args[0], dtype.size(), lanes, helpers);

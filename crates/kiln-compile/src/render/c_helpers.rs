@@ -74,6 +74,21 @@ impl Helpers {
         self.function(&name, &of, &parameters, &body)
     }
 
+    /// `0.0 - x`. GCC 12 makes `-x` of it where it knows that x is no -0.0, as after a conversion from an integer, and then
+    /// 0.0 gives -0.0.
+    pub(super) fn zero_minus(&mut self, dtype: DType, lanes: u16) -> String {
+        let of = self.type_of(dtype, lanes);
+        let name = format!("zero_minus_{}", tag(dtype, lanes));
+        let body = match lanes {
+            1 => "return x == 0 ? 0 : -x;".to_string(),
+            _ => {
+                let mask = self.mask(dtype.size(), lanes);
+                format!("return ({of})(({mask})-x & ({mask})(x != 0));")
+            }
+        };
+        self.function(&name, &of, &format!("{of} x"), &body)
+    }
+
     /// `where` on vectors, in bits.
     pub(super) fn select(&mut self, dtype: DType, lanes: u16) -> String {
         let (of, m) = (self.vector(dtype, lanes), self.mask(dtype.size(), lanes));
