@@ -24,9 +24,6 @@ pub trait Backend: Send + Sync {
     fn memory_use(&self) -> MemoryUse {
         MemoryUse::default()
     }
-
-    /// Makes the present use of memory the peak.
-    fn reset_peak(&self) {}
 }
 
 /// A kernel, and what it took to have it.

@@ -60,10 +60,6 @@ impl Backend for NullBackend {
     fn memory_use(&self) -> MemoryUse {
         self.pool.memory_use()
     }
-
-    fn reset_peak(&self) {
-        self.pool.reset_peak();
-    }
 }
 
 impl Kernel for NullKernel {

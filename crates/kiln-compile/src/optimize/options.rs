@@ -155,7 +155,7 @@ fn rebuild_closing(
             None => srcs.push(done[src].clone()),
         }
     }
-    if srcs.len() == 1 && node.op() != Op::Sink {
+    if srcs.len() == 1 {
         return srcs.swap_remove(0);
     }
     rebuild(node, srcs)

@@ -161,8 +161,4 @@ impl Backend for CpuBackend {
     fn memory_use(&self) -> MemoryUse {
         self.pool.memory_use()
     }
-
-    fn reset_peak(&self) {
-        self.pool.reset_peak();
-    }
 }

@@ -51,10 +51,6 @@ impl Backend for InterpBackend {
     fn memory_use(&self) -> MemoryUse {
         self.pool.memory_use()
     }
-
-    fn reset_peak(&self) {
-        self.pool.reset_peak();
-    }
 }
 
 impl Kernel for InterpKernel {
