@@ -1,0 +1,56 @@
+//! Which options to apply, without a search.
+//!
+//! In order: one loop of each nest becomes vectors (the one along which memory is read and written in a row), a
+//! reduction gets a register tile over an output loop along which something is reused, short reductions are unrolled,
+//! and the outermost output loop is shared among threads.
+
+mod threads;
+mod tile;
+mod vectors;
+
+use super::access::Kernel;
+use super::options::{Opt, axis_of, ranges_of, size_of};
+use crate::target::Target;
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+
+/// Past this many nodes the kernel's text is not multiplied further.
+const MAX_NODES: usize = 2000;
+
+/// The options for a kernel.
+pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
+    let mut chooser = Chooser {
+        kernel: Kernel::of(ast),
+        left: ranges_of(ast).into_iter().map(|r| (size_of(&r), r)).collect(),
+        options: Vec::new(),
+        masks: target.masks,
+        room: MAX_NODES / toposort(ast).len().max(1),
+    };
+    chooser.vectors(vectors::lanes(ast, target));
+    chooser.tile(target);
+    chooser.unroll();
+    chooser.threads(target);
+    chooser.options
+}
+
+struct Chooser {
+    kernel: Kernel,
+    /// Every loop with the iterations that options have left of it.
+    left: Vec<(usize, UOp)>,
+    options: Vec<Opt>,
+    /// Whether gated vectors are cheap.
+    masks: bool,
+    /// How many times the text may still be multiplied.
+    room: usize,
+}
+
+impl Chooser {
+    fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {
+        self.options.push(Opt { kind, axis: axis_of(&self.left[i].1), by });
+        self.left[i].0 = self.left[i].0.div_ceil(by);
+        if kind != RangeKind::Vector {
+            self.room /= by;
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Which loop threads share.
+
+use super::super::options::{axis_of, kind_of, size_of};
+use super::Chooser;
+use crate::target::Target;
+use kiln_ir::arg::RangeKind;
+
+/// Below this many arithmetic operations and accesses, starting threads costs more than they bring.
+const THREAD_WORK: usize = 1 << 16;
+
+impl Chooser {
+    pub(super) fn threads(&mut self, target: &Target) {
+        let iterations: usize =
+            self.left.iter().map(|(_, r)| size_of(r)).fold(1, usize::saturating_mul);
+        let work = iterations.saturating_mul(self.kernel.operations + self.kernel.accesses.len());
+        if target.threads < 2 || work < THREAD_WORK {
+            return;
+        }
+        // the outermost output loop, if nothing outside it would be done by every thread
+        let Some(i) = self.left.iter().position(|(n, r)| *n > 1 && kind_of(r) == RangeKind::Loop)
+        else {
+            return;
+        };
+        let (size, axis) = (self.left[i].0, axis_of(&self.left[i].1));
+        let everything_inside = self.kernel.nests.iter().all(|nest| nest.contains(&axis));
+        if size >= target.threads && everything_inside {
+            self.apply(RangeKind::Thread, i, 1);
+        }
+    }
+}

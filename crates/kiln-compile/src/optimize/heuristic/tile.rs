@@ -1,0 +1,66 @@
+//! Register tiles, and reductions that are short enough to be written out.
+
+use super::super::access::Access;
+use super::super::options::{axis_of, kind_of};
+use super::Chooser;
+use crate::target::Target;
+use kiln_ir::arg::RangeKind;
+
+/// Reductions of at most this many iterations are unrolled whole.
+const UNROLL_WHOLE: usize = 5;
+/// Accumulators of a register tile, in vectors: enough to hide the latency of a multiply-add.
+const TILE: usize = 8;
+
+impl Chooser {
+    /// A register tile: output loops along which some load stands still share what it loaded.
+    pub(super) fn tile(&mut self, target: &Target) {
+        if !self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce)
+            || target.vector_registers < 16
+        {
+            return;
+        }
+        let mut tile = 1;
+        for i in (0..self.left.len()).rev() {
+            let (size, range) = self.left[i].clone();
+            if kind_of(&range) != RangeKind::Loop || !self.reuses(axis_of(&range)) {
+                continue;
+            }
+            let by = largest_divisor(size, (TILE / tile).min(self.room).min(4));
+            if by > 1 {
+                self.apply(RangeKind::Upcast, i, by);
+                tile *= by;
+            }
+        }
+    }
+
+    /// Whether some load inside a reduction stands still along an output loop while another moves.
+    fn reuses(&self, axis: u32) -> bool {
+        let reduces: Vec<u32> = self
+            .left
+            .iter()
+            .filter(|(_, r)| kind_of(r) == RangeKind::Reduce)
+            .map(|(_, r)| axis_of(r))
+            .collect();
+        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(r));
+        let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
+        // every load of the reduction must be in a loop that this one shares, or the tile would repeat other work
+        loads.iter().any(|a| a.stride(axis) == Some(0))
+            && loads.iter().any(|a| a.stride(axis) != Some(0))
+    }
+
+    pub(super) fn unroll(&mut self) {
+        for i in (0..self.left.len()).rev() {
+            let (size, range) = self.left[i].clone();
+            if kind_of(&range) == RangeKind::Reduce
+                && size > 1
+                && size <= UNROLL_WHOLE.min(self.room)
+            {
+                self.apply(RangeKind::Unroll, i, size);
+            }
+        }
+    }
+}
+
+fn largest_divisor(n: usize, limit: usize) -> usize {
+    (1..=limit).rev().find(|&d| n > 0 && n.is_multiple_of(d)).unwrap_or(1)
+}
