@@ -28,7 +28,7 @@ pub enum Arg {
     Window(WindowArg),
     /// `Slice`, one entry per axis.
     Slice(SmallVec<[SliceAxis; 2]>),
-    /// `Reduce`; `axes` is empty in kernels, where ranges are sources.
+    /// `Reduce`; `axes` is empty in kernels, where ranges are sources. An `Update` that combines has no axes either.
     Reduce {
         /// How two elements combine.
         op: ReduceOp,
@@ -80,8 +80,6 @@ pub enum Arg {
     Lane(u16),
     /// `Mark`: the storage.
     Mark(u64),
-    /// `Update`: the view that is written, from the base outward.
-    Region(Arc<[Move]>),
     /// `Copy`: the destination.
     Device(Arc<str>),
     /// `Sink` of a kernel.
@@ -155,21 +153,6 @@ impl SliceAxis {
     pub fn full(len: usize) -> SliceAxis {
         SliceAxis { start: 0, step: 1, len }
     }
-}
-
-/// A movement op by itself, as chains of views are kept in handles and `Update` regions.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Move {
-    /// See [`Op::Reshape`](crate::op::Op::Reshape).
-    Reshape(Shape),
-    /// See [`Op::Permute`](crate::op::Op::Permute).
-    Permute(Axes),
-    /// See [`Op::Expand`](crate::op::Op::Expand).
-    Expand(Shape),
-    /// See [`Op::Slice`](crate::op::Op::Slice).
-    Slice(SmallVec<[SliceAxis; 2]>),
-    /// See [`Op::Bitcast`](crate::op::Op::Bitcast).
-    Bitcast(DType),
 }
 
 /// How a reduction combines two elements.
@@ -315,5 +298,4 @@ arg_accessors! {
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
     lane -> u16 { Arg::Lane(i) => *i }
-    region -> &Arc<[Move]> { Arg::Region(r) => r }
 }

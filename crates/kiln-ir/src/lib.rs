@@ -8,6 +8,8 @@ pub mod op;
 pub mod arg;
 /// Interned nodes, their constructors, derived facts and walks.
 pub mod uop;
+/// Positions that `Update` and `Gather` take: which of them are views, and where those lie.
+pub mod region;
 /// The meaning of every scalar op, in plain Rust.
 pub mod eval;
 /// The meaning of tensor graphs, element by element: the slow truth for tests.

@@ -164,8 +164,13 @@ ops! {
     /// A read of a storage that wants a gradient; `Arg::Mark` is the storage's identity.
     Mark "mark" Note;
 
-    /// A new version of a storage: `base` with `value` written into a view of it; `Arg::Region` is the view.
+    /// `update(base, value, at)`, a new version of a storage: `base` with element `k` of `value` written at the row-major
+    /// position `at[k]`. Of equal positions the last wins; a position that the base does not have is skipped. With
+    /// `Arg::Reduce` (no axes) the element is combined with what is there. A view is written by viewing the positions:
+    /// `at` is then the view of an `Iota`.
     Update "update" Memory;
+    /// `gather(x, at)`: element `k` is the one of `x` at the row-major position `at[k]`; 0 where `x` has none there.
+    Gather "gather" Memory;
     /// The first source, ordered after the effects that follow it. In a tensor graph the effects are values that are
     /// computed whenever the first source is.
     After "after" Memory;

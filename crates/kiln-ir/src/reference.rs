@@ -1,6 +1,6 @@
 //! The meaning of tensor graphs, element by element: slow, obvious, and shared by every test that needs the truth.
 
-use crate::arg::{Arg, Move};
+use crate::arg::Arg;
 use crate::dtype::{Const, DType};
 use crate::eval;
 use crate::op::Op;
@@ -26,7 +26,8 @@ fn elements(node: &UOp, srcs: &[&[Const]], leaf: &dyn Fn(&UOp) -> Vec<Const>) ->
         (Op::Iota, _) => (0..node.numel() as i64).map(|i| cast(i, node.dtype())).collect(),
         (Op::Buffer | Op::Param | Op::Var, _) => leaf(node),
         (Op::Reduce, _) => reduce(node, srcs[0]),
-        (Op::Update, Arg::Region(region)) => update(node, srcs, region),
+        (Op::Update, _) => update(node, srcs),
+        (Op::Gather, _) => gather(node, srcs),
         (Op::Bitcast, _) => bitcast(srcs[0], node.src(0).dtype(), node.dtype()),
         (Op::Contiguous | Op::Detach | Op::Mark | Op::After | Op::Copy, _) => srcs[0].to_vec(),
         (op, arg) if op.is_movement() => {
@@ -72,36 +73,34 @@ fn reduce(node: &UOp, src: &[Const]) -> Vec<Const> {
     out
 }
 
-/// The base with the value put where the region's view looks. Equal positions: the last one wins.
-fn update(node: &UOp, srcs: &[&[Const]], region: &[Move]) -> Vec<Const> {
+/// The base with the elements of the value put, or combined, where the positions say, one after the other.
+fn update(node: &UOp, srcs: &[&[Const]]) -> Vec<Const> {
     let mut out = srcs[0].to_vec();
-    let mut view = node.src(0).clone();
-    let mut positions: Vec<usize> = (0..out.len()).collect();
-    for step in region {
-        let next = view.apply_move(step);
-        assert_eq!(next.dtype().size(), view.dtype().size(), "a write through elements of a size");
-        positions = picks(&move_arg(step), view.shape(), next.shape())
-            .into_iter()
-            .map(|p| positions[p.expect("no padding in a region")])
-            .collect();
-        view = next;
-    }
-    let value = node.src(1);
-    for (i, &to) in positions.iter().enumerate() {
-        let x = pick(value, srcs[1], i);
-        out[to] = eval::bitcast(x, value.dtype(), node.dtype()).expect("equal sizes");
+    for (i, &at) in srcs[2].iter().enumerate() {
+        let x = pick(node.src(1), srcs[1], i);
+        let Some(to) = position(at, out.len()) else { continue };
+        out[to] = match node.arg().reduce_op() {
+            Some(op) => eval::eval(op.alu(), node.dtype(), &[out[to], x]).expect("a combination"),
+            None => x,
+        };
     }
     out
 }
 
-fn move_arg(step: &Move) -> Arg {
-    match step {
-        Move::Reshape(shape) => Arg::Shape(shape.clone()),
-        Move::Permute(axes) => Arg::Axes(axes.clone()),
-        Move::Expand(shape) => Arg::Shape(shape.clone()),
-        Move::Slice(slices) => Arg::Slice(slices.clone()),
-        Move::Bitcast(_) => Arg::None,
-    }
+fn gather(node: &UOp, srcs: &[&[Const]]) -> Vec<Const> {
+    let zero = cast(0, node.dtype());
+    let element = |&at: &Const| position(at, srcs[0].len()).map_or(zero, |i| srcs[0][i]);
+    srcs[1].iter().map(element).collect()
+}
+
+/// The position as a number of an element, if there is one.
+fn position(at: Const, n: usize) -> Option<usize> {
+    let at = match at {
+        Const::Int(i) => usize::try_from(i).ok()?,
+        Const::UInt(u) => usize::try_from(u).ok()?,
+        Const::Bool(_) | Const::Float(_) => panic!("positions are integers"),
+    };
+    (at < n).then_some(at)
 }
 
 /// For each element after a movement, the number of the element that it shows; `None` in padding.

@@ -1,8 +1,8 @@
 //! The gradient of every op: what a node's gradient becomes for each of its sources.
 
-use kiln_ir::arg::{Arg, Axes, Move, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
+use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::uop::toposort_all;
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{DType, Op, UOp, region};
 use smallvec::{SmallVec, smallvec};
 use std::f64::consts::LN_2;
 
@@ -52,6 +52,7 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         // the effects that come first get nothing
         Op::After => |_, g| one(g.clone()),
         Op::Update => update,
+        Op::Gather => gather,
         Op::Copy => copy,
         Op::Trunc | Op::Detach | Op::Bitcast => return None,
         Op::Not | Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod => return None,
@@ -189,34 +190,51 @@ fn outside((slice, &n): (&SliceAxis, &usize)) -> PadAxis {
     PadAxis { before, between: step.unsigned_abs() - 1, after: n - before - span - 1 }
 }
 
-/// To the base what is outside of the written region, to the value what is inside. Nothing passes a write through other
-/// bits.
+/// What was overwritten gets nothing; the value gets what became of it.
 fn update(y: &UOp, g: &UOp) -> Parts {
-    let region = y.arg().region().expect("an update has a region");
-    if region.iter().any(|m| matches!(m, Move::Bitcast(_))) {
-        return smallvec![None, None];
-    }
-    let mut views = vec![g.clone()];
-    for step in region.iter() {
-        views.push(views[views.len() - 1].apply_move(step));
-    }
-    let inside = views.pop().expect("the region's view");
-    let everywhere = UOp::bool(true).broadcast_to(inside.shape());
-    let steps = region.iter().zip(&views).rev();
-    let written = steps.fold(everywhere, |mask, (step, before)| move_back(step, before, &mask));
-    let outside = written.where_(&y.const_like(0), g);
-    two(outside, inside.cast(y.src(1).dtype()))
+    let (base, value, at) = (y.src(0), y.src(1), y.src(2));
+    let (zero, one) = (&g.const_like(0), &g.const_like(1));
+    let landed = |x: &UOp| region::view(x, at).unwrap_or_else(|| x.gather(at));
+    let (kept, written) = match y.arg().reduce_op() {
+        None => (g.update(zero, at), landed(g)),
+        Some(ReduceOp::Add) => (g.clone(), landed(g)),
+        Some(ReduceOp::Mul) => {
+            // the product of all the others: of what is not 0, if no other is
+            let is_zero = |x: &UOp| x.eq_(zero).where_(one, zero);
+            let nonzero = |x: &UOp| x.eq_(zero).where_(one, x);
+            let product = nonzero(base).update_with(Some(ReduceOp::Mul), &nonzero(value), at);
+            let zeros = is_zero(base).update_with(Some(ReduceOp::Add), &is_zero(value), at);
+            let others = |x: &UOp, product: &UOp, zeros: &UOp| {
+                (zeros - is_zero(x)).eq_(zero).where_(&div(product, &nonzero(x)), zero)
+            };
+            (
+                g * others(base, &product, &zeros),
+                landed(g) * others(value, &landed(&product), &landed(&zeros)),
+            )
+        }
+        Some(ReduceOp::Max | ReduceOp::Min) => {
+            let wins = |x: &UOp, of: &UOp| x.eq_(of).where_(one, zero);
+            let (mine, theirs) = (wins(base, y), wins(value, &landed(y)));
+            let count = mine.update_with(Some(ReduceOp::Add), &theirs, at);
+            let share = div(g, &count);
+            (&mine * &share, theirs * landed(&share))
+        }
+    };
+    smallvec![Some(kept), Some(summed_to(&written, value)), None]
 }
 
-fn move_back(step: &Move, before: &UOp, mask: &UOp) -> UOp {
-    let (op, arg) = match step {
-        Move::Reshape(s) => (Op::Reshape, Arg::Shape(s.clone())),
-        Move::Permute(a) => (Op::Permute, Arg::Axes(a.clone())),
-        Move::Expand(s) => (Op::Expand, Arg::Shape(s.clone())),
-        Move::Slice(s) => (Op::Slice, Arg::Slice(s.clone())),
-        Move::Bitcast(_) => unreachable!("no gradient passes bits"),
-    };
-    adjoint(&arg, op, before.shape(), mask)
+/// The gradient of a value that may have been one scalar for all positions.
+fn summed_to(grad: &UOp, value: &UOp) -> UOp {
+    match value.shape().is_empty() {
+        true => grad.reduce(ReduceOp::Add, (0..grad.shape().len()).collect::<Axes>()),
+        false => grad.clone(),
+    }
+}
+
+/// Every element adds up where it was taken from.
+fn gather(y: &UOp, g: &UOp) -> Parts {
+    let nothing = g.const_like(0).broadcast_to(y.src(0).shape());
+    smallvec![Some(nothing.update_with(Some(ReduceOp::Add), g, y.src(1))), None]
 }
 
 /// Back to the device that the source is on.

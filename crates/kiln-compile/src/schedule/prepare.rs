@@ -1,9 +1,9 @@
 //! Rewrites what only tensor graphs know into plain values: an update becomes a choice between the value and the
 //! base, notes disappear, and a sum of a narrow float is taken in a wider one.
 
-use kiln_ir::arg::{Arg, Move, PadAxis, Shape, SliceAxis};
+use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
 use kiln_ir::uop::{Srcs, rebuild, toposort_all};
-use kiln_ir::{Op, UOp};
+use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
 /// The roots, rewritten. Leaves: no `Update`, `Mark`, `Detach` or `After`.
@@ -24,9 +24,7 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
 fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {
     match node.op() {
         Op::Mark | Op::Detach | Op::After => srcs[0].clone(),
-        Op::Update => {
-            update(&srcs[0], &srcs[1], node.arg().region().expect("an update has a region"))
-        }
+        Op::Update => update(&srcs[0], &srcs[1], &srcs[2]).unwrap_or_else(|| rebuild(node, srcs)),
         Op::Reduce => reduce(node, srcs),
         // through the constructor, which drops views that have come to change nothing
         Op::Reshape => srcs[0].reshape(node.shape().clone()),
@@ -48,69 +46,31 @@ fn reduce(node: &UOp, srcs: Srcs) -> UOp {
     srcs[0].cast(wide).reduce(*op, axes.clone()).cast(node.dtype())
 }
 
-/// `base` with `value` in the view `region`: where the region's inverse lands, the value; elsewhere the base.
-fn update(base: &UOp, value: &UOp, region: &[Move]) -> UOp {
-    let views = views(base, region);
-    let inside = UOp::bool(true).broadcast_to(value.shape());
-    let (mut value, mut inside) = (value.clone(), inside);
-    for (m, before) in region.iter().zip(&views).rev() {
-        value = invert(m, &value, before);
-        inside = match m {
-            // the mask has no bits to reinterpret, but an axis to bring to the base's length
-            Move::Bitcast(_) => invert_bitcast_mask(&inside, before),
-            _ => invert(m, &inside, before),
-        };
-    }
-    inside.where_(&value, base)
+/// `base` with `value` in the view that `at` is: where the view's inverse lands, the value; elsewhere the base.
+fn update(base: &UOp, value: &UOp, at: &UOp) -> Option<UOp> {
+    let n = base.numel();
+    let (nodes, seen) = region::view_nodes(at, n)?;
+    let back = |x: UOp| {
+        let flat = nodes.iter().fold(x, |x, node| invert(node, &x));
+        flat.pad(&[PadAxis { before: 0, between: 0, after: n - seen }])
+            .reshape(base.shape().clone())
+    };
+    let inside = back(UOp::bool(true).broadcast_to(at.shape()));
+    Some(inside.where_(&back(value.broadcast_to(at.shape())), base))
 }
 
-/// The view before each move.
-fn views(base: &UOp, region: &[Move]) -> Vec<UOp> {
-    let mut views = vec![base.clone()];
-    for m in region {
-        views.push(views[views.len() - 1].apply_move(m));
-    }
-    views
-}
-
-/// Puts the elements of a view back to where they came from in `before`; what the view leaves out is 0.
-fn invert(m: &Move, x: &UOp, before: &UOp) -> UOp {
-    let shape = before.shape();
-    match m {
-        Move::Reshape(_) => x.reshape(shape.clone()),
-        Move::Permute(axes) => {
+/// Puts the elements of a view back to where they came from; what the view leaves out is 0.
+fn invert(view: &UOp, x: &UOp) -> UOp {
+    let shape = view.src(0).shape();
+    match view.arg() {
+        Arg::Axes(axes) => {
             let mut inverse = axes.clone();
             axes.iter().enumerate().for_each(|(i, &a)| inverse[a] = i);
             x.permute(inverse)
         }
-        Move::Slice(slices) => unslice(x, slices, shape),
-        Move::Bitcast(_) => x.bitcast(before.dtype()),
-        // only axes that stay 1 long get here: an expanded target is refused when it is written
-        Move::Expand(_) => x.reshape(shape.clone()),
-    }
-}
-
-fn invert_bitcast_mask(mask: &UOp, before: &UOp) -> UOp {
-    let (now, then) = (mask.shape().last().copied(), before.shape().last().copied());
-    match (now, then) {
-        (Some(now), Some(then)) if now < then => {
-            // one wide element covers several narrow ones
-            let mut split: Shape = mask.shape().clone();
-            split.push(1);
-            let mut wide = split.clone();
-            *wide.last_mut().expect("just pushed") = then / now;
-            mask.reshape(split).expand(wide).reshape(before.shape().clone())
-        }
-        (Some(now), Some(then)) if now > then => {
-            // narrow elements: a wide one counts as written if any of its parts is; the others keep their bits
-            // because `Tensor` writes whole wide elements only
-            let mut slices: Vec<SliceAxis> =
-                mask.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-            *slices.last_mut().expect("not rank 0") =
-                SliceAxis { start: 0, step: (now / then) as isize, len: then };
-            mask.slice(&slices)
-        }
-        _ => mask.clone(),
+        Arg::Slice(slices) => unslice(x, slices, shape),
+        // a reshape, or an expansion of axes that stay 1 long: a target that repeats is refused when it is written
+        _ => x.reshape(shape.clone()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Gradients against finite differences, in f64.
 
 use kiln_compile::grad::gradient;
-use kiln_ir::arg::{Arg, Move, PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::reference::evaluate;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Const, DType, Op, UOp};
@@ -182,18 +182,24 @@ fn copies_go_back() {
 
 #[test]
 fn of_updates_goes_inside_and_outside() {
-    let region: [Move; 3] = [
-        Move::Permute(smallvec![1, 0]),
-        Move::Slice(smallvec![
-            SliceAxis { start: 2, step: -2, len: 2 },
-            SliceAxis { start: 1, step: 1, len: 1 }
-        ]),
-        Move::Reshape(smallvec![2]),
-    ];
+    let positions = UOp::positions(x().shape().clone());
+    let at = positions.permute([1, 0].as_slice()).slice(&[
+        SliceAxis { start: 2, step: -2, len: 2 },
+        SliceAxis { start: 1, step: 1, len: 1 },
+    ]);
+    let at = at.reshape([2].as_slice());
     let value = (x() * x()).reduce(ReduceOp::Add, [1].as_slice());
     let base = UOp::unary(Op::Sin, &x());
-    check(&base.update(&value, region.into()), &MIXED);
-    check(&base.update(&x().const_like(3.0), [].into()), &MIXED);
+    check(&base.update(&value, &at), &MIXED);
+    check(&base.update(&x().const_like(3.0), &positions), &MIXED);
+    let one = (x() * x()).reduce(ReduceOp::Add, [0, 1].as_slice());
+    check(&base.update(&one, &at), &MIXED);
+    let again = (UOp::iota(4, DType::I32).floordiv(&UOp::constant(2, DType::I32))) + 1;
+    let several = base.gather(&again);
+    check(&several, &MIXED);
+    for op in [None, Some(ReduceOp::Add), Some(ReduceOp::Mul), Some(ReduceOp::Max)] {
+        check(&base.update_with(op, &value, &at), &MIXED);
+    }
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub fn after_arg(memory: &UOp) -> Arg {
 /// The smallest and largest number of sources.
 fn arity(op: Op) -> (usize, usize) {
     match op {
-        Op::Update => (2, 2),
+        Op::Update => (3, 3),
+        Op::Gather => (2, 2),
         Op::Copy | Op::Range | Op::If | Op::EndIf | Op::Splat | Op::Lane => (1, 1),
         Op::Reduce | Op::After | Op::End | Op::Stack => (1, usize::MAX),
         Op::Sink | Op::Barrier => (0, usize::MAX),
@@ -90,7 +91,10 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Local => matches!(arg, Arg::Memory { .. }),
         Op::Lane => matches!(arg, Arg::Lane(_)),
         Op::Mark => matches!(arg, Arg::Mark(_)),
-        Op::Update => matches!(arg, Arg::Region(_)),
+        Op::Update => match arg {
+            Arg::Reduce { axes, .. } => axes.is_empty(),
+            other => *other == Arg::None,
+        },
         Op::Copy => matches!(arg, Arg::Device(_)),
         Op::Sink => matches!(arg, Arg::None | Arg::Kernel { .. }),
         Op::After => *arg == after_arg(&srcs[0]),

@@ -43,7 +43,7 @@ pub static TENSOR: Spec = Spec {
         | group(Group::Note)
         | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd]))
         | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
-        | set(&[Op::After, Op::Copy, Op::Sink]),
+        | set(&[Op::Gather, Op::After, Op::Copy, Op::Sink]),
     dtype: |d| !matches!(d, DType::Index | DType::Void),
     node: tensor::node,
     graph: |_| Ok(()),

@@ -2,14 +2,10 @@
 
 use super::lex::Kind;
 use super::parse::{Cursor, Fail, Names, fail, literal};
-use crate::arg::{
-    Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg,
-};
-use crate::dtype::DType;
+use crate::arg::{Arg, Axes, PadAxis, RangeKind, ReduceOp, SliceAxis, Space, WindowArg};
 use crate::op::Op;
 use crate::spec::form;
 use crate::uop::Srcs;
-use smallvec::SmallVec;
 
 /// What follows op and type, sorted by kind; arguments are then taken out of it, and nothing may be left.
 pub(super) struct Fields<'a> {
@@ -18,7 +14,6 @@ pub(super) struct Fields<'a> {
     words: Vec<(&'a str, usize)>,
     keys: Vec<(&'a str, String, usize)>,
     list: Option<Vec<(&'a str, usize)>>,
-    region: Option<Vec<Move>>,
 }
 
 impl<'a> Fields<'a> {
@@ -28,8 +23,7 @@ impl<'a> Fields<'a> {
         column: usize,
     ) -> Result<Fields<'a>, Fail> {
         let (words, keys) = (Vec::new(), Vec::new());
-        let mut fields =
-            Fields { column, srcs: Srcs::new(), words, keys, list: None, region: None };
+        let mut fields = Fields { column, srcs: Srcs::new(), words, keys, list: None };
         let mut gate = None;
         while let Some(kind) = cursor.peek() {
             let column = cursor.column();
@@ -42,10 +36,6 @@ impl<'a> Fields<'a> {
                     cursor.at += 1;
                     cursor.sign('=')?;
                     gate = Some(cursor.operand(names)?);
-                }
-                Kind::Atom("region") if fields.region.is_none() => {
-                    cursor.at += 1;
-                    fields.region = Some(region(cursor)?);
                 }
                 Kind::Atom(word) if literal(word).is_none() => {
                     cursor.at += 1;
@@ -84,9 +74,9 @@ impl<'a> Fields<'a> {
         if let Some((name, column)) = word.or(key) {
             return fail(column, format!("`{name}` says nothing about this op"));
         }
-        match (&self.list, &self.region) {
-            (None, None) => Ok(()),
-            _ => fail(self.column, "this op has no list"),
+        match &self.list {
+            None => Ok(()),
+            Some(_) => fail(self.column, "this op has no list"),
         }
     }
 
@@ -158,10 +148,9 @@ impl<'a> Fields<'a> {
             }
             Op::Lane => Arg::Lane(self.number("lane")?),
             Op::Mark => Arg::Mark(self.number("storage")?),
-            Op::Update => match self.region.take() {
-                Some(moves) => Arg::Region(moves.into()),
-                None => return fail(self.column, "`region(..)` is missing"),
-            },
+            Op::Update if !self.words.is_empty() => {
+                Arg::Reduce { op: self.choice(&ReduceOp::ALL, ReduceOp::name)?, axes: Axes::new() }
+            }
             Op::Copy => Arg::Device(self.text("device")?.into()),
             Op::Sink if !self.keys.is_empty() => Arg::Kernel { name: self.text("name")?.into() },
             Op::After => self.srcs.first().map_or(Arg::None, form::after_arg),
@@ -203,30 +192,4 @@ fn slice_axis(text: &str) -> Option<SliceAxis> {
     let mut parts = text.splitn(3, ':');
     let (start, step) = (number(parts.next()?)?, parts.next()?.parse().ok()?);
     Some(SliceAxis { start, step, len: number(parts.next()?)? })
-}
-
-/// `(slice[..] reshape[..])`.
-fn region(cursor: &mut Cursor<'_, '_>) -> Result<Vec<Move>, Fail> {
-    cursor.sign('(')?;
-    let mut out = Vec::new();
-    while !cursor.sign_if(')') {
-        let column = cursor.column();
-        let Some(name) = cursor.atom_if(|_| true) else {
-            return fail(column, "a movement op or `)` is expected here");
-        };
-        cursor.sign('[')?;
-        let list = cursor.list()?;
-        out.push(match name {
-            "reshape" => Move::Reshape(items::<_, Shape>(&list, number)?),
-            "permute" => Move::Permute(items::<_, Axes>(&list, number)?),
-            "expand" => Move::Expand(items::<_, Shape>(&list, number)?),
-            "slice" => Move::Slice(items::<_, SmallVec<_>>(&list, slice_axis)?),
-            "bitcast" => match items::<_, Vec<DType>>(&list, DType::parse)?.as_slice() {
-                [dtype] => Move::Bitcast(*dtype),
-                _ => return fail(column, "bitcast has one type"),
-            },
-            _ => return fail(column, format!("`{name}` is no move of a region")),
-        });
-    }
-    Ok(out)
 }

@@ -22,7 +22,7 @@
 //! - Attributes: `slot=0 [16]` (param), `slot=0 min=0 max=9` (var), `[2,3]` (shapes and axes), `[1:0:2]` (pad, per axis
 //!   before, between, after), `[0:1:4]` (slice, per axis start, step, length), `add [1]` (reduce with its axes; none in
 //!   kernels), `id=7 device=CPU [4]` (buffer), `axis=0 loop` (range and its kind), `scratch id=0 len=16` (local),
-//!   `lane=2`, `storage=5` (mark), `device=CPU` (copy), `name=E_4` (sink), `region(slice[0:1:2] bitcast[i32])` (update).
+//!   `lane=2`, `storage=5` (mark), `device=CPU` (copy), `name=E_4` (sink).
 //! - The gate of a load or store is `gate=%g`.
 //! - In a linear program each line is an entry of the list, but for lines that start with `with`: those are nodes
 //!   that entries mention without listing them, such as the `after` around a memory.
@@ -37,7 +37,7 @@ mod parse;
 pub use expr::expr;
 pub use parse::{ParseError, parse, parse_list};
 
-use crate::arg::{Arg, Move, PadAxis, SliceAxis};
+use crate::arg::{Arg, PadAxis, SliceAxis};
 use crate::dtype::{Const, DType};
 use crate::op::Op;
 use crate::uop::{UOp, toposort, toposort_all};
@@ -200,24 +200,8 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Memory { space, id, len } => *out += &format!(" {} id={id} len={len}", space.name()),
         Arg::Lane(i) => *out += &format!(" lane={i}"),
         Arg::Mark(id) => *out += &format!(" storage={id}"),
-        Arg::Region(moves) => *out += &region(moves),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),
         Arg::Kernel { name } => *out += &format!(" name={}", quoted(name)),
-    }
-}
-
-fn region(moves: &[Move]) -> String {
-    let moves: Vec<String> = moves.iter().map(move_text).collect();
-    format!(" region({})", moves.join(" "))
-}
-
-fn move_text(m: &Move) -> String {
-    match m {
-        Move::Reshape(shape) => format!("reshape{}", numbers(shape)),
-        Move::Permute(axes) => format!("permute{}", numbers(axes)),
-        Move::Expand(shape) => format!("expand{}", numbers(shape)),
-        Move::Slice(slices) => format!("slice{}", listed(slices, slice_axis)),
-        Move::Bitcast(dtype) => format!("bitcast[{dtype}]"),
     }
 }
 

@@ -2,9 +2,7 @@
 //! constants to the right, views that change nothing away, neighbouring views of one kind together.
 
 use super::{Srcs, UOp};
-use crate::arg::{
-    Arg, Axes, Move, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg,
-};
+use crate::arg::{Arg, Axes, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg};
 use crate::dtype::{Const, DType};
 use crate::op::Op;
 use smallvec::{SmallVec, smallvec};
@@ -277,14 +275,18 @@ impl UOp {
         UOp::new(Op::Slice, self.dtype(), 1, smallvec![self.clone()], Arg::Slice(slices.into()))
     }
 
-    /// One move of a view.
-    pub fn apply_move(&self, m: &Move) -> UOp {
-        match m {
-            Move::Reshape(s) => self.reshape(s.clone()),
-            Move::Permute(a) => self.permute(a.clone()),
-            Move::Expand(s) => self.expand(s.clone()),
-            Move::Slice(s) => self.slice(s),
-            Move::Bitcast(d) => self.bitcast(*d),
+    /// This view (a movement op or a bitcast), of `x` instead of its source.
+    pub fn viewed(&self, x: &UOp) -> UOp {
+        match (self.op(), self.arg()) {
+            (Op::Reshape, Arg::Shape(s)) => x.reshape(s.clone()),
+            (Op::Permute, Arg::Axes(a)) => x.permute(a.clone()),
+            (Op::Expand, Arg::Shape(s)) => x.expand(s.clone()),
+            (Op::Slice, Arg::Slice(s)) => x.slice(s),
+            (Op::Pad, Arg::Pad(p)) => x.pad(p),
+            (Op::Window, Arg::Window(w)) => x.window(*w),
+            (Op::Unwindow, Arg::Window(w)) => x.unwindow(*w),
+            (Op::Bitcast, _) => x.bitcast(self.dtype()),
+            (op, _) => unreachable!("{op} is no view"),
         }
     }
 }
@@ -339,10 +341,30 @@ impl UOp {
         UOp::new(Op::Mark, self.dtype(), 1, smallvec![self.clone()], Arg::Mark(id))
     }
 
-    /// The version that has `value` in the view `region` of `self`.
-    pub fn update(&self, value: &UOp, region: Arc<[Move]>) -> UOp {
-        let srcs = smallvec![self.clone(), value.clone()];
-        UOp::new(Op::Update, self.dtype(), 1, srcs, Arg::Region(region))
+    /// The row-major position of every element of a tensor of this shape. A view of these says where a view's elements
+    /// are.
+    pub fn positions(shape: impl Into<Shape>) -> UOp {
+        let shape = shape.into();
+        let n: usize = shape.iter().product();
+        let dtype = if n <= i32::MAX as usize { DType::I32 } else { DType::I64 };
+        UOp::iota(n, dtype).reshape(shape)
+    }
+
+    /// The version of `self` that has the elements of `value` at the positions `at`.
+    pub fn update(&self, value: &UOp, at: &UOp) -> UOp {
+        self.update_with(None, value, at)
+    }
+
+    /// The version of `self` in which the elements of `value` are combined with what is at the positions `at`.
+    pub fn update_with(&self, op: Option<ReduceOp>, value: &UOp, at: &UOp) -> UOp {
+        let srcs = smallvec![self.clone(), value.clone(), at.clone()];
+        let arg = op.map_or(Arg::None, |op| Arg::Reduce { op, axes: Axes::new() });
+        UOp::new(Op::Update, self.dtype(), 1, srcs, arg)
+    }
+
+    /// The elements of `self` at the positions `at`.
+    pub fn gather(&self, at: &UOp) -> UOp {
+        UOp::new(Op::Gather, self.dtype(), 1, smallvec![self.clone(), at.clone()], Arg::None)
     }
 
     /// `self`, ordered after `effects`.

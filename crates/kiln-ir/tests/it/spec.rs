@@ -29,7 +29,8 @@ fn tensor_graphs() {
     let text = "%x = buffer f32 id=1 device=CPU [2,3]
         %s = reduce f32 add [1] %x
         %m = mark storage=4 %x
-        %u = update %x 1.0:f32 region(permute[1,0] slice[0:1:2,0:1:1])
+        %i = iota i32 [4]
+        %u = update %x 1.0:f32 %i
         %c = cmplt %m 0.5:f32
         %w = where %c %x %u
         sink %s %w";
@@ -81,22 +82,18 @@ fn tensor_graphs() {
                 ],
             ),
             (
-                "%p = param f32 slot=0 [4]\nupdate %p 1:i32 region()",
+                "%p = param f32 slot=0 [4]\n%i = iota i32 [4]\nupdate %p 1:i32 %i",
+                expect!["TENSOR: update: source 1 is i32, wants f32 in `update f32 p0, 1, iota()`"],
+            ),
+            (
+                "%p = param f32 slot=0 [4]\n%i = iota i32 [3]\nupdate %p %p %i",
                 expect![
-                    "TENSOR: update: a i32 is written to a region of f32 in `update f32 region() p0, 1`"
+                    "TENSOR: update: shape [4] is written to positions of [3] in `update f32 p0, p0, iota()`"
                 ],
             ),
             (
-                "%p = param f32 slot=0 [4]\nupdate %p %p region(slice[1:1:2])",
-                expect![
-                    "TENSOR: update: shape [4] is written to a region of [2] in `update f32 region(slice[1:1:2]) p0, p0`"
-                ],
-            ),
-            (
-                "%p = param f32 slot=0 [4]\nupdate %p %p region(permute[1,0])",
-                expect![
-                    "TENSOR: update: in the region, permute: Axes([1, 0]) does not fit the shape [4] in `update f32 region(permute[1,0]) p0, p0`"
-                ],
+                "%p = param f32 slot=0 [4]\ngather %p %p",
+                expect!["TENSOR: gather: positions are integers, not f32 in `gather f32 p0, p0`"],
             ),
             (
                 "%p = param f32 slot=0 [4]\ncmplt f32 %p %p",

@@ -1,7 +1,7 @@
 //! The text form: exact round trips, comfort for hands, errors with places, no panic on any input.
 
 use expect_test::{Expect, expect};
-use kiln_ir::arg::{Move, PadAxis, RangeKind, ReduceOp, SliceAxis, Space, WindowArg};
+use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, SliceAxis, Space, WindowArg};
 use kiln_ir::text::{expr, parse, parse_list, print, print_list};
 use kiln_ir::{Arg, Const, DType, Op, UOp};
 use smallvec::smallvec;
@@ -80,13 +80,7 @@ fn samples() -> Vec<UOp> {
         [SliceAxis { start: 1, step: -1, len: 2 }, SliceAxis { start: 0, step: 2, len: 2 }];
     let pads = [PadAxis { before: 1, between: 2, after: 3 }, PadAxis::default()];
     let window = WindowArg { axis: 1, len: 3, size: 2, stride: 1, dilation: 1 };
-    let region = [
-        Move::Permute(smallvec![1, 0]),
-        Move::Slice(slices[..1].into()),
-        Move::Reshape(smallvec![]),
-        Move::Expand(smallvec![4, 4]),
-        Move::Bitcast(DType::BF16),
-    ];
+    let at = UOp::positions(f.shape().clone());
     let stop = UOp::new(Op::If, DType::Void, 1, smallvec![r.lt(&UOp::index(2))], Arg::None);
     let mut out = vec![
         UOp::constant(3, DType::I16),
@@ -109,7 +103,9 @@ fn samples() -> Vec<UOp> {
         f.contiguous(),
         f.detach(),
         f.mark(77),
-        f.update(&f, region.into()),
+        f.update(&f, &at),
+        f.update_with(Some(ReduceOp::Max), &f, &at),
+        f.gather(&at.reshape(smallvec![6])),
         f.after([f.contiguous()]),
         scratch.after([effect.end([r.clone()])]),
         UOp::new(Op::Copy, DType::F32, 1, smallvec![f.clone()], Arg::Device("CPU:1".into())),

@@ -8,7 +8,7 @@ use super::scan::positions;
 use super::shape_args::{Int, ShapeArg, axis, holdable, new_shape};
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
-use kiln_ir::arg::{Axes, Move, PadAxis, Shape, SliceAxis};
+use kiln_ir::arg::{Axes, PadAxis, Shape, SliceAxis};
 use kiln_ir::{DType, UOp};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -52,7 +52,8 @@ fn written(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
             shape.iter().map(|&n| SliceAxis::full(n)).collect();
         slices[axis] = SliceAxis { start, step: 1, len };
         start += len;
-        if part.numel() == 0 { base } else { base.update(part, [Move::Slice(slices)].into()) }
+        let at = UOp::positions(shape.clone()).slice(&slices);
+        if part.numel() == 0 { base } else { base.update(part, &at) }
     })
 }
 

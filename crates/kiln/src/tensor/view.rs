@@ -5,7 +5,7 @@
 //! commute: what is left of an expansion then tells whether the view repeats elements.
 
 use crate::error::{Fault, refuse};
-use kiln_ir::arg::{Axes, Move, Shape, SliceAxis};
+use kiln_ir::arg::{Axes, Shape, SliceAxis};
 use kiln_ir::{Arg, DType, Op, UOp};
 use smallvec::{SmallVec, smallvec};
 
@@ -62,21 +62,41 @@ impl View {
         Ok(View(base.bitcast(dtype)))
     }
 
-    /// The moves from the storage outward.
-    pub(crate) fn moves(&self) -> Vec<Move> {
-        let mut moves = Vec::new();
-        let mut node = &self.0;
-        while node.op() != Op::Param {
-            moves.push(as_move(node));
-            node = node.src(0);
-        }
-        moves.reverse();
-        moves
-    }
-
     /// What the view shows of `base`.
     pub(crate) fn of(&self, base: &UOp) -> UOp {
-        self.moves().iter().fold(base.clone(), |x, m| x.apply_move(m))
+        self.outward().iter().fold(base.clone(), |x, node| node.viewed(&x))
+    }
+
+    /// `base` with `value` where the view looks. Where the view reads other bits, what it reads is written as those, and
+    /// then put back as what it was.
+    pub(crate) fn written(&self, base: &UOp, value: &UOp) -> UOp {
+        let outward = self.outward();
+        let (mut layers, mut x, mut moves) = (Vec::new(), base.clone(), Vec::new());
+        for node in &outward {
+            if node.op() != Op::Bitcast {
+                moves.push(node);
+                continue;
+            }
+            let seen = moves.iter().fold(x.clone(), |x, node| node.viewed(&x));
+            layers.push((x, std::mem::take(&mut moves)));
+            x = node.viewed(&seen);
+        }
+        layers.push((x, moves));
+        layers.iter().rev().fold(value.clone(), |value, (x, moves)| {
+            let value = value.bitcast(x.dtype());
+            if moves.is_empty() {
+                return value;
+            }
+            let whole = UOp::positions(x.shape().clone());
+            x.update(&value, &moves.iter().fold(whole, |at, node| node.viewed(&at)))
+        })
+    }
+
+    /// The view's nodes from the storage outward.
+    fn outward(&self) -> SmallVec<[UOp; 4]> {
+        let mut nodes: SmallVec<[UOp; 4]> = self.chain().cloned().collect();
+        nodes.reverse();
+        nodes
     }
 
     /// Whether some element of the storage is shown twice.
@@ -102,17 +122,6 @@ impl View {
     fn chain(&self) -> impl Iterator<Item = &UOp> {
         let inside = |node: &&UOp| node.op() != Op::Param;
         std::iter::successors(Some(&self.0), |node| node.srcs().first()).take_while(inside)
-    }
-}
-
-fn as_move(node: &UOp) -> Move {
-    match (node.op(), node.arg()) {
-        (Op::Reshape, Arg::Shape(s)) => Move::Reshape(s.clone()),
-        (Op::Expand, Arg::Shape(s)) => Move::Expand(s.clone()),
-        (Op::Permute, Arg::Axes(a)) => Move::Permute(a.clone()),
-        (Op::Slice, Arg::Slice(s)) => Move::Slice(s.clone()),
-        (Op::Bitcast, _) => Move::Bitcast(node.dtype()),
-        (op, _) => unreachable!("a view holds no {op}"),
     }
 }
 

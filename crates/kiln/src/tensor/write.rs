@@ -104,9 +104,8 @@ impl Tensor {
         }
         Tensor::all_valid([self])?;
         if self.numel() > 0 {
-            let region = self.view.moves().into();
             self.storage.update(|old| {
-                let new = old.update(&value, region);
+                let new = self.view.written(old, &value);
                 name(&new, op);
                 new
             })?;
