@@ -9,6 +9,8 @@ mod access;
 mod options;
 /// Loops that are rounded up.
 mod gate;
+/// Loops whose iterations may write the same element.
+mod ordered;
 /// Two neighbouring loops that count like one become one.
 mod collapse;
 /// Which options to apply, without a search.

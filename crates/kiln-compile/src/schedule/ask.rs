@@ -16,19 +16,16 @@ impl Planner {
         gate: UOp,
         nest: Rc<[UOp]>,
     ) -> usize {
-        let gate = if index::in_bounds(&index, self.plan.nodes[i].shape()) {
-            UOp::bool(true)
-        } else {
-            gate
-        };
+        let inside = index::in_bounds(&index, self.plan.nodes[i].shape());
+        let gate =
+            if inside && !self.plan.lookups.occur_in(&gate) { UOp::bool(true) } else { gate };
         let key = (kernel, index.clone(), gate.clone());
         if let Some(&known) = self.seen[i].get(&key) {
             return known;
         }
         let number = self.plan.requests[i].len();
         self.seen[i].insert(key, number);
-        let (made, ranges, valid) = Default::default();
-        self.plan.requests[i].push(Request { kernel, index, gate, nest, made, ranges, valid });
+        self.plan.requests[i].push(Request::new(kernel, index, gate, nest));
         self.plan.drafts[kernel].size += 1;
         number
     }
@@ -40,6 +37,7 @@ impl Planner {
         match node.op() {
             op if op.is_movement() => self.ask_through_view(i, r, &node, request),
             Op::Reduce => self.ask_reduced(i, r, &node, request),
+            Op::Gather => self.ask_gathered(i, r, &node, request),
             Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
                 self.ask_bits(i, r, &node, request);
             }
@@ -56,6 +54,16 @@ impl Planner {
                     );
                 }
             }
+        }
+    }
+
+    /// An update asks for what it writes and where, at its own loops.
+    pub(super) fn ask_written(&mut self, i: usize, r: usize) {
+        let node = self.plan.nodes[i].clone();
+        let request = self.plan.requests[i][r].clone();
+        for s in [1, 2] {
+            let index = request.index.clone();
+            self.ask_source(i, r, &node, s, index, &request.gate, &request.nest);
         }
     }
 
@@ -90,6 +98,19 @@ impl Planner {
         // where the element is used the gate is true, which can undo a reshape that the padding had blurred
         let index = index.iter().map(|i| index::simplify_under(&gate, i)).collect();
         self.ask_source(i, r, node, 0, index, &gate, &request.nest);
+    }
+
+    /// A gather asks for the position where it is, and for the element at what stands for that position.
+    fn ask_gathered(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+        let Request { index, gate, nest, .. } = &request;
+        self.ask_source(i, r, node, 1, index.clone(), gate, nest);
+        let looked_up = self.plan.requests[i][r].made[0];
+        let len = node.src(0).numel();
+        let position = self.plan.lookups.stand_in(looked_up, index, len);
+        let gate = index::simplify(&gate.and(&position.valid));
+        let from = index::unflatten(&position.at, node.src(0).shape());
+        self.plan.requests[i][r].valid = Some(position.valid);
+        self.ask_source(i, r, node, 0, from, &gate, nest);
     }
 
     fn ask_reduced(&mut self, i: usize, r: usize, node: &UOp, request: Request) {

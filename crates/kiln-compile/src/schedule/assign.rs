@@ -5,7 +5,10 @@
 //! kernel at one index are one request: that is how a value used twice is computed once.
 
 use super::cost::{self, Below, Price, Use};
+use super::hazard;
 use super::index::Index;
+use super::lookup::Lookups;
+use super::writes::same_memory;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
@@ -33,12 +36,22 @@ pub(super) struct Request {
     pub(super) valid: Option<UOp>,
 }
 
+impl Request {
+    /// A request that has not asked anything yet.
+    pub(super) fn new(kernel: usize, index: Index, gate: UOp, nest: Rc<[UOp]>) -> Request {
+        let (made, ranges, valid) = Default::default();
+        Request { kernel, index, gate, nest, made, ranges, valid }
+    }
+}
+
 /// A kernel while it is being planned.
 pub(super) struct Draft {
     /// One loop per output axis longer than 1.
     pub(super) loops: Rc<[UOp]>,
     /// Positions of the nodes that it leaves in memory.
     pub(super) outputs: Vec<usize>,
+    /// Whether it writes into what is there.
+    updates: bool,
     pub(super) next_axis: u32,
     pub(super) size: usize,
     /// Positions of the stored nodes that it reads.
@@ -63,6 +76,7 @@ pub(super) struct Plan {
     pub(super) placement: Vec<Placement>,
     pub(super) drafts: Vec<Draft>,
     pub(super) decisions: Vec<String>,
+    pub(super) lookups: Lookups,
 }
 
 /// Decides for every node that the roots need.
@@ -70,9 +84,11 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
     let nodes = toposort_all(roots, |_| true);
     let position: FxHashMap<UOp, usize> =
         nodes.iter().cloned().enumerate().map(|(i, n)| (n, i)).collect();
-    let roots: Vec<usize> = roots.iter().map(|r| position[r]).collect();
+    let roots = roots_in_memory(roots, &position);
     let mut planner = Planner {
         is_root: vec![false; nodes.len()],
+        forced: vec![false; nodes.len()],
+        storage: storages(&nodes, &position),
         only_summed: only_summed(&nodes, &position),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
@@ -82,6 +98,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
             placement: vec![Placement::Inline; nodes.len()],
             drafts: Vec::new(),
             decisions: Vec::new(),
+            lookups: Lookups::default(),
             nodes,
             position,
             roots,
@@ -94,6 +111,10 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
 pub(super) struct Planner {
     pub(super) plan: Plan,
     is_root: Vec<bool>,
+    /// Whether a node must be in memory, as an update writes there or must not see what it writes.
+    forced: Vec<bool>,
+    /// For an update and what it may share memory with, one number.
+    storage: Vec<usize>,
     /// A node's distinct sources, by its position.
     below: Vec<SmallVec<[Below; 3]>>,
     /// Whether a node's value only ever goes into sums, as it is or with zeros around: a sum there is part of those.
@@ -132,7 +153,7 @@ impl Planner {
     }
 
     fn place(&mut self, i: usize) {
-        let needed = self.is_root[i] || !self.plan.requests[i].is_empty();
+        let needed = self.is_root[i] || self.forced[i] || !self.plan.requests[i].is_empty();
         if !needed {
             return;
         }
@@ -140,7 +161,9 @@ impl Planner {
         if matches!(node.op(), Op::Param) {
             return;
         }
-        if self.must_store(i) {
+        if node.op() == Op::Update {
+            self.store_update(i);
+        } else if self.must_store(i) {
             self.store(i);
         } else {
             for r in 0..self.plan.requests[i].len() {
@@ -152,7 +175,7 @@ impl Planner {
     /// Roots and explicit wishes are stored; for the rest the cost model decides, and a full kernel takes no more.
     fn must_store(&mut self, i: usize) -> bool {
         let node = self.plan.nodes[i].clone();
-        if self.is_root[i] || node.op() == Op::Contiguous {
+        if self.is_root[i] || self.forced[i] || node.op() == Op::Contiguous {
             return true;
         }
         // what costs nothing is never stored: constants, and views (whose source decides)
@@ -249,13 +272,43 @@ impl Planner {
         };
         self.plan.drafts[kernel].outputs.push(i);
         self.plan.placement[i] = Placement::Stored { kernel, request };
+        self.note_readers(i, kernel);
+        self.ask_sources(i, request);
+    }
+
+    /// Every other kernel that asks for the stored node waits for it.
+    fn note_readers(&mut self, i: usize, kernel: usize) {
         let askers: Vec<usize> = self.plan.requests[i].iter().map(|r| r.kernel).collect();
         for k in askers {
             if k != kernel {
                 self.plan.drafts[k].reads.insert(i);
             }
         }
-        self.ask_sources(i, request);
+    }
+
+    /// A kernel whose loops run over what is written, not over the whole storage: it finds the rest in its memory.
+    fn store_update(&mut self, i: usize) {
+        let node = self.plan.nodes[i].clone();
+        let (base, value, at) = (node.src(0), node.src(1), node.src(2));
+        let storage = self.storage[i];
+        for x in [value, at] {
+            let (position, storages) = (&self.plan.position, &self.storage);
+            let versions = |n: &UOp| storages[position[n]] == storage;
+            if !x.shape().is_empty() && hazard::must_come_first(x, base, at, versions) {
+                self.forced[self.plan.position[x]] = true;
+            }
+        }
+        let held = self.plan.position[same_memory(base)];
+        self.forced[held] = true;
+        let (kernel, index, loops) = self.new_draft(at.shape());
+        self.plan.drafts[kernel].updates = true;
+        self.plan.drafts[kernel].reads.insert(held);
+        let request = self.plan.requests[i].len();
+        self.plan.requests[i].push(Request::new(kernel, index, UOp::bool(true), loops));
+        self.plan.drafts[kernel].outputs.push(i);
+        self.plan.placement[i] = Placement::Stored { kernel, request };
+        self.note_readers(i, kernel);
+        self.ask_written(i, request);
     }
 
     /// A kernel that asks for the node at its own output index, and only there, can store it along the way, unless
@@ -264,7 +317,8 @@ impl Planner {
         let requests = &self.plan.requests[i];
         let fits = |r: &Request| {
             let draft = &self.plan.drafts[r.kernel];
-            visits(&draft.loops, &r.index)
+            !draft.updates
+                && visits(&draft.loops, &r.index)
                 && r.gate.is_const(1)
                 && covers(&r.index, self.plan.nodes[i].shape())
         };
@@ -302,6 +356,12 @@ impl Planner {
 
     fn open_kernel(&mut self, i: usize) -> (usize, usize) {
         let shape = self.plan.nodes[i].shape().clone();
+        let (kernel, identity, loops) = self.new_draft(&shape);
+        (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
+    }
+
+    /// A new kernel with a loop for every axis of `shape`; its number, the index that the loops make, and the loops.
+    fn new_draft(&mut self, shape: &[usize]) -> (usize, Index, Rc<[UOp]>) {
         let axis = |(a, &n): (usize, &usize)| match n {
             1 => UOp::index(0),
             n => UOp::range(a as u32, RangeKind::Loop, n),
@@ -312,20 +372,46 @@ impl Planner {
         self.plan.drafts.push(Draft {
             loops: loops.clone(),
             outputs: Vec::new(),
+            updates: false,
             next_axis: shape.len() as u32,
             size: 0,
             reads: FxHashSet::default(),
         });
-        (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
+        (kernel, identity, loops)
     }
+}
+
+/// The roots' positions. A root that only shows an update's memory in another way is that update, if no other root is.
+fn roots_in_memory(roots: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<usize> {
+    let mut times: FxHashMap<&UOp, usize> = FxHashMap::default();
+    roots.iter().collect::<FxHashSet<_>>().into_iter().for_each(|r| {
+        *times.entry(same_memory(r)).or_default() += 1;
+    });
+    let place = |r: &UOp| {
+        let memory = same_memory(r);
+        let shown = memory.op() == Op::Update && times[memory] == 1;
+        position[if shown { memory } else { r }]
+    };
+    roots.iter().map(place).collect()
+}
+
+/// A number for every node that tells which memory it might be in: updates have their base's.
+fn storages(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<usize> {
+    let mut storage: Vec<usize> = (0..nodes.len()).collect();
+    for (i, node) in nodes.iter().enumerate() {
+        if node.op() == Op::Update {
+            storage[i] = storage[position[same_memory(node.src(0))]];
+        }
+    }
+    storage
 }
 
 /// For each node, whether all its users are sums, or views of it that are only summed.
 fn only_summed(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<bool> {
     let mut summed = vec![true; nodes.len()];
     for (i, node) in nodes.iter().enumerate().rev() {
-        let sums =
-            node.arg().reduce_op() == Some(ReduceOp::Add) || node.op().is_movement() && summed[i];
+        let is_sum = node.op() == Op::Reduce && node.arg().reduce_op() == Some(ReduceOp::Add);
+        let sums = is_sum || node.op().is_movement() && summed[i];
         if !sums {
             node.srcs().iter().for_each(|s| summed[position[s]] = false);
         }

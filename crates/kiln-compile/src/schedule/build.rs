@@ -3,6 +3,7 @@
 use super::BufferRef;
 use super::assign::{Placement, Plan, Request};
 use super::index::{self, Index};
+use super::writes::same_memory;
 use kiln_ir::arg::{ReduceOp, Shape};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, Const, DType, Op, UOp};
@@ -20,6 +21,8 @@ pub(super) struct Built {
     pub(super) args: Vec<Source>,
     pub(super) loops: Vec<UOp>,
     pub(super) origins: Vec<&'static str>,
+    /// What its first output's memory must hold before it runs.
+    pub(super) starts_from: Option<Source>,
 }
 
 /// Memory, before it is known which stored node is an output and which a temporary.
@@ -49,13 +52,19 @@ pub(super) fn build(plan: &Plan) -> Vec<Built> {
     for i in 0..plan.nodes.len() {
         builder.build_node(i);
     }
-    builder.kernels
+    let Builder { values, mut kernels, .. } = builder;
+    for kernel in &mut kernels {
+        let value = |node: usize, request: usize| values[node][request].clone();
+        kernel.stores = plan.lookups.resolve(&kernel.stores, value);
+    }
+    kernels
 }
 
 /// Outputs take the first slots.
 fn new_kernel(outputs: &[usize], loops: Vec<UOp>) -> Built {
     let args = outputs.iter().map(|&o| Source::Stored(o)).collect();
-    Built { stores: Vec::new(), outputs: outputs.to_vec(), args, loops, origins: Vec::new() }
+    let (stores, origins) = (Vec::new(), Vec::new());
+    Built { stores, outputs: outputs.to_vec(), args, loops, origins, starts_from: None }
 }
 
 struct Builder<'a> {
@@ -78,6 +87,9 @@ impl Builder<'_> {
     }
 
     fn store(&mut self, i: usize, r: usize, kernel: usize) -> UOp {
+        if self.plan.nodes[i].op() == Op::Update {
+            return self.store_update(i, r, kernel);
+        }
         let value = self.value(i, r);
         let node = &self.plan.nodes[i];
         let at = index::flatten(&self.plan.requests[i][r].index, node.shape());
@@ -86,6 +98,36 @@ impl Builder<'_> {
         let loops = self.plan.drafts[kernel].loops.to_vec();
         self.kernels[kernel].stores.push(store.end(loops));
         value
+    }
+
+    /// Writes where the positions say; what else is in the memory, stays. Nothing ever asks for the stored expression: only
+    /// its own kernel could, and an update's loops are not those of its readers.
+    fn store_update(&mut self, i: usize, r: usize, kernel: usize) -> UOp {
+        let node = self.plan.nodes[i].clone();
+        let made = &self.plan.requests[i][r].made;
+        let (value, at) = (self.made(made[0]).clone(), self.made(made[1]).cast(DType::Index));
+        let at = index::simplify(&at);
+        let gate = inside(&at, node.numel());
+        let memory = self.memory(kernel, Source::Stored(i), &node);
+        let value = match node.arg().reduce_op() {
+            None => value,
+            Some(op) => {
+                // in every iteration anew: an earlier one may have written it
+                let now = memory.after(self.plan.drafts[kernel].loops.iter().cloned());
+                let old = UOp::load_lanes(&now, &at, Some(&gate), 1);
+                UOp::binary(op.alu(), &old, &value)
+            }
+        };
+        let store = UOp::store(&memory, &at, &value, Some(&gate));
+        let loops = self.plan.drafts[kernel].loops.to_vec();
+        let kernel = &mut self.kernels[kernel];
+        kernel.stores.push(store.end(loops));
+        kernel.starts_from = Some(self.plan.memory_of(node.src(0)));
+        value
+    }
+
+    fn made(&self, (node, request): (usize, usize)) -> &UOp {
+        &self.values[node][request]
     }
 
     /// The kernel's parameter for some memory; a new one if it had none.
@@ -119,6 +161,7 @@ impl Builder<'_> {
                 self.load(i, r, Source::Param(slot))
             }
             Op::Pad | Op::Unwindow => pad(request, &srcs[0]),
+            Op::Gather => pad(request, &srcs[1]),
             Op::Reduce => {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
                 reduce(op, &srcs[0], &request.ranges)
@@ -131,6 +174,12 @@ impl Builder<'_> {
             _ => elementwise(node, srcs),
         }
     }
+}
+
+/// Where `0 <= at < n`; constant where the index's bounds tell.
+fn inside(at: &UOp, n: usize) -> UOp {
+    let (low, high) = (at.lt(&UOp::index(0)).not(), at.lt(&UOp::index(n as i64)));
+    index::simplify(&low.and(&high))
 }
 
 /// Elementwise nodes keep their op; their shape was the tensor's and is now a scalar's.
@@ -208,7 +257,23 @@ fn unsigned(size: usize) -> DType {
     }
 }
 
+impl Plan {
+    /// Where the bytes of a node are that is in memory.
+    fn memory_of(&self, node: &UOp) -> Source {
+        let node = same_memory(node);
+        match node.arg().slot() {
+            Some(slot) if node.op() == Op::Param => Source::Param(slot),
+            _ => Source::Stored(self.position[node]),
+        }
+    }
+}
+
 impl Built {
+    /// Everything that must have its value before the kernel runs, in order.
+    pub(super) fn sources(&self) -> impl Iterator<Item = Source> + '_ {
+        self.args[self.outputs.len()..].iter().copied().chain(self.starts_from)
+    }
+
     /// The same kernel with its parameters renumbered.
     pub(super) fn remap(&mut self, slots: &[usize]) {
         let sink = UOp::sink(self.stores.iter().cloned());

@@ -38,8 +38,8 @@ pub(super) fn work(node: &UOp, below: &[Below]) -> f64 {
     let below: f64 = below.iter().map(|b| b.work).sum();
     let own = match node.op() {
         Op::Const | Op::Var => 0.0,
-        Op::Param | Op::Reduce | Op::Contiguous => return memory(node.dtype()),
-        Op::Pad | Op::Unwindow | Op::Iota => ALU,
+        Op::Param | Op::Reduce | Op::Contiguous | Op::Update => return memory(node.dtype()),
+        Op::Pad | Op::Unwindow | Op::Iota | Op::Gather => ALU,
         _ if node.op().is_movement() => 0.0,
         op => arithmetic(op),
     };

@@ -122,7 +122,7 @@ pub(super) fn flatten(index: &Index, shape: &[usize]) -> UOp {
 }
 
 /// The index in a shape of a row-major position.
-fn unflatten(flat: &UOp, shape: &[usize]) -> Index {
+pub(super) fn unflatten(flat: &UOp, shape: &[usize]) -> Index {
     let mut stride: i64 = shape.iter().map(|&n| n as i64).product();
     let axis = |&n: &usize| {
         stride /= (n as i64).max(1);

@@ -3,43 +3,62 @@
 
 use super::assign::{Placement, Plan};
 use super::build::{Built, Source};
+use super::order::Order;
 use super::{BufferRef, Schedule, ScheduledKernel, Temp};
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Temporaries start at multiples of this: a cache line, and the widest vector.
 pub const ARENA_ALIGN: usize = 64;
 
 /// Puts the pieces together.
-pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &[usize]) -> Schedule {
+pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule {
     let mut places: FxHashMap<usize, BufferRef> = FxHashMap::default();
     for (root, &node) in plan.roots.iter().enumerate() {
         places.entry(node).or_insert(BufferRef::Output(root));
     }
     let mut temps = Vec::new();
     let mut arena = Arena::default();
-    let last = last_uses(&kernels, order);
-    for (step, &k) in order.iter().enumerate() {
+    let homes = homes(&plan, &kernels, order);
+    let home = |node: usize| homes.get(&node).copied().unwrap_or(node);
+    let last = last_uses(&kernels, &order.steps, home);
+    for (step, &k) in order.steps.iter().enumerate() {
         for &node in &kernels[k].outputs {
-            places.entry(node).or_insert_with(|| {
+            let place = *places.entry(home(node)).or_insert_with(|| {
                 let (dtype, len) = (plan.nodes[node].dtype(), plan.nodes[node].numel());
-                let until = last.get(&node).copied().unwrap_or(step);
-                temps.push(Temp {
-                    offset: arena.take(dtype.size() * len, step, until),
-                    dtype,
-                    len,
-                });
+                let until = last.get(&home(node)).copied().unwrap_or(step);
+                let offset = arena.take(dtype.size() * len, step, until);
+                temps.push(Temp { offset, dtype, len });
                 BufferRef::Temp(temps.len() - 1)
             });
+            places.insert(node, place);
         }
     }
     let stored = |node: usize| places[&node];
     // what has no elements needs no kernel
     let has_work = |k: &&usize| kernels[**k].outputs.iter().any(|&o| plan.nodes[o].numel() > 0);
-    let kernels = order.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
+    let kernels =
+        order.steps.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
     let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();
     Schedule { kernels, outputs, temps, arena_bytes: arena.bytes, decisions: plan.decisions }
+}
+
+/// For what an update overwrites, the node whose memory both are: the last of the updates.
+fn homes(plan: &Plan, kernels: &[Built], order: &Order) -> FxHashMap<usize, usize> {
+    let mut homes: FxHashMap<usize, usize> = FxHashMap::default();
+    let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
+    for &k in order.steps.iter().rev().filter(|k| !order.separate.contains(k)) {
+        match kernels[k].starts_from {
+            Some(Source::Stored(base)) if !roots.contains(&base) => {
+                let update = kernels[k].outputs[0];
+                let home = homes.get(&update).copied().unwrap_or(update);
+                homes.insert(base, home);
+            }
+            _ => {}
+        }
+    }
+    homes
 }
 
 /// Several roots that are one node share one memory; a root that is a parameter needs none.
@@ -52,13 +71,17 @@ fn root_place(plan: &Plan, node: usize, places: &FxHashMap<usize, BufferRef>) ->
     }
 }
 
-/// The last step that reads each stored node.
-fn last_uses(kernels: &[Built], order: &[usize]) -> FxHashMap<usize, usize> {
+/// The last step that needs each memory, by the node whose memory it is.
+fn last_uses(
+    kernels: &[Built],
+    steps: &[usize],
+    home: impl Fn(usize) -> usize,
+) -> FxHashMap<usize, usize> {
     let mut last = FxHashMap::default();
-    for (step, &k) in order.iter().enumerate() {
-        for arg in &kernels[k].args {
-            if let Source::Stored(node) = arg {
-                last.insert(*node, step);
+    for (step, &k) in steps.iter().enumerate() {
+        for source in kernels[k].args.iter().copied().chain(kernels[k].starts_from) {
+            if let Source::Stored(node) = source {
+                last.insert(home(node), step);
             }
         }
     }
@@ -70,7 +93,11 @@ fn scheduled(kernel: &Built, stored: &impl Fn(usize) -> BufferRef) -> ScheduledK
     let ast = UOp::kernel(stores, "");
     ScheduledKernel {
         vars,
-        may_alias: may_alias(&ast, kernel.outputs.len()),
+        may_alias: match kernel.starts_from {
+            None => may_alias(&ast, kernel.outputs.len()),
+            Some(_) => Vec::new(),
+        },
+        starts_from: kernel.starts_from.map(|s| s.resolve(stored)),
         args: kernel.args.iter().map(|a| a.resolve(stored)).collect(),
         origins: kernel.origins.clone(),
         ast,

@@ -41,7 +41,10 @@ type Makers = FxHashMap<usize, usize>;
 
 fn can_merge(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> bool {
     let (host, guest) = (&kernels[a], &kernels[b]);
-    host.outputs.len() + guest.outputs.len() <= MAX_OUTPUTS
+    // an update has loops of its own meaning
+    host.starts_from.is_none()
+        && guest.starts_from.is_none()
+        && host.outputs.len() + guest.outputs.len() <= MAX_OUTPUTS
         && host.shares_input(guest)
         && !depends(kernels, makers, a, b)
         && !depends(kernels, makers, b, a)
@@ -51,9 +54,9 @@ fn can_merge(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> bool {
 fn depends(kernels: &[Built], makers: &Makers, user: usize, source: usize) -> bool {
     let (mut stack, mut seen) = (vec![user], FxHashSet::default());
     while let Some(k) = stack.pop() {
-        for arg in &kernels[k].args[kernels[k].outputs.len()..] {
-            let Source::Stored(node) = arg else { continue };
-            let Some(&maker) = makers.get(node) else { continue };
+        for needed in kernels[k].sources() {
+            let Source::Stored(node) = needed else { continue };
+            let Some(&maker) = makers.get(&node) else { continue };
             if maker == source {
                 return true;
             }

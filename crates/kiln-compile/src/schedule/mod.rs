@@ -5,6 +5,8 @@
 //! either computed in place (inlined) or read from memory that another kernel fills; `cost` decides, and every
 //! decision is kept with its reason.
 
+/// Which updates write into memory.
+mod writes;
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
 mod prepare;
 /// Movement ops as functions on index tuples.
@@ -15,6 +17,10 @@ mod cost;
 mod assign;
 /// What computing a value asks of its sources.
 mod ask;
+/// Positions that are data.
+mod lookup;
+/// Which values must be computed before memory that they read is overwritten.
+mod hazard;
 /// From the leaves up: the expressions of each kernel.
 mod build;
 /// Independent kernels over the same loops become one.
@@ -51,6 +57,9 @@ pub struct ScheduledKernel {
     /// Pairs of slots `(written, read)` that may be the same memory: within each iteration the reads come first and
     /// stay inside what that iteration writes.
     pub may_alias: Vec<(usize, usize)>,
+    /// What the memory of its first argument must hold before it runs, as the kernel changes only parts of it. It may
+    /// be the same memory.
+    pub starts_from: Option<BufferRef>,
     /// The tensor methods whose nodes the kernel computes.
     pub origins: Vec<&'static str>,
 }

@@ -1,36 +1,89 @@
-//! An order of kernels in which everything is written before it is read.
+//! An order of kernels in which everything is written before it is read, and read before it is overwritten.
 
 use super::build::{Built, Source};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeSet, BinaryHeap};
 
-/// Positions of the kernels in the order in which they run: Kahn's algorithm, where several are ready the one that
-/// was planned last, which is the one nearest the leaves.
-pub(super) fn order(kernels: &[Built]) -> Vec<usize> {
-    let mut makers: FxHashMap<usize, usize> = FxHashMap::default();
-    for (k, kernel) in kernels.iter().enumerate() {
-        makers.extend(kernel.outputs.iter().map(|&o| (o, k)));
-    }
-    let (mut waits, mut users) = (vec![0usize; kernels.len()], vec![Vec::new(); kernels.len()]);
-    for (k, kernel) in kernels.iter().enumerate() {
-        for arg in &kernel.args[kernel.outputs.len()..] {
-            if let Source::Stored(node) = arg {
-                waits[k] += 1;
-                users[makers[node]].push(k);
-            }
-        }
-    }
-    let mut ready: std::collections::BinaryHeap<usize> =
-        (0..kernels.len()).filter(|&k| waits[k] == 0).collect();
-    let mut order = Vec::with_capacity(kernels.len());
-    while let Some(k) = ready.pop() {
-        order.push(k);
-        for &user in &users[k] {
+/// The order in which kernels run.
+pub(super) struct Order {
+    /// Positions of the kernels.
+    pub(super) steps: Vec<usize>,
+    /// Updates that must not write over what they start from: somebody reads that later.
+    pub(super) separate: FxHashSet<usize>,
+}
+
+/// Kahn's algorithm; where several are ready, the one that was planned last, which is the one nearest the leaves. An
+/// update waits for everybody who reads what it overwrites, unless they wait for it.
+pub(super) fn order(kernels: &[Built]) -> Order {
+    let edges = Edges::of(kernels);
+    let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
+    let mut ready: BinaryHeap<usize> =
+        (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).collect();
+    // what waits for readers only
+    let mut held: BTreeSet<usize> =
+        (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
+    let (mut steps, mut separate) = (Vec::with_capacity(kernels.len()), FxHashSet::default());
+    while steps.len() < kernels.len() {
+        let k = ready.pop().unwrap_or_else(|| {
+            let k = held.pop_first().expect("kernels wait for each other in a circle");
+            separate.insert(k);
+            k
+        });
+        steps.push(k);
+        for &user in &edges.users[k] {
             waits[user] -= 1;
             if waits[user] == 0 {
-                ready.push(user);
+                if spares[user] == 0 { ready.push(user) } else { _ = held.insert(user) }
+            }
+        }
+        for &writer in &edges.overwriters[k] {
+            spares[writer] -= 1;
+            if spares[writer] == 0 && held.remove(&writer) {
+                ready.push(writer);
             }
         }
     }
-    assert_eq!(order.len(), kernels.len(), "kernels wait for each other in a circle");
-    order
+    Order { steps, separate }
+}
+
+/// Who waits for whom.
+struct Edges {
+    /// How many values each kernel waits for.
+    waits: Vec<usize>,
+    /// How many other readers of what it overwrites each update waits for.
+    spares: Vec<usize>,
+    users: Vec<Vec<usize>>,
+    overwriters: Vec<Vec<usize>>,
+}
+
+impl Edges {
+    fn of(kernels: &[Built]) -> Edges {
+        let n = kernels.len();
+        let mut edges = Edges {
+            waits: vec![0; n],
+            spares: vec![0; n],
+            users: vec![Vec::new(); n],
+            overwriters: vec![Vec::new(); n],
+        };
+        let mut makers: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut readers: FxHashMap<Source, BTreeSet<usize>> = FxHashMap::default();
+        for (k, kernel) in kernels.iter().enumerate() {
+            makers.extend(kernel.outputs.iter().map(|&o| (o, k)));
+            kernel.sources().for_each(|s| _ = readers.entry(s).or_default().insert(k));
+        }
+        for (k, kernel) in kernels.iter().enumerate() {
+            for source in kernel.sources() {
+                if let Source::Stored(node) = source {
+                    edges.waits[k] += 1;
+                    edges.users[makers[&node]].push(k);
+                }
+            }
+            let others = kernel.starts_from.iter().flat_map(|s| &readers[s]);
+            for &reader in others.filter(|&&r| r != k) {
+                edges.spares[k] += 1;
+                edges.overwriters[reader].push(k);
+            }
+        }
+        edges
+    }
 }

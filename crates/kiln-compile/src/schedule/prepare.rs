@@ -1,17 +1,23 @@
-//! Rewrites what only tensor graphs know into plain values: an update becomes a choice between the value and the
-//! base, notes disappear, and a sum of a narrow float is taken in a wider one.
+//! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
+//! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
 
+use super::writes;
 use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
 use kiln_ir::uop::{Srcs, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
-/// The roots, rewritten. Leaves: no `Update`, `Mark`, `Detach` or `After`.
+/// The roots, rewritten. Leaves: no `Mark`, `Detach` or `After`, and updates only where they write into memory.
 pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort_all(roots, |_| true) {
+    let nodes = toposort_all(roots, |_| true);
+    let stored = writes::stored(&nodes, roots);
+    for node in nodes {
         let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
-        let new = prepare_node(&node, srcs);
+        let new = match node.op() {
+            Op::Update if !stored.contains(&node) => choice(&srcs[0], &srcs[1], &srcs[2]),
+            _ => prepare_node(&node, srcs),
+        };
         // a note's source has its own maker, and a parameter none
         if !matches!(node.op(), Op::Mark | Op::Detach | Op::After) {
             new.copy_origin(&node);
@@ -24,7 +30,6 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
 fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {
     match node.op() {
         Op::Mark | Op::Detach | Op::After => srcs[0].clone(),
-        Op::Update => update(&srcs[0], &srcs[1], &srcs[2]).unwrap_or_else(|| rebuild(node, srcs)),
         Op::Reduce => reduce(node, srcs),
         // through the constructor, which drops views that have come to change nothing
         Op::Reshape => srcs[0].reshape(node.shape().clone()),
@@ -47,16 +52,16 @@ fn reduce(node: &UOp, srcs: Srcs) -> UOp {
 }
 
 /// `base` with `value` in the view that `at` is: where the view's inverse lands, the value; elsewhere the base.
-fn update(base: &UOp, value: &UOp, at: &UOp) -> Option<UOp> {
+fn choice(base: &UOp, value: &UOp, at: &UOp) -> UOp {
     let n = base.numel();
-    let (nodes, seen) = region::view_nodes(at, n)?;
+    let (nodes, seen) = region::view_nodes(at, n).expect("a region that is no view is stored");
     let back = |x: UOp| {
         let flat = nodes.iter().fold(x, |x, node| invert(node, &x));
         flat.pad(&[PadAxis { before: 0, between: 0, after: n - seen }])
             .reshape(base.shape().clone())
     };
     let inside = back(UOp::bool(true).broadcast_to(at.shape()));
-    Some(inside.where_(&back(value.broadcast_to(at.shape())), base))
+    inside.where_(&back(value.broadcast_to(at.shape())), base)
 }
 
 /// Puts the elements of a view back to where they came from; what the view leaves out is 0.

@@ -23,17 +23,31 @@ pub(super) struct Bound {
 impl Bound {
     /// The buffers of one kernel, by slot.
     pub(super) fn arguments(&self, ready: &Ready, kernel: usize) -> Result<Vec<Buffer>, Failure> {
-        let buffer = |r: &BufferRef| match *r {
+        ready.kernels[kernel].plan.args.iter().map(|r| self.buffer(ready, r)).collect()
+    }
+
+    /// Where a kernel that changes its first argument finds the old value, if that is other memory.
+    pub(super) fn copied_first(
+        &self,
+        ready: &Ready,
+        kernel: usize,
+    ) -> Result<Option<(Buffer, Buffer)>, Failure> {
+        let plan = &ready.kernels[kernel].plan;
+        let Some(base) = &plan.starts_from else { return Ok(None) };
+        let (old, new) = (self.buffer(ready, base)?, self.buffer(ready, &plan.args[0])?);
+        Ok((!old.overlaps(&new)).then_some((old, new)))
+    }
+
+    fn buffer(&self, ready: &Ready, which: &BufferRef) -> Result<Buffer, Failure> {
+        match *which {
             BufferRef::Param(slot) => Ok(self.inputs[slot].clone()),
             BufferRef::Output(root) => Ok(self.outputs[root].clone()),
             BufferRef::Temp(temp) => {
                 let temp = &ready.schedule.temps[temp];
-                self.arena
-                    .view(temp.offset, temp.len * temp.dtype.size())
-                    .map_err(|e| e.to_string())
+                let bytes = temp.len * temp.dtype.size();
+                self.arena.view(temp.offset, bytes).map_err(|e| e.to_string())
             }
-        };
-        ready.kernels[kernel].plan.args.iter().map(buffer).collect()
+        }
     }
 }
 
@@ -82,7 +96,7 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
     let mut found = vec![None; ready.roots.len()];
     let mut last_read = vec![0; closed.leaves.len()];
     for (step, kernel) in ready.kernels.iter().enumerate() {
-        for arg in &kernel.plan.args {
+        for arg in kernel.plan.args.iter().chain(&kernel.plan.starts_from) {
             if let BufferRef::Param(slot) = arg {
                 last_read[*slot] = step;
             }
@@ -90,12 +104,11 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
     }
     let free = free_leaves(closed);
     for (step, kernel) in ready.kernels.iter().enumerate() {
-        for &(written, read) in &kernel.plan.may_alias {
-            let (BufferRef::Output(root), BufferRef::Param(slot)) =
-                (kernel.plan.args[written], kernel.plan.args[read])
-            else {
-                continue;
-            };
+        let plan = &kernel.plan;
+        let whole = plan.may_alias.iter().map(|&(new, old)| (plan.args[new], plan.args[old]));
+        let partly = plan.starts_from.map(|old| (plan.args[0], old));
+        for pair in whole.chain(partly) {
+            let (BufferRef::Output(root), BufferRef::Param(slot)) = pair else { continue };
             let buffer = leaf::buffer(&closed.nodes[closed.leaves[slot]]);
             let whole = buffer.is_writable() && buffer.offset() == 0;
             if free[slot] && last_read[slot] == step && found[root].is_none() && whole {

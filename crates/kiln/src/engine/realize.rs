@@ -156,12 +156,16 @@ fn launch(
         buffers.truncate(program.params.len());
         let vars = kernel.plan.vars.iter().take(program.vars.len());
         let vars: Vec<i64> = vars.map(|&v| scalars[v]).collect();
+        let copied = bound.copied_first(ready, i)?;
         let start = Instant::now();
+        if let Some((old, new)) = &copied {
+            new.copy_from(old).map_err(|e| e.to_string())?;
+        }
         kernel.code.kernel.launch(&buffers, &vars).map_err(|e| e.to_string())?;
         let took = start.elapsed();
         count(|c| {
             c.kernels += 1;
-            c.bytes += program.bytes;
+            c.bytes += program.bytes + copied.as_ref().map_or(0, |(old, _)| 2 * old.len() as u64);
             c.flops += program.flops;
             c.kernel_ns += took.as_nanos() as u64;
         });

@@ -10,6 +10,7 @@ mod vectors;
 
 use super::access::Kernel;
 use super::options::{Opt, axis_of, ranges_of, size_of};
+use super::ordered::ordered;
 use crate::target::Target;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -20,9 +21,12 @@ const MAX_NODES: usize = 2000;
 
 /// The options for a kernel.
 pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
+    // loops that must run in their order are left alone
+    let ordered = ordered(ast);
+    let free = ranges_of(ast).into_iter().filter(|r| !ordered.contains(&axis_of(r)));
     let mut chooser = Chooser {
         kernel: Kernel::of(ast),
-        left: ranges_of(ast).into_iter().map(|r| (size_of(&r), r)).collect(),
+        left: free.map(|r| (size_of(&r), r)).collect(),
         options: Vec::new(),
         masks: target.masks,
         room: MAX_NODES / toposort(ast).len().max(1),

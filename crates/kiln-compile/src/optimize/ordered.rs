@@ -1,0 +1,90 @@
+//! Which loops must run in their order, one iteration after the other: those whose iterations may write the same element.
+
+use super::options::axis_of;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashSet;
+
+/// The axes of all such loops of a kernel.
+pub(super) fn ordered(ast: &UOp) -> FxHashSet<u32> {
+    let nodes = toposort(ast);
+    let ends = nodes.iter().filter(|n| n.op() == Op::End && n.src(0).op() == Op::Store);
+    ends.flat_map(|end| colliding(end.src(0).src(1), &end.srcs()[1..])).collect()
+}
+
+/// Of the loops around a store at `index`, those whose iterations may meet. Where strides nest, each larger than what
+/// the smaller ones reach together, no two iterations do.
+fn colliding(index: &UOp, loops: &[UOp]) -> Vec<u32> {
+    let (mut steps, mut loose) = (Vec::new(), Vec::new());
+    terms(index, &mut steps, &mut loose);
+    let scope = |x: &UOp| toposort(x).into_iter().filter(|n| n.op() == Op::Range);
+    let entangled: FxHashSet<UOp> = loose.iter().flat_map(|(x, _)| scope(x)).collect();
+    steps.retain(|(range, _)| !entangled.contains(range));
+    steps.sort_by_key(|(_, stride)| stride.abs());
+    // what is not a sum of strides moves in multiples of the least of its factors
+    let least = loose.iter().map(|(_, factor)| factor.abs()).reduce(gcd).unwrap_or(i64::MAX);
+    let mut reach = 0i64;
+    let mut free = FxHashSet::default();
+    for (range, stride) in &steps {
+        let after = reach.saturating_add(stride.abs().saturating_mul(range.max()));
+        if stride.abs() <= reach || after >= least {
+            continue;
+        }
+        reach = after;
+        free.insert(axis_of(range));
+    }
+    loops.iter().map(axis_of).filter(|axis| !free.contains(axis)).collect()
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Takes a sum apart: multiples of ranges, and the rest with the factors before it. Constants do not matter.
+fn terms(index: &UOp, steps: &mut Vec<(UOp, i64)>, loose: &mut Vec<(UOp, i64)>) {
+    let mut stack = vec![(index.clone(), 1i64)];
+    while let Some((x, factor)) = stack.pop() {
+        match (x.op(), x.srcs()) {
+            (Op::Const | Op::Var, _) => {}
+            (Op::Range, _) => steps.push((x, factor)),
+            (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
+            (Op::Mul, [a, c]) if c.as_int().is_some() => {
+                let c = c.as_int().expect("just checked");
+                stack.push((a.clone(), factor.saturating_mul(c)));
+            }
+            _ => loose.push((x, factor)),
+        }
+    }
+    // a range that occurs twice has no one stride
+    let mut seen = FxHashSet::default();
+    let twice: Vec<UOp> =
+        steps.iter().filter(|(r, _)| !seen.insert(r.clone())).map(|(r, _)| r.clone()).collect();
+    loose.extend(twice.into_iter().map(|r| (r, 1)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_ir::DType;
+    use kiln_ir::arg::RangeKind;
+
+    fn axes(index: &UOp, loops: &[UOp]) -> Vec<u32> {
+        colliding(index, loops)
+    }
+
+    #[test]
+    fn rows_at_places_that_are_data_are_free_inside() {
+        let range = |axis, n| UOp::range(axis, RangeKind::Loop, n);
+        let (i, j) = (range(0, 5), range(1, 8));
+        let rows = UOp::param(1, DType::Index, [5].as_slice());
+        let row = UOp::load(&rows, &i);
+        let loops = [i.clone(), j.clone()];
+        assert_eq!(axes(&(&i * 8 + &j), &loops), [0u32; 0]);
+        assert_eq!(axes(&(&i * 7 + &j), &loops), [0]);
+        assert_eq!(axes(&(&row * 8 + &j), &loops), [0]);
+        assert_eq!(axes(&(&row * 4 + &j), &loops), [0, 1]);
+        assert_eq!(axes(&(&row + &j), &loops), [0, 1]);
+        assert_eq!(axes(&j, &loops), [0]);
+        assert_eq!(axes(&(&i * 8 + &j + &UOp::var(0, DType::Index, 0, 9)), &loops), [0u32; 0]);
+    }
+}

@@ -1,0 +1,71 @@
+//! How each update is computed: as a choice between the value and the base at every element, or by writing into the
+//! memory that holds the base.
+//!
+//! The first is for readers that look at the new version while they compute something else; it costs as much as the
+//! whole storage and nothing beside it. The second costs as much as what is written, and a copy of the base if somebody
+//! still needs that.
+
+use kiln_ir::{Op, UOp, region};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// At most this many updates are choices one inside the other.
+const MAX_CHOICES: usize = 4;
+
+/// The updates among `nodes` (sources first) that write into memory.
+pub(super) fn stored(nodes: &[UOp], roots: &[UOp]) -> FxHashSet<UOp> {
+    let on_memory = on_memory(nodes);
+    let mut wanted: FxHashSet<&UOp> = roots.iter().map(same_memory).collect();
+    let mut stored = FxHashSet::default();
+    for node in nodes.iter().rev().filter(|n| n.op() == Op::Update) {
+        let in_memory = on_memory.contains(node) && wanted.contains(node);
+        if in_memory || !is_view(node) {
+            stored.insert(node.clone());
+            wanted.insert(same_memory(node.src(0)));
+        }
+    }
+    store_deep(nodes, &mut stored);
+    stored
+}
+
+/// Whether the region is a view that is known now, which an element can be looked up in.
+fn is_view(update: &UOp) -> bool {
+    update.arg().reduce_op().is_none()
+        && region::view_nodes(update.src(2), update.numel()).is_some()
+}
+
+/// Updates whose storage is in memory already.
+fn on_memory(nodes: &[UOp]) -> FxHashSet<&UOp> {
+    let mut found = FxHashSet::default();
+    for node in nodes.iter().filter(|n| n.op() == Op::Update) {
+        let base = same_memory(node.src(0));
+        if base.op() == Op::Param || found.contains(base) {
+            found.insert(node);
+        }
+    }
+    found
+}
+
+/// Choices are not nested without end: the innermost is stored, and whoever asks reads it.
+fn store_deep(nodes: &[UOp], stored: &mut FxHashSet<UOp>) {
+    let mut depths: FxHashMap<&UOp, usize> = FxHashMap::default();
+    for node in nodes.iter().filter(|n| n.op() == Op::Update) {
+        if stored.contains(node) {
+            continue;
+        }
+        let depth = 1 + depths.get(same_memory(node.src(0))).copied().unwrap_or(0);
+        if depth > MAX_CHOICES {
+            stored.insert(node.clone());
+        } else {
+            depths.insert(node, depth);
+        }
+    }
+}
+
+/// The value whose row-major bytes are also this one's.
+pub(super) fn same_memory(node: &UOp) -> &UOp {
+    let mut node = node;
+    while matches!(node.op(), Op::Reshape | Op::Bitcast | Op::Mark | Op::Detach | Op::After) {
+        node = node.src(0);
+    }
+    node
+}
