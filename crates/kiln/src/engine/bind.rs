@@ -6,6 +6,7 @@
 use super::cache::Ready;
 use super::close::Closed;
 use super::device::Opened;
+use super::leaf::Slot;
 use super::{Failure, leaf};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::Op;
@@ -54,21 +55,23 @@ impl Bound {
 /// Binds everything.
 pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bound, Failure> {
     let reusable = reusable(closed, ready);
+    let mut found = Released {
+        closed,
+        stand_ins: closed.stand_ins(),
+        references: closed.references(),
+        slots: Vec::new(),
+    };
     // a failure must leave every leaf as it was: allocate first, take afterwards
     let arena = alloc(opened, ready.schedule.arena_bytes)?;
     let inputs: Vec<Buffer> =
         closed.leaves.iter().map(|&at| leaf::buffer(&closed.nodes[at])).collect();
     let mut outputs: Vec<Option<Buffer>> = vec![None; ready.roots.len()];
-    let mut taken = Vec::new();
     for (root, place) in ready.schedule.outputs.iter().enumerate() {
         outputs[root] = match *place {
             BufferRef::Param(slot) => Some(inputs[slot].clone()),
             BufferRef::Output(first) if first < root => outputs[first].clone(),
-            _ => match reusable[root].filter(|slot| !taken.contains(slot)) {
-                Some(slot) => {
-                    taken.push(slot);
-                    Some(inputs[slot].clone())
-                }
+            _ => match reusable[root].filter(|&slot| found.release(slot)) {
+                Some(slot) => Some(inputs[slot].clone()),
                 None => {
                     let (dtype, shape) = &ready.roots[root];
                     let len = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
@@ -80,11 +83,63 @@ pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bo
             },
         };
     }
-    for slot in taken {
-        leaf::take(&closed.nodes[closed.leaves[slot]]);
-    }
+    found.take();
     let outputs = outputs.into_iter().map(|b| b.expect("every root has memory")).collect();
     Ok(Bound { inputs, outputs, arena })
+}
+
+/// Leaves whose memory goes to new values, unless something fails before that.
+struct Released<'a> {
+    closed: &'a Closed,
+    /// By parameter slot: the computed nodes that stand for the leaf.
+    stand_ins: Vec<Vec<usize>>,
+    /// By node: how many references the walk has.
+    references: Vec<usize>,
+    slots: Vec<usize>,
+}
+
+impl Released<'_> {
+    /// Makes sure that nobody finds the leaf any more: a computed node may outlive its last reader inside a graph, and
+    /// whoever writes the same expression down finds it again. Such nodes forget their leaf. Unless another thread has
+    /// got hold of it, the leaf is ours.
+    fn release(&mut self, slot: usize) -> bool {
+        if self.slots.contains(&slot) {
+            return false;
+        }
+        self.forget(slot);
+        let leaf = &self.closed.nodes[self.closed.leaves[slot]];
+        let inside = self.references[self.closed.leaves[slot]];
+        if leaf.ref_count() > inside - self.stand_ins[slot].len() {
+            self.remember(slot);
+            return false;
+        }
+        self.slots.push(slot);
+        true
+    }
+
+    fn forget(&self, slot: usize) {
+        self.stand_ins[slot].iter().for_each(|&at| leaf::set_slot(&self.closed.nodes[at], None));
+    }
+
+    fn remember(&self, slot: usize) {
+        let leaf = &self.closed.nodes[self.closed.leaves[slot]];
+        for &at in &self.stand_ins[slot] {
+            leaf::set_slot(&self.closed.nodes[at], Some(Slot::Computed(leaf.clone())));
+        }
+    }
+
+    /// The leaves are spent.
+    fn take(mut self) {
+        for slot in std::mem::take(&mut self.slots) {
+            leaf::take(&self.closed.nodes[self.closed.leaves[slot]]);
+        }
+    }
+}
+
+impl Drop for Released<'_> {
+    fn drop(&mut self) {
+        self.slots.iter().for_each(|&slot| self.remember(slot));
+    }
 }
 
 fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {

@@ -157,10 +157,32 @@ impl Closed {
     /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
     /// while nothing but `self` holds the walk's nodes.
     pub(super) fn held(&self) -> Vec<bool> {
-        let mut inside = vec![1; self.nodes.len()]; // the list of nodes
-        // a node that appears twice among the sources holds two references
+        self.nodes
+            .iter()
+            .zip(self.references())
+            .map(|(node, inside)| node.ref_count() > inside)
+            .collect()
+    }
+
+    /// How many references the walk itself has to each node: the list of nodes, and its users. A node that appears twice
+    /// among the sources holds two.
+    pub(super) fn references(&self) -> Vec<usize> {
+        let mut inside = vec![1; self.nodes.len()];
         self.edges.iter().flatten().for_each(|&s| inside[s] += 1);
-        self.nodes.iter().zip(inside).map(|(node, inside)| node.ref_count() > inside).collect()
+        inside
+    }
+
+    /// For every leaf, the computed nodes that stand for it.
+    pub(super) fn stand_ins(&self) -> Vec<Vec<usize>> {
+        let mut slots = FxHashMap::default();
+        self.leaves.iter().enumerate().for_each(|(slot, &at)| _ = slots.insert(at, slot));
+        let mut found = vec![Vec::new(); self.leaves.len()];
+        for at in (0..self.nodes.len()).filter(|&at| self.computed[at]) {
+            if let Some(&slot) = slots.get(&self.edges[at][0]) {
+                found[slot].push(at);
+            }
+        }
+        found
     }
 
     /// The values of the constants, in order.

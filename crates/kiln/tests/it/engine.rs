@@ -235,3 +235,13 @@ fn a_sum_over_an_axis_that_its_terms_do_not_vary_along() {
     let each: i32 = (0..6).map(|i| (2 * i + 6) % 8).sum();
     assert_eq!(whole.sum(..).item::<f32>().expect("computes"), 19.0 * each as f32);
 }
+
+/// A node that was computed is found again by writing it down again, also after its memory went to somebody else.
+#[test]
+fn a_value_whose_memory_was_reused_is_computed_again() {
+    let turned = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).permute([1, 0]);
+    let negative = turned.neg();
+    turned.to_vec::<f32>().unwrap();
+    negative.to_vec::<f32>().unwrap();
+    assert_eq!(turned.to_vec::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
+}
