@@ -157,7 +157,7 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
             }
         }
     }
-    let free = free_leaves(closed);
+    let mut free = free_leaves(closed);
     for (step, kernel) in ready.kernels.iter().enumerate() {
         let plan = &kernel.plan;
         let whole = plan.may_alias.iter().map(|&(new, old)| (plan.args[new], plan.args[old]));
@@ -168,6 +168,7 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
             let whole = buffer.is_writable() && buffer.offset() == 0;
             if free[slot] && last_read[slot] == step && found[root].is_none() && whole {
                 found[root] = Some(slot);
+                free[slot] = false;
             }
         }
     }

@@ -111,13 +111,9 @@ impl<R: Rule> Optimizer<R> {
         let changed = at_caller("step", self.update_all())?;
         let mut storages: Vec<_> = changed.iter().map(|t| t.storage().clone()).collect();
         let device = &storages[0].device.clone();
-        let losses: Vec<_> =
-            recent::take_losses().into_iter().filter(|loss| loss.device == *device).collect();
-        storages.extend_from_slice(&losses);
+        storages.extend(recent::take_losses().into_iter().filter(|loss| loss.device == *device));
         storages.extend(also.into_iter().map(|t| t.storage().clone()));
-        engine::realize(&storages)?;
-        // what a loss was computed from would keep the graph of a step that is over
-        losses.iter().try_for_each(|l| l.version().map(|leaf| engine::forget_history(&leaf)))
+        engine::realize(&storages)
     }
 
     /// Makes the new versions; gives all that has to be computed.

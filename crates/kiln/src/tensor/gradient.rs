@@ -107,7 +107,7 @@ impl Tensor {
                 None => new,
             });
         }
-        engine::forget_history(&self.value()?);
+        self.storage.forget_history();
         if !reached {
             return refuse!("no storage that wants a gradient is read on the way");
         }

@@ -26,6 +26,8 @@ pub(crate) struct Storage {
 struct Cell {
     version: Option<UOp>,
     error: Option<Error>,
+    /// Backward has started from this version: what it is computed from is no longer needed.
+    differentiated: bool,
 }
 
 fn next_id() -> u64 {
@@ -37,12 +39,17 @@ impl Storage {
     /// A storage whose first version is `node`.
     pub(crate) fn new(node: UOp, device: Device) -> Arc<Storage> {
         let (dtype, shape) = (node.dtype(), node.shape().clone());
-        Storage::with_cell(dtype, shape, device, Cell { version: Some(node), error: None })
+        Storage::with_cell(
+            dtype,
+            shape,
+            device,
+            Cell { version: Some(node), error: None, differentiated: false },
+        )
     }
 
     /// The storage of an invalid operation's result.
     pub(crate) fn broken(error: Error) -> Arc<Storage> {
-        let cell = Cell { version: None, error: Some(error) };
+        let cell = Cell { version: None, error: Some(error), differentiated: false };
         Storage::with_cell(DType::F32, Shape::new(), Device::default_device(), cell)
     }
 
@@ -70,18 +77,18 @@ impl Storage {
             return Err(error.clone());
         }
         let version = cell.version.as_mut().expect("a storage without an error has a version");
-        if let Some(leaf) = self.settled(version) {
+        if let Some(leaf) = self.settled(version, cell.differentiated) {
             *version = leaf;
         }
         Ok(version.clone())
     }
 
     /// The leaf that `version` was computed into. It remembers the graph that a gradient would go through; backward
-    /// ends at a storage that wants its gradient, so such a storage's leaves need not.
-    fn settled(&self, version: &UOp) -> Option<UOp> {
+    /// ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has started from.
+    fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
         let leaf = engine::current(version)?;
         let has_gradient = || !reads(version).is_empty() || engine::has_history(version);
-        if !self.requires_grad() && has_gradient() {
+        if !self.requires_grad() && !differentiated && has_gradient() {
             engine::remember(&leaf, version.clone());
         }
         Some(leaf)
@@ -92,7 +99,8 @@ impl Storage {
         let mut cell = self.cell();
         if cell.version.as_ref() == Some(node) {
             // where the node remembers its leaf, so that a gradient may go through both
-            let old = cell.version.replace(self.settled(node).unwrap_or(leaf));
+            let settled = self.settled(node, cell.differentiated).unwrap_or(leaf);
+            let old = cell.version.replace(settled);
             drop(cell);
             drop(old);
         }
@@ -125,7 +133,7 @@ impl Storage {
     pub(crate) fn overwrite(&self, value: UOp) {
         let mut cell = self.cell();
         let old = cell.version.replace(value);
-        cell.error = None;
+        (cell.error, cell.differentiated) = (None, false);
         drop(cell);
         drop(old); // may free a long graph: not under the lock
     }
@@ -137,9 +145,20 @@ impl Storage {
             return Err(error.clone());
         }
         let old = cell.version.take().expect("a storage without an error has a version");
-        let old = self.settled(&old).unwrap_or(old);
+        let old = self.settled(&old, cell.differentiated).unwrap_or(old);
         cell.version = Some(change(&old));
+        cell.differentiated = false;
         Ok(())
+    }
+
+    /// Forgets what the version was computed from, now or when it is computed: backward has started from it, and what
+    /// somebody reads of a loss must not keep old weights.
+    pub(crate) fn forget_history(&self) {
+        let mut cell = self.cell();
+        cell.differentiated = true;
+        if let Some(version) = &cell.version {
+            engine::forget_history(version);
+        }
     }
 
     pub(crate) fn requires_grad(&self) -> bool {
