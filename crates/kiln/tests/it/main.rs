@@ -19,3 +19,4 @@ mod golden;
 mod derivatives;
 mod sums;
 mod seeing;
+mod meaning;
