@@ -57,3 +57,8 @@ pub mod env {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So are those of the page that says what programs mean.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/semantics.md")]
+struct Semantics;

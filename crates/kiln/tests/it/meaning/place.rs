@@ -2,7 +2,7 @@
 
 use super::{filled, floats, iota};
 use kiln::optim::{AdamW, SGD};
-use kiln::{Counts, Tensor, measure, realize, s};
+use kiln::{Counts, DType, Tensor, measure, realize, s};
 
 /// Runs `f`, which computes `t`.
 fn cost(t: &Tensor, f: impl FnOnce()) -> Counts {
@@ -11,6 +11,31 @@ fn cost(t: &Tensor, f: impl FnOnce()) -> Counts {
         t.realize().map(drop).expect("computes");
     })
     .1
+}
+
+#[test]
+fn one_element_is_one_kernel_that_writes_four_bytes() {
+    for dtype in [DType::F32, DType::I32] {
+        let t = iota(1 << 12).cast(dtype);
+        t.realize().unwrap();
+        let n = cost(&t, || t.set(s![3], 5.0));
+        assert_eq!((n.kernels, n.bytes, n.peak_memory), (1, 4, 0));
+        assert_eq!(floats(&t)[2..5], [2.0, 5.0, 4.0]);
+    }
+}
+
+#[test]
+fn an_update_of_a_cache_touches_its_slice_only() {
+    let (heads, length, width) = (4usize, 256usize, 16usize);
+    let cache = filled(heads * length * width, 0.0).reshape([heads, length, width]);
+    for at in 0..5usize {
+        let new = filled(heads * width, at as f32 + 1.0).reshape([heads, 1, width]);
+        let n = cost(&cache, || cache.set(s![.., at..at + 1], &new));
+        assert_eq!(n.kernels, 1);
+        assert!(n.bytes <= (2 * heads * width * 4) as u64, "{} bytes", n.bytes);
+        assert_eq!(n.peak_memory, 0);
+    }
+    assert_eq!(floats(&cache.get(s![2, ..6, 3])), [1.0, 2.0, 3.0, 4.0, 5.0, 0.0]);
 }
 
 #[test]
