@@ -45,7 +45,7 @@ pub mod args {
 /// Hooks for kiln's own tests, without any promise.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::engine::testing::{Stages, break_next_kernel, stages};
+    pub use crate::engine::testing::{INJECTED, Stages, break_next_kernel, fail_after, stages};
 }
 
 /// The environment variables that kiln reads.

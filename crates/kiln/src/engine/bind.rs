@@ -7,7 +7,7 @@ use super::cache::Ready;
 use super::close::Closed;
 use super::device::Opened;
 use super::leaf::Slot;
-use super::{Failure, leaf};
+use super::{Failure, leaf, testing};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::Op;
 use kiln_runtime::Buffer;
@@ -143,6 +143,7 @@ impl Drop for Released<'_> {
 }
 
 fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
+    testing::step()?;
     opened.backend.alloc(bytes).map_err(|e| e.to_string())
 }
 
@@ -158,6 +159,12 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
         }
     }
     let mut free = free_leaves(closed);
+    // a root that is a leaf's own value shares its memory
+    for place in &ready.schedule.outputs {
+        if let BufferRef::Param(slot) = place {
+            free[*slot] = false;
+        }
+    }
     for (step, kernel) in ready.kernels.iter().enumerate() {
         let plan = &kernel.plan;
         let whole = plan.may_alias.iter().map(|&(new, old)| (plan.args[new], plan.args[old]));

@@ -117,6 +117,7 @@ fn make(
     known: &[Arc<Ready>],
     opened: &Opened,
 ) -> Result<Ready, Failure> {
+    testing::step()?;
     debug::started();
     let start = Instant::now();
     let variable = variable_constants(&constants, known);
@@ -161,6 +162,7 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     let (mut new, mut seen) = (Vec::new(), FxHashSet::default());
     for kernel in kernels {
         if remembered(kernel, opened).is_none() && seen.insert(kernel.ast.id()) {
+            testing::step()?;
             new.push(kernel);
         }
     }

@@ -14,11 +14,14 @@ use super::{Failure, debug};
 use crate::Device;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Plans and claims exclude each other.
-static PLANNING: Mutex<()> = Mutex::new(());
+/// Plans and claims exclude each other. The lock guards no data: a panic elsewhere leaves nothing of it broken.
+fn planning() -> MutexGuard<'static, ()> {
+    static PLANNING: Mutex<()> = Mutex::new(());
+    PLANNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Computes the nodes and gives the leaf of each.
 pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failure> {
@@ -59,7 +62,7 @@ fn promised(closed: &Closed) -> Vec<Option<UOp>> {
 
 /// Closes the graph and promises its roots.
 fn claim(nodes: &[UOp], latch: &Arc<Latch>) -> Result<Closed, Busy> {
-    let _planning = PLANNING.lock().expect("planning lock");
+    let _planning = planning();
     let mut closed = close::close(nodes)?;
     let again = passed_again(&closed);
     if !again.is_empty() {
@@ -133,7 +136,7 @@ fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<Leaves, 
     let ready = cache::ready(&closed, device.name(), &opened)?;
     let scalars = ready.scalars(&closed);
     let bound = {
-        let _planning = PLANNING.lock().expect("planning lock");
+        let _planning = planning();
         bind::bind(&closed, &ready, &opened)?
     };
     launch(&ready, &bound, &scalars, device, &opened)?;

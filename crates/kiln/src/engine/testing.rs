@@ -1,12 +1,16 @@
 //! What kiln's own tests may see and break. Not for programs.
 
-use super::cache;
+use super::{Failure, cache};
 use kiln_ir::UOp;
 use std::cell::Cell;
 
 thread_local! {
     static BREAK: Cell<bool> = const { Cell::new(false) };
+    static FAIL: Cell<Option<usize>> = const { Cell::new(None) };
 }
+
+/// What an injected failure says.
+pub const INJECTED: &str = "a test made this fail";
 
 /// One kernel on its way through the compiler.
 pub struct Stages {
@@ -27,6 +31,26 @@ pub fn stages() -> Vec<Stages> {
 /// Makes the next kernel that this thread compiles one that makes no sense.
 pub fn break_next_kernel() {
     BREAK.set(true);
+}
+
+/// Makes the step after `steps` more of this thread fail, once: steps are making a schedule, compiling a kernel and
+/// allocating memory, and come before any launch. Whether an earlier request was still waiting.
+pub fn fail_after(steps: Option<usize>) -> bool {
+    FAIL.replace(steps).is_some()
+}
+
+/// One step that may fail on request.
+pub(super) fn step() -> Result<(), Failure> {
+    match FAIL.get() {
+        Some(0) => {
+            FAIL.set(None);
+            Err(INJECTED.to_owned())
+        }
+        left => {
+            FAIL.set(left.map(|n| n - 1));
+            Ok(())
+        }
+    }
 }
 
 /// The kernel, or nonsense, if that is what a test has asked for.

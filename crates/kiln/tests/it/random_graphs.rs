@@ -2,7 +2,7 @@
 //!
 //! A seed makes a program: inputs of every dtype and steps over the whole interface. Devices may reorder float sums, so the
 //! generator follows which values are short dyadic numbers and sums only those; then every order gives the same bits.
-//! `KILN_FUZZ=n` runs `n` times as many programs from fresh seeds, which it prints; `KILN_SEED=s` runs one.
+//! `KILN_FUZZ=n` runs `n` times as many programs, `KILN_SEED=s` runs one: see `fuzz`.
 
 mod data;
 mod grid;
@@ -11,11 +11,11 @@ mod program;
 mod steps;
 mod sums;
 
-use data::{Rng, bits};
+use crate::fuzz::seeds;
+use data::bits;
 use kiln::{Device, Tensor};
 use program::Program;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The values of a program's outputs as bits, computed all at once.
 fn run(seed: u64, steps: usize, device: &Device) -> Result<(Program, Vec<Vec<u64>>), String> {
@@ -58,23 +58,6 @@ fn shrunk(seed: u64, devices: [&Device; 2]) -> Option<String> {
     let whole = difference(seed, program::STEPS, devices)?;
     let shorter = (1..program::STEPS).find_map(|steps| difference(seed, steps, devices));
     Some(shorter.unwrap_or(whole))
-}
-
-/// The seeds of a run of `n` programs. Fresh ones are printed: a failure must be repeatable.
-#[allow(clippy::print_stderr)]
-fn seeds(n: u64) -> Vec<u64> {
-    let read = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
-    match (read("KILN_SEED"), read("KILN_FUZZ")) {
-        (Some(seed), _) => vec![seed],
-        (None, None) => (0..n).collect(),
-        (None, Some(times)) => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-            let mut rng = Rng(now.as_nanos() as u64);
-            let first = rng.next() >> 16;
-            eprintln!("seeds {first}..{}", first + n * times);
-            (first..first + n * times).collect()
-        }
-    }
 }
 
 fn agree(a: &str, b: &str, n: u64) {

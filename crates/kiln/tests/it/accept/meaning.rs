@@ -233,3 +233,21 @@ fn views_that_cancel_do_not_grow() {
     base.set(s![0, 0], 7);
     assert_eq!(t.to_vec::<i32>().expect("readable"), [7, 1, 2, 3, 4, 5]);
 }
+
+#[test]
+fn a_root_that_is_a_leafs_own_value_keeps_it() {
+    let t = Tensor::from([1.0f32, 2.0]).detach();
+    t.assign(&t);
+    let double = &t * 2.0;
+    realize([&t, &double]).expect("computes");
+    assert_eq!((floats(&t), floats(&double)), (vec![1.0, 2.0], vec![2.0, 4.0]));
+}
+
+#[test]
+fn a_view_of_a_computed_view_finds_its_data() {
+    let t = Tensor::zeros([3]).get(s![..;-1]);
+    t.assign(&Tensor::from_vec(vec![1.0f32, 2.0, 3.0], [1, 3]).reshape([3]));
+    assert_eq!(floats(&t), [1.0, 2.0, 3.0]);
+    assert_eq!(floats(&t.unsqueeze(0)), [1.0, 2.0, 3.0]);
+    assert_eq!(floats(&t.flip(0)), [3.0, 2.0, 1.0]);
+}

@@ -1,8 +1,9 @@
 //! Random programs: which step comes next depends on the seed and on shapes and dtypes, never on data or device.
 
-use super::data::{Rng, input};
+use super::data::input;
 use super::grid::Grid;
 use super::steps;
+use crate::fuzz::Rng;
 use kiln::{DType, Device, Tensor};
 
 /// The steps of a program.

@@ -1,0 +1,238 @@
+//! The same programs, run by kiln.
+
+use super::program::{Binary, Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
+use kiln::{DType, Device, Element, Error, Index, Indices, Tensor};
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, MulAssign, SubAssign};
+
+/// Variables by number.
+pub(super) struct Lazy {
+    pub(super) vars: BTreeMap<Var, Tensor>,
+    device: Device,
+}
+
+/// A tensor or a plain number.
+enum Value {
+    Tensor(Tensor),
+    Num(Num),
+}
+
+/// Calls `$f` with whatever type of operand a value has.
+macro_rules! with_operand {
+    ($value:expr, |$x:ident| $call:expr) => {
+        match $value {
+            Value::Tensor($x) => $call,
+            Value::Num(Num::Int($x)) => $call,
+            Value::Num(Num::Float($x)) => $call,
+        }
+    };
+}
+
+impl Lazy {
+    pub(super) fn new(device: &Device) -> Lazy {
+        Lazy { vars: BTreeMap::new(), device: device.clone() }
+    }
+
+    /// Runs a line; gives what it reads, empty if it reads nothing.
+    pub(super) fn run(&mut self, line: &Line) -> Result<Vec<u8>, Error> {
+        match line {
+            Line::Let(var, expr) => {
+                let value = self.tensor(expr);
+                if let Some(error) = value.error() {
+                    return Err(error);
+                }
+                self.vars.insert(*var, value);
+            }
+            Line::Write(target, how, value) => self.write(target, how, value)?,
+            Line::Refused(target, how, value) => {
+                assert!(self.write(target, how, value).is_err(), "{line} is accepted");
+            }
+            Line::Realize(exprs) => match exprs.as_slice() {
+                [one] => self.tensor(one).realize().map(drop)?,
+                all => kiln::realize(&all.iter().map(|x| self.tensor(x)).collect::<Vec<_>>())?,
+            },
+            Line::Read(expr) => return bytes(&self.tensor(expr)),
+            Line::Drop(var) => drop(self.vars.remove(var)),
+        }
+        Ok(Vec::new())
+    }
+
+    fn tensor(&self, expr: &Expr) -> Tensor {
+        match expr {
+            Expr::Var(var) => self.vars[var].clone(),
+            Expr::Num(_) => unreachable!("an operand"),
+            Expr::Make(make, shape, dtype) => self.make(make, shape, *dtype),
+            Expr::View(x, view) => self.lent(x, |x| viewed(x, view)),
+            Expr::Unary(op, x) => self.lent(x, |x| unary(*op, x)),
+            Expr::Binary(op, x, y) => self.lent(x, |x| binary(*op, x, self.value(y))),
+            Expr::Fold(op, axis, x) => self.lent(x, |x| folded(*op, *axis, x)),
+            Expr::Cat(axis, xs) => {
+                Tensor::cat(xs.iter().map(|x| self.tensor(x)).collect::<Vec<_>>(), *axis)
+            }
+        }
+    }
+
+    /// `f` of an expression's value: variables are not cloned for it, as they would not be in a program.
+    fn lent<R>(&self, expr: &Expr, f: impl FnOnce(&Tensor) -> R) -> R {
+        match expr {
+            Expr::Var(var) => f(&self.vars[var]),
+            expr => f(&self.tensor(expr)),
+        }
+    }
+
+    fn value(&self, expr: &Expr) -> Value {
+        match expr {
+            Expr::Num(n) => Value::Num(*n),
+            expr => Value::Tensor(self.tensor(expr)),
+        }
+    }
+
+    fn make(&self, make: &Make, shape: &[usize], dtype: DType) -> Tensor {
+        let options = (dtype, &self.device);
+        match make {
+            Make::Zeros => Tensor::zeros_with(shape, options),
+            Make::Ones => Tensor::ones_with(shape, options),
+            Make::Empty => Tensor::empty_with(shape, options),
+            Make::Full(Num::Int(x)) => Tensor::full_with(shape, *x, options),
+            Make::Full(Num::Float(x)) => Tensor::full_with(shape, *x, options),
+            Make::Arange => Tensor::arange_with(shape[0], options),
+            Make::From(data) => from(data, shape, dtype, &self.device),
+        }
+    }
+
+    fn write(&mut self, target: &Expr, how: &How, value: &Expr) -> Result<(), Error> {
+        let value = self.value(value);
+        if let (How::Operator(op), Expr::Var(var)) = (how, target) {
+            let target = self.vars.get_mut(var).expect("a variable");
+            with_operand!(value, |x| assign_op(target, *op, x));
+            return target.error().map_or(Ok(()), Err);
+        }
+        self.lent(target, |mut target| {
+            match how {
+                How::Set(index) => with_operand!(value, |x| target.set(indices(index), x)),
+                How::TrySet(index) => {
+                    with_operand!(value, |x| target.try_set(indices(index), x))?;
+                }
+                How::Assign => drop(with_operand!(value, |x| target.assign(x))),
+                How::TryAssign => drop(with_operand!(value, |x| target.try_assign(x))?),
+                How::Operator(op) => {
+                    with_operand!(value, |x| assign_op(&mut target.clone(), *op, x));
+                }
+                How::Method(op) => with_operand!(value, |x| assign_op(&mut target, *op, x)),
+            }
+            target.error().map_or(Ok(()), Err)
+        })
+    }
+}
+
+fn assign_op<T, X>(target: &mut T, op: Binary, x: X)
+where
+    T: AddAssign<X> + SubAssign<X> + MulAssign<X>,
+{
+    match op {
+        Binary::Add => *target += x,
+        Binary::Sub => *target -= x,
+        Binary::Mul => *target *= x,
+        Binary::Maximum | Binary::Minimum => unreachable!("no operators"),
+    }
+}
+
+fn indices(index: &[Ix]) -> Indices {
+    let one = |ix: &Ix| match *ix {
+        Ix::At(i) => Index::At(i),
+        Ix::Slice(start, stop, step) => Index::Slice { start, stop, step },
+        Ix::Ellipsis => Index::Ellipsis,
+        Ix::NewAxis => Index::NewAxis,
+    };
+    Indices::new(index.iter().map(one).collect::<Vec<_>>())
+}
+
+fn viewed(x: &Tensor, view: &View) -> Tensor {
+    match view {
+        View::Get(index) => x.get(indices(index)),
+        View::Reshape(shape) => x.reshape(shape),
+        View::Permute(axes) => x.permute(axes),
+        View::Flip(axis) => x.flip(*axis),
+        View::Expand(shape) => x.expand(shape),
+        View::Bitcast(dtype) => x.bitcast(*dtype),
+        View::Detach => x.detach(),
+        View::Clone => x.clone(),
+    }
+}
+
+fn unary(op: Unary, x: &Tensor) -> Tensor {
+    match op {
+        Unary::Copy => x.copy(),
+        Unary::Contiguous => x.contiguous(),
+        Unary::Neg => x.neg(),
+        Unary::Abs => x.abs(),
+        Unary::Cast(dtype) => x.cast(dtype),
+    }
+}
+
+fn binary(op: Binary, x: &Tensor, y: Value) -> Tensor {
+    with_operand!(y, |y| match op {
+        Binary::Add => x.add(y),
+        Binary::Sub => x.sub(y),
+        Binary::Mul => x.mul(y),
+        Binary::Maximum => x.maximum(y),
+        Binary::Minimum => x.minimum(y),
+    })
+}
+
+fn folded(op: Fold, axis: usize, x: &Tensor) -> Tensor {
+    match op {
+        Fold::Sum => x.sum(axis),
+        Fold::Max => x.max(axis),
+        Fold::Min => x.min(axis),
+        Fold::CumSum => x.cumsum(axis),
+    }
+}
+
+/// Calls a generic function for the Rust type of a dtype.
+macro_rules! with_type {
+    ($dtype:expr, $f:ident $args:tt) => {
+        match $dtype {
+            DType::F32 => $f::<f32> $args,
+            DType::F64 => $f::<f64> $args,
+            DType::U8 => $f::<u8> $args,
+            DType::U32 => $f::<u32> $args,
+            DType::I16 => $f::<i16> $args,
+            DType::I32 => $f::<i32> $args,
+            DType::I64 => $f::<i64> $args,
+            other => panic!("programs do not use {other}"),
+        }
+    };
+}
+
+/// A Rust number that is made of an element's bytes, and goes back to them.
+trait Bytes: Element {
+    fn of(bytes: &[u8]) -> Self;
+    fn bytes(self) -> Vec<u8>;
+}
+
+macro_rules! bytes_of {
+    ($($t:ty)*) => { $(
+        impl Bytes for $t {
+            fn of(bytes: &[u8]) -> $t { <$t>::from_ne_bytes(bytes.try_into().expect("one element")) }
+            fn bytes(self) -> Vec<u8> { self.to_ne_bytes().to_vec() }
+        }
+    )* };
+}
+bytes_of!(f32 f64 u8 u32 i16 i32 i64);
+
+fn from(data: &[Num], shape: &[usize], dtype: DType, device: &Device) -> Tensor {
+    fn typed<T: Bytes>(data: &[Num], shape: &[usize], device: &Device) -> Tensor {
+        let element = |x: &Num| T::of(&x.encode(T::DTYPE));
+        Tensor::from_vec_on(data.iter().map(element).collect::<Vec<T>>(), shape, device)
+    }
+    with_type!(dtype, typed(data, shape, device))
+}
+
+/// A tensor's elements as bytes.
+pub(super) fn bytes(t: &Tensor) -> Result<Vec<u8>, Error> {
+    fn typed<T: Bytes>(t: &Tensor) -> Result<Vec<u8>, Error> {
+        Ok(t.to_vec::<T>()?.into_iter().flat_map(T::bytes).collect())
+    }
+    with_type!(t.dtype(), typed(t))
+}

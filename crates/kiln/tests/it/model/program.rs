@@ -1,0 +1,151 @@
+//! Programs as data: lines over numbered variables.
+
+use kiln::DType;
+
+/// A variable's number; it is printed as `v7`.
+pub(super) type Var = usize;
+
+/// A number, as a program writes it down or as an element holds it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Num {
+    Int(i64),
+    Float(f64),
+}
+
+/// What picks elements of one axis.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Ix {
+    At(i64),
+    Slice(Option<i64>, Option<i64>, i64),
+    Ellipsis,
+    NewAxis,
+}
+
+/// Where data comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Make {
+    Zeros,
+    Ones,
+    Empty,
+    Full(Num),
+    Arange,
+    From(Vec<Num>),
+}
+
+/// What aliases.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum View {
+    Get(Vec<Ix>),
+    Reshape(Vec<usize>),
+    Permute(Vec<usize>),
+    Flip(usize),
+    Expand(Vec<usize>),
+    Bitcast(DType),
+    Detach,
+    Clone,
+}
+
+/// Values of one tensor.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Unary {
+    Copy,
+    Contiguous,
+    Neg,
+    Abs,
+    Cast(DType),
+}
+
+/// Values of two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Maximum,
+    Minimum,
+}
+
+/// Values along one axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fold {
+    Sum,
+    Max,
+    Min,
+    CumSum,
+}
+
+/// A tensor; a number only where an operand or a written value stands.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Expr {
+    Var(Var),
+    Num(Num),
+    Make(Make, Vec<usize>, DType),
+    View(Box<Expr>, View),
+    Unary(Unary, Box<Expr>),
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    Fold(Fold, usize, Box<Expr>),
+    Cat(usize, Vec<Expr>),
+}
+
+/// How something is written.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum How {
+    Set(Vec<Ix>),
+    TrySet(Vec<Ix>),
+    Assign,
+    TryAssign,
+    /// Rust's `+=`.
+    Operator(Binary),
+    /// `add_assign`, through a shared reference.
+    Method(Binary),
+}
+
+/// One line.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Line {
+    Let(Var, Expr),
+    Write(Expr, How, Expr),
+    /// `try_set` or `try_assign` of what does not fit: an error, and nothing changes.
+    Refused(Expr, How, Expr),
+    Realize(Vec<Expr>),
+    Read(Expr),
+    Drop(Var),
+}
+
+impl Expr {
+    pub(super) fn view(self, view: View) -> Expr {
+        Expr::View(Box::new(self), view)
+    }
+
+    /// The expressions inside this one.
+    pub(super) fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Var(_) | Expr::Num(_) | Expr::Make(..) => Vec::new(),
+            Expr::View(x, _) | Expr::Unary(_, x) | Expr::Fold(_, _, x) => vec![x],
+            Expr::Binary(_, x, y) => vec![x, y],
+            Expr::Cat(_, xs) => xs.iter().collect(),
+        }
+    }
+
+    /// The same, mutable.
+    pub(super) fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Expr::Var(_) | Expr::Num(_) | Expr::Make(..) => Vec::new(),
+            Expr::View(x, _) | Expr::Unary(_, x) | Expr::Fold(_, _, x) => vec![x],
+            Expr::Binary(_, x, y) => vec![x, y],
+            Expr::Cat(_, xs) => xs.iter_mut().collect(),
+        }
+    }
+}
+
+impl Line {
+    /// The expressions of the line.
+    pub(super) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Line::Let(_, x) | Line::Read(x) => vec![x],
+            Line::Write(x, _, y) | Line::Refused(x, _, y) => vec![x, y],
+            Line::Realize(xs) => xs.iter_mut().collect(),
+            Line::Drop(_) => Vec::new(),
+        }
+    }
+}
