@@ -187,9 +187,9 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
 fn free_leaves(closed: &Closed) -> Vec<bool> {
     let mut wanted = closed.held();
     for at in (0..closed.nodes.len()).rev() {
-        let is_leaf = closed.nodes[at].op() == Op::Buffer;
-        if closed.is_root(at) && !is_leaf {
-            // whoever holds a root finds its leaf
+        let op = closed.nodes[at].op();
+        if closed.is_root(at) && op != Op::Buffer && !op.is_movement() {
+            // whoever holds a root finds its leaf, unless it is a view: further views look through it
             wanted[at] = false;
         } else if wanted[at] {
             closed.sources(at).iter().for_each(|&s| wanted[s] = true);
