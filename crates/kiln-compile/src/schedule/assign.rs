@@ -19,6 +19,9 @@ use std::rc::Rc;
 /// Past this many requests a kernel takes no more values in: compilers slow down faster than kernels gain.
 pub(super) const MAX_KERNEL_NODES: usize = 512;
 
+/// Writes of at most this many elements are joined with their neighbours: it is not worth sharing them among threads.
+const SMALL_WRITE: usize = 4096;
+
 /// A place where a value is asked for.
 #[derive(Clone)]
 pub(super) struct Request {
@@ -89,6 +92,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
         is_root: vec![false; nodes.len()],
         forced: vec![false; nodes.len()],
         storage: storages(&nodes, &position),
+        overwritten: overwritten(&nodes, &position),
         only_summed: only_summed(&nodes, &position),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
@@ -115,6 +119,8 @@ pub(super) struct Planner {
     forced: Vec<bool>,
     /// For an update and what it may share memory with, one number.
     storage: Vec<usize>,
+    /// By node: the update that starts from it.
+    overwritten: Vec<Users>,
     /// A node's distinct sources, by its position.
     below: Vec<SmallVec<[Below; 3]>>,
     /// Whether a node's value only ever goes into sums, as it is or with zeros around: a sum there is part of those.
@@ -294,21 +300,41 @@ impl Planner {
         for x in [value, at] {
             let (position, storages) = (&self.plan.position, &self.storage);
             let versions = |n: &UOp| storages[position[n]] == storage;
-            if !x.shape().is_empty() && hazard::must_come_first(x, base, at, versions) {
-                self.forced[self.plan.position[x]] = true;
+            for first in hazard::needed_before(x, base, at, versions) {
+                self.forced[self.plan.position[&first]] = true;
             }
         }
         let held = self.plan.position[same_memory(base)];
         self.forced[held] = true;
-        let (kernel, index, loops) = self.new_draft(at.shape());
-        self.plan.drafts[kernel].updates = true;
-        self.plan.drafts[kernel].reads.insert(held);
+        let next = self.next_update(i);
+        let (kernel, index, loops) = match next {
+            Some(kernel) => self.new_nest(kernel, at.shape()),
+            None => self.new_draft(at.shape()),
+        };
+        let draft = &mut self.plan.drafts[kernel];
+        draft.updates = true;
+        draft.reads.insert(held);
+        if next.is_none() {
+            draft.outputs.push(i);
+        }
         let request = self.plan.requests[i].len();
         self.plan.requests[i].push(Request::new(kernel, index, UOp::bool(true), loops));
-        self.plan.drafts[kernel].outputs.push(i);
         self.plan.placement[i] = Placement::Stored { kernel, request };
         self.note_readers(i, kernel);
         self.ask_written(i, request);
+    }
+
+    /// The kernel of the update that overwrites this one, if nobody else sees what it leaves: a run of small writes is one
+    /// kernel.
+    fn next_update(&self, i: usize) -> Option<usize> {
+        let Users::One(next) = self.overwritten[i] else { return None };
+        let Placement::Stored { kernel, .. } = self.plan.placement[next] else { return None };
+        let (this, that) = (&self.plan.nodes[i], &self.plan.nodes[next]);
+        let alike = this.dtype() == that.dtype() && this.numel() == that.numel();
+        let small = |u: &UOp| u.src(2).numel() <= SMALL_WRITE;
+        let room = self.plan.drafts[kernel].size <= MAX_KERNEL_NODES / 2;
+        let unseen = self.plan.requests[i].is_empty() && !self.is_root[i];
+        (alike && room && unseen && small(this) && small(that)).then_some(kernel)
     }
 
     /// A kernel that asks for the node at its own output index, and only there, can store it along the way, unless
@@ -360,14 +386,17 @@ impl Planner {
         (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
     }
 
+    /// Loops over `shape` in a kernel, beside those that it has.
+    fn new_nest(&mut self, kernel: usize, shape: &[usize]) -> (usize, Index, Rc<[UOp]>) {
+        let first = self.plan.drafts[kernel].next_axis;
+        self.plan.drafts[kernel].next_axis += shape.len() as u32;
+        let (identity, loops) = nest(shape, first);
+        (kernel, identity, loops)
+    }
+
     /// A new kernel with a loop for every axis of `shape`; its number, the index that the loops make, and the loops.
     fn new_draft(&mut self, shape: &[usize]) -> (usize, Index, Rc<[UOp]>) {
-        let axis = |(a, &n): (usize, &usize)| match n {
-            1 => UOp::index(0),
-            n => UOp::range(a as u32, RangeKind::Loop, n),
-        };
-        let identity: Index = shape.iter().enumerate().map(axis).collect();
-        let loops: Rc<[UOp]> = identity.iter().filter(|r| r.op() == Op::Range).cloned().collect();
+        let (identity, loops) = nest(shape, 0);
         let kernel = self.plan.drafts.len();
         self.plan.drafts.push(Draft {
             loops: loops.clone(),
@@ -379,6 +408,37 @@ impl Planner {
         });
         (kernel, identity, loops)
     }
+}
+
+/// A loop for every axis that is longer than 1: the index that they make, and the loops.
+fn nest(shape: &[usize], first: u32) -> (Index, Rc<[UOp]>) {
+    let axis = |(a, &n): (usize, &usize)| match n {
+        1 => UOp::index(0),
+        n => UOp::range(first + a as u32, RangeKind::Loop, n),
+    };
+    let identity: Index = shape.iter().enumerate().map(axis).collect();
+    let loops = identity.iter().filter(|r| r.op() == Op::Range).cloned().collect();
+    (identity, loops)
+}
+
+/// Who overwrites what a node left in memory.
+#[derive(Clone, Copy)]
+enum Users {
+    None,
+    One(usize),
+    Several,
+}
+
+fn overwritten(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<Users> {
+    let mut users = vec![Users::None; nodes.len()];
+    for (i, node) in nodes.iter().enumerate().filter(|(_, n)| n.op() == Op::Update) {
+        let base = &mut users[position[same_memory(node.src(0))]];
+        *base = match base {
+            Users::None => Users::One(i),
+            Users::One(_) | Users::Several => Users::Several,
+        };
+    }
+    users
 }
 
 /// The roots' positions. A root that only shows an update's memory in another way is that update, if no other root is.

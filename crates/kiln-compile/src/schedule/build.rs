@@ -108,21 +108,24 @@ impl Builder<'_> {
         let (value, at) = (self.made(made[0]).clone(), self.made(made[1]).cast(DType::Index));
         let at = index::simplify(&at);
         let gate = inside(&at, node.numel());
-        let memory = self.memory(kernel, Source::Stored(i), &node);
+        // the kernel's output is the last of the versions that it makes
+        let output = self.plan.drafts[kernel].outputs[0];
+        let memory = self.memory(kernel, Source::Stored(output), &self.plan.nodes[output]);
+        let memory = memory.after(self.kernels[kernel].stores.last().cloned());
         let value = match node.arg().reduce_op() {
             None => value,
             Some(op) => {
                 // in every iteration anew: an earlier one may have written it
-                let now = memory.after(self.plan.drafts[kernel].loops.iter().cloned());
+                let now = memory.after(self.plan.requests[i][r].nest.iter().cloned());
                 let old = UOp::load_lanes(&now, &at, Some(&gate), 1);
                 UOp::binary(op.alu(), &old, &value)
             }
         };
         let store = UOp::store(&memory, &at, &value, Some(&gate));
-        let loops = self.plan.drafts[kernel].loops.to_vec();
+        let loops = self.plan.requests[i][r].nest.to_vec();
         let kernel = &mut self.kernels[kernel];
         kernel.stores.push(store.end(loops));
-        kernel.starts_from = Some(self.plan.memory_of(node.src(0)));
+        kernel.starts_from.get_or_insert(self.plan.memory_of(node.src(0)));
         value
     }
 

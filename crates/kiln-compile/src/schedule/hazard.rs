@@ -5,45 +5,62 @@
 
 use super::writes::same_memory;
 use kiln_ir::region::Region;
+use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
+use std::cell::Cell;
 
 /// Past this many nodes a value is taken to read anything.
 const MAX_WALK: usize = 4096;
 
-/// Whether computing `x` for an update of `base` at the positions `at` must come first. `versions` tells the nodes that
-/// may be the same memory as `base`.
-pub(super) fn must_come_first(
+/// Nodes under `x`, which an update of `base` writes at the positions `at`, that must be in memory of their own before:
+/// what they read may be overwritten by then. `versions` tells the nodes that may be the same memory as `base`.
+pub(super) fn needed_before(
     x: &UOp,
     base: &UOp,
     at: &UOp,
     versions: impl Fn(&UOp) -> bool,
-) -> bool {
+) -> Vec<UOp> {
     let base = same_memory(base);
-    let mut stack = vec![(x.clone(), true)];
-    let mut seen = FxHashSet::default();
-    while let Some((node, in_place)) = stack.pop() {
-        if !seen.insert((node.clone(), in_place)) {
+    let (mut stack, mut seen, mut needed) = (vec![x.clone()], FxHashSet::default(), Vec::new());
+    while let Some(node) = stack.pop() {
+        if !seen.insert(node.clone()) {
             continue;
         }
         if seen.len() > MAX_WALK {
-            return true;
+            return vec![x.clone()];
         }
         let viewed = viewed(&node);
         if versions(viewed) {
-            if !in_place
-                || viewed != base
-                || !(apart(&node, viewed, at) || aligned(&node, viewed, at))
-            {
-                return true;
-            }
+            let safe = viewed == base && (apart(&node, viewed, at) || aligned(&node, viewed, at));
+            needed.extend((!safe).then(|| once(&node)));
         } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
-            stack.extend(node.srcs().iter().map(|s| (s.clone(), in_place)));
-        } else {
-            stack.extend(node.srcs().iter().map(|s| (s.clone(), false)));
+            stack.extend(node.srcs().iter().cloned());
+        } else if reaches(&node, &versions) {
+            needed.push(once(&node));
         }
     }
-    false
+    needed
+}
+
+/// What a repetition repeats.
+fn once(node: &UOp) -> UOp {
+    let mut node = node;
+    while node.op() == Op::Expand {
+        node = node.src(0);
+    }
+    node.clone()
+}
+
+/// Whether something under a node is a version.
+fn reaches(node: &UOp, versions: impl Fn(&UOp) -> bool) -> bool {
+    let walked = Cell::new(0);
+    let inside = |n: &UOp| {
+        walked.set(walked.get() + 1);
+        walked.get() <= MAX_WALK && !versions(n)
+    };
+    let nodes = toposort_all(std::slice::from_ref(node), inside);
+    walked.get() > MAX_WALK || nodes.iter().any(versions)
 }
 
 fn resizes(bitcast: &UOp) -> bool {
