@@ -5,7 +5,10 @@
 //! the number of terms times the rounding error times their size). Everything else is right if it is equal.
 
 mod data;
+mod given;
+mod indexing;
 mod ops;
+mod writes;
 
 use data::{Array, tensor};
 use kiln::{DType, Device, Tensor};
