@@ -26,6 +26,8 @@ pub struct Target {
     pub masks: bool,
     /// How many vector registers there are.
     pub vector_registers: usize,
+    /// Bytes of the first and second cache of a processor, and of the last one, which all share.
+    pub cache_bytes: [usize; 3],
     /// Whether `MulAdd` is one fast instruction; where not, sums never contract.
     pub fma: bool,
     /// How many threads may share a launch.
@@ -44,6 +46,7 @@ impl Target {
             vector_bytes: 0,
             masks: false,
             vector_registers: 0,
+            cache_bytes: [32 << 10, 512 << 10, 4 << 20],
             fma: true,
             threads: 1,
             groups: true,

@@ -109,7 +109,7 @@ fn scope_of(node: &UOp, scopes: &FxHashMap<UOp, FxHashSet<u32>>) -> FxHashSet<u3
 }
 
 /// The coefficient of each range in an index, as a sum of terms; a range inside anything else moves it unevenly.
-fn strides(index: &UOp) -> FxHashMap<u32, Option<i64>> {
+pub(super) fn strides(index: &UOp) -> FxHashMap<u32, Option<i64>> {
     let mut strides: FxHashMap<u32, Option<i64>> = FxHashMap::default();
     let mut stack = vec![(index.clone(), 1i64)];
     while let Some((x, factor)) = stack.pop() {

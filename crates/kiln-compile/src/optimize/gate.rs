@@ -6,8 +6,9 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The kernel with everything that moves along `range` done only where `range` is below its bound. (That is always, as
-/// long as the range is what it says; the expression that replaces it may be more.)
-pub(super) fn gate(ast: &UOp, range: &UOp) -> UOp {
+/// long as the range is what it says; the expression that replaces it may be more.) The result has what became of every
+/// node.
+pub(super) fn gate(ast: &UOp, range: &UOp) -> FxHashMap<UOp, UOp> {
     let valid = range.lt(range.src(0));
     let mut moving: FxHashSet<UOp> = FxHashSet::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -29,7 +30,7 @@ pub(super) fn gate(ast: &UOp, range: &UOp) -> UOp {
         let new = rebuild(&node, srcs);
         done.insert(node, new);
     }
-    done[ast].clone()
+    done
 }
 
 fn add_gate(srcs: &mut Srcs, at: usize, valid: &UOp) {

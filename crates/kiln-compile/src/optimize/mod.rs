@@ -7,6 +7,8 @@
 mod access;
 /// Options as data, and their application.
 mod options;
+/// Values computed into scratch before they are used.
+mod stage;
 /// Loops that are rounded up.
 mod gate;
 /// Loops whose iterations may write the same element.

@@ -1,28 +1,59 @@
 //! Options as data, and their application: a loop becomes an outer loop and an inner part of another kind.
 
 use super::gate::gate;
+use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::fmt;
 
-/// One step of optimization: `by` neighbouring iterations of loop `axis` (as numbered in the kernel before any option)
-/// become `kind`. `by` divides what is left of the loop, but for `Vector`: there the last vector may be partly empty,
-/// and its accesses are gated.
+/// One step of optimization. Loops are named by their axes in the kernel before any option, staged values by their
+/// positions in [`operands`](super::stage::operands).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Opt {
-    /// `Upcast`, `Unroll`, `Vector`, or `Thread` for the whole rest of the loop.
-    pub kind: RangeKind,
-    /// The loop's axis number.
-    pub axis: u32,
-    /// How many iterations.
-    pub by: usize,
+pub enum Opt {
+    /// `by` neighbouring iterations of what is left of a loop become `kind`: `Upcast`, `Unroll` or `Vector`; `Thread`
+    /// renames all that is left. Where `by` does not divide the loop, the last part is partly empty, and its accesses
+    /// are gated.
+    Split {
+        /// What they become.
+        kind: RangeKind,
+        /// The loop's axis number.
+        axis: u32,
+        /// How many iterations.
+        by: usize,
+    },
+    /// `by` neighbouring iterations of what is left of a loop over outputs become a loop of their own, inside all loops
+    /// over outputs but those of earlier blocks.
+    Block {
+        /// The loop's axis number.
+        axis: u32,
+        /// How many iterations.
+        by: usize,
+    },
+    /// A value inside a reduction is computed into scratch, in the order in which it is read, and read from there.
+    Stage {
+        /// Which value.
+        operand: usize,
+        /// Inside how many loops: what is read further in is computed at once.
+        depth: usize,
+        /// How many neighbours are copied at once.
+        lanes: usize,
+    },
 }
 
 impl fmt::Display for Opt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}(axis {}, {})", self.kind.name().to_uppercase(), self.axis, self.by)
+        match self {
+            Opt::Split { kind, axis, by } => {
+                write!(f, "{}(axis {axis}, {by})", kind.name().to_uppercase())
+            }
+            Opt::Block { axis, by } => write!(f, "BLOCK(axis {axis}, {by})"),
+            Opt::Stage { operand, depth, lanes } => {
+                write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
+            }
+        }
     }
 }
 
@@ -33,6 +64,15 @@ struct Part {
     size: usize,
     stride: usize,
     kind: RangeKind,
+    /// 0 for what is left of a loop; a block that was made later, and so is further out, has a larger number.
+    block: usize,
+}
+
+/// A value that will be staged.
+struct Staged {
+    value: UOp,
+    depth: usize,
+    lanes: usize,
 }
 
 /// The loops of a kernel while options are applied to them.
@@ -40,8 +80,11 @@ pub(super) struct Loops {
     /// The kernel's ranges in order of axis.
     ranges: Vec<UOp>,
     parts: Vec<Part>,
-    /// Positions of the ranges that have been rounded up to whole vectors.
-    padded: Vec<usize>,
+    /// Positions of the ranges that have been rounded up.
+    padded: BTreeSet<usize>,
+    blocks: usize,
+    operands: Vec<UOp>,
+    staged: Vec<Staged>,
 }
 
 /// The ranges of a kernel in order of axis.
@@ -74,39 +117,96 @@ impl Loops {
             size: size_of(r),
             stride: 1,
             kind: kind_of(r),
+            block: 0,
         };
-        let padded = Vec::new();
-        Loops { padded, parts: ranges.iter().enumerate().map(whole).collect(), ranges }
+        Loops {
+            parts: ranges.iter().enumerate().map(whole).collect(),
+            ranges,
+            padded: BTreeSet::new(),
+            blocks: 0,
+            operands: operands(ast),
+            staged: Vec::new(),
+        }
     }
 
-    /// Splits the outer part of a loop; `Thread` renames it.
     pub(super) fn apply(&mut self, opt: Opt) {
-        let range = self
-            .ranges
-            .iter()
-            .position(|r| axis_of(r) == opt.axis)
-            .expect("an option names a loop");
-        let outer = self.parts.iter().position(|p| p.range == range && !p.kind.is_expanded());
-        let part = &mut self.parts[outer.expect("a loop keeps its outer part")];
-        if opt.kind == RangeKind::Thread {
-            part.kind = RangeKind::Thread;
-            return;
+        match opt {
+            Opt::Split { kind: RangeKind::Thread, axis, .. } => {
+                let part = self.left(axis);
+                self.parts[part].kind = RangeKind::Thread;
+            }
+            Opt::Split { kind, axis, by } => self.split(axis, by, |part| part.kind = kind),
+            Opt::Block { axis, by } => {
+                self.blocks += 1;
+                let block = self.blocks;
+                self.split(axis, by, |part| part.block = block);
+            }
+            Opt::Stage { operand, depth, lanes } => {
+                let value = self.operands[operand].clone();
+                self.staged.push(Staged { value, depth, lanes });
+            }
         }
-        if !part.size.is_multiple_of(opt.by) {
-            assert_eq!(opt.kind, RangeKind::Vector, "{opt} does not divide {}", part.size);
-            self.padded.push(range);
-            part.size = part.size.next_multiple_of(opt.by);
+    }
+
+    /// The part that holds what is left of a loop.
+    fn left(&self, axis: u32) -> usize {
+        let range = self.ranges.iter().position(|r| axis_of(r) == axis);
+        let range = range.expect("an option names a loop");
+        let is_left = |p: &Part| p.range == range && !p.kind.is_expanded() && p.block == 0;
+        self.parts.iter().position(is_left).expect("a loop keeps its outer part")
+    }
+
+    fn split(&mut self, axis: u32, by: usize, make: impl Fn(&mut Part)) {
+        let left = self.left(axis);
+        let part = &mut self.parts[left];
+        if !part.size.is_multiple_of(by) {
+            part.size = part.size.next_multiple_of(by);
+            self.padded.insert(part.range);
         }
-        let inner = Part { range, size: opt.by, stride: part.stride, kind: opt.kind };
-        part.size /= opt.by;
-        part.stride *= opt.by;
+        let mut inner = Part { size: by, ..*part };
+        make(&mut inner);
+        part.size /= by;
+        part.stride *= by;
         self.parts.push(inner);
     }
 
-    /// The kernel over the new loops, numbered by position: threads, then the loops as they were, then what will be
-    /// expanded.
+    /// The kernel over the new loops, numbered by position: threads, then the loops as they were, blocks, and what will
+    /// be expanded.
     pub(super) fn rewrite(mut self, ast: &UOp) -> UOp {
-        self.parts.sort_by_key(|p| (p.kind != RangeKind::Thread, p.kind.is_expanded(), p.range));
+        self.sort_parts();
+        let map = self.new_ranges();
+        let mut values: Vec<UOp> = self.staged.iter().map(|s| s.value.clone()).collect();
+        let mut follow = |done: FxHashMap<UOp, UOp>, ast: &UOp| {
+            values.iter_mut().for_each(|v| *v = done[v].clone());
+            done[ast].clone()
+        };
+        // the gates are written over the old ranges, and replaced with everything else
+        let mut ast = ast.clone();
+        for &i in &self.padded {
+            ast = follow(gate(&ast, &self.ranges[i]), &ast);
+        }
+        ast = follow(replace_all(&ast, &map), &ast);
+        let loops = outer_loops(&ast);
+        for (id, (staged, value)) in self.staged.iter().zip(&values).enumerate() {
+            let outer = loops.iter().take(staged.depth).cloned().collect();
+            ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes: staged.lanes });
+        }
+        kiln_ir::rules::simplify(&ast)
+    }
+
+    /// In the order in which they nest. A reduction is inside all loops over outputs, and so inside blocks.
+    fn sort_parts(&mut self) {
+        let blocks = self.blocks;
+        self.parts.sort_by_key(|p| {
+            let inner = blocks > 0 && (p.block > 0 || p.kind == RangeKind::Reduce);
+            let order = if p.kind == RangeKind::Reduce { blocks } else { blocks - p.block };
+            let order = if inner { order } else { 0 };
+            (p.kind != RangeKind::Thread, p.kind.is_expanded(), inner, order, p.range)
+        });
+    }
+
+    /// For each old range, its value over the new ones, and those.
+    fn new_ranges(&self) -> FxHashMap<UOp, (UOp, Srcs)> {
         let mut replaced: Vec<(UOp, Srcs)> = vec![(UOp::index(0), Srcs::new()); self.ranges.len()];
         for (axis, part) in self.parts.iter().filter(|p| p.size != 1).enumerate() {
             let new = UOp::range(axis as u32, part.kind, part.size);
@@ -118,10 +218,7 @@ impl Loops {
             };
             ranges.push(new);
         }
-        let map: FxHashMap<UOp, (UOp, Srcs)> = self.ranges.iter().cloned().zip(replaced).collect();
-        // the gates are written over the old ranges, and replaced with everything else
-        let gated = self.padded.iter().fold(ast.clone(), |ast, &i| gate(&ast, &self.ranges[i]));
-        kiln_ir::rules::simplify(&replace_ranges(&gated, &map))
+        self.ranges.iter().cloned().zip(replaced).collect()
     }
 }
 
@@ -131,6 +228,11 @@ fn scaled(range: &UOp, stride: usize) -> UOp {
 
 /// Replaces ranges by expressions over new ranges; what closed the old ranges closes the new ones.
 pub(super) fn replace_ranges(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
+    replace_all(ast, map)[ast].clone()
+}
+
+/// The same for all nodes of a graph.
+fn replace_all(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> FxHashMap<UOp, UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(ast) {
         let new = match (map.get(&node), node.op()) {
@@ -140,7 +242,7 @@ pub(super) fn replace_ranges(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UO
         };
         done.insert(node, new);
     }
-    done[ast].clone()
+    done
 }
 
 fn rebuild_closing(

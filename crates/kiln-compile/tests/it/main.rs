@@ -7,5 +7,6 @@ mod grad;
 mod lower;
 mod ulp;
 mod lower_kinds;
+mod options;
 mod render;
 mod schedule;

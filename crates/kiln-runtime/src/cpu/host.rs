@@ -11,6 +11,8 @@ pub struct Host {
     pub vector_bytes: usize,
     /// How many vector registers there are.
     pub vector_registers: usize,
+    /// Bytes of the first and second cache of a processor, and of the last one, which all share.
+    pub cache_bytes: [usize; 3],
     /// Whether fused multiply-add is one instruction.
     pub fma: bool,
     /// How many threads may run at once.
@@ -25,6 +27,7 @@ impl Host {
             identity: identity(),
             vector_bytes,
             vector_registers,
+            cache_bytes: caches(),
             fma,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -51,6 +54,34 @@ fn vectors() -> (usize, usize, bool) {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn vectors() -> (usize, usize, bool) {
     (16, 16, false)
+}
+
+/// Sizes of caches where the system does not say.
+const ORDINARY_CACHES: [usize; 3] = [32 << 10, 512 << 10, 4 << 20];
+
+/// Reads what Linux says about the first processor's caches for data.
+fn caches() -> [usize; 3] {
+    let mut sizes = ORDINARY_CACHES;
+    for index in 0..5 {
+        let read = |what: &str| {
+            let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
+            std::fs::read_to_string(path).ok()
+        };
+        let (Some(kind), Some(level), Some(size)) = (read("type"), read("level"), read("size"))
+        else {
+            break;
+        };
+        let level = level.trim().parse::<usize>().unwrap_or(0);
+        if kind.trim() != "Instruction" && (1..=3).contains(&level) {
+            sizes[level - 1] = kibibytes(&size).unwrap_or(sizes[level - 1]);
+        }
+    }
+    sizes
+}
+
+/// Such as `1024K`.
+fn kibibytes(text: &str) -> Option<usize> {
+    text.trim().strip_suffix('K')?.parse::<usize>().ok().map(|n| n << 10)
 }
 
 /// The lines of `/proc/cpuinfo` that tell one processor from another.

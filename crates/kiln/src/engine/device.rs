@@ -88,6 +88,7 @@ fn cpu_target(backend: &CpuBackend) -> Target {
         vector_bytes: host.vector_bytes,
         masks: backend.rung() == Rung::Llvm && host.vector_bytes >= 32,
         vector_registers: host.vector_registers,
+        cache_bytes: host.cache_bytes,
         fma: host.fma,
         threads: backend.threads(),
         groups: false,

@@ -4,6 +4,7 @@
 //! reduction gets a register tile over an output loop along which something is reused, short reductions are unrolled,
 //! and the outermost output loop is shared among threads.
 
+mod plan;
 mod threads;
 mod tile;
 mod vectors;
@@ -31,6 +32,10 @@ pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
         masks: target.masks,
         room: MAX_NODES / toposort(ast).len().max(1),
     };
+    if chooser.plan(ast, target) {
+        chooser.unroll();
+        return chooser.options;
+    }
     chooser.vectors(vectors::lanes(ast, target));
     chooser.tile(target);
     chooser.unroll();
@@ -50,8 +55,19 @@ struct Chooser {
 }
 
 impl Chooser {
+    /// Makes a loop of `by` iterations, further out than earlier ones.
+    fn block(&mut self, i: usize, by: usize) {
+        if by > 1 {
+            self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
+            self.left[i].0 = self.left[i].0.div_ceil(by);
+        }
+    }
+
     fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {
-        self.options.push(Opt { kind, axis: axis_of(&self.left[i].1), by });
+        if by == 1 && kind != RangeKind::Thread {
+            return;
+        }
+        self.options.push(Opt::Split { kind, axis: axis_of(&self.left[i].1), by });
         self.left[i].0 = self.left[i].0.div_ceil(by);
         if kind != RangeKind::Vector {
             self.room /= by;

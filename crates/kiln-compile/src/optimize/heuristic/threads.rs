@@ -1,6 +1,6 @@
 //! Which loop threads share.
 
-use super::super::options::{axis_of, kind_of, size_of};
+use super::super::options::{Opt, axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
@@ -9,11 +9,22 @@ use kiln_ir::arg::RangeKind;
 const THREAD_WORK: usize = 1 << 16;
 
 impl Chooser {
-    pub(super) fn threads(&mut self, target: &Target) {
+    /// Whether there is enough to do for several threads.
+    pub(super) fn worth_threads(&self) -> bool {
         let iterations: usize =
             self.left.iter().map(|(_, r)| size_of(r)).fold(1, usize::saturating_mul);
-        let work = iterations.saturating_mul(self.kernel.operations + self.kernel.accesses.len());
-        if target.threads < 2 || work < THREAD_WORK {
+        let each = self.kernel.operations + self.kernel.accesses.len();
+        iterations.saturating_mul(each) >= THREAD_WORK
+    }
+
+    /// Whether some loop is shared already.
+    pub(super) fn has_threads(&self) -> bool {
+        let is_thread = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Thread, .. });
+        self.options.iter().any(is_thread)
+    }
+
+    pub(super) fn threads(&mut self, target: &Target) {
+        if target.threads < 2 || !self.worth_threads() {
             return;
         }
         // the outermost output loop, if nothing outside it would be done by every thread

@@ -9,7 +9,7 @@ use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
 
 /// What a vector of 1, 2, 4, 8 or 16 lanes costs: wide ones take two turns on many processors.
-const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
+pub(super) const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
 /// What a gate on a vector adds.
 const MASKED: f64 = 1.3;
 
@@ -73,7 +73,7 @@ impl Chooser {
 }
 
 /// Lanes worth trying for a loop of `n`: powers of two that divide it, or, where parts of vectors are cheap, any.
-fn widths(n: usize, lanes: usize, masks: bool) -> impl Iterator<Item = usize> {
+pub(super) fn widths(n: usize, lanes: usize, masks: bool) -> impl Iterator<Item = usize> {
     // a loop of three or four is not worth a mask
     let fits = move |by: &usize| n.is_multiple_of(*by) || masks && n > 4 && n > *by / 2;
     [4, 8, 16].into_iter().filter(move |&by| by <= lanes && n > 0).filter(fits)

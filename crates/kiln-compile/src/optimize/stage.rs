@@ -1,0 +1,221 @@
+//! Staging: a value that a reduction reads again and again is computed once into scratch, in the order in which it is
+//! read, and read from there. So reads are contiguous whatever the value's own memory looks like, and what the value
+//! takes to compute (conversions, gates) is done once an element.
+
+use super::access::strides;
+use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::{DType, Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+/// Ranges of at most this many iterations stay written out in a copy.
+const WRITTEN_OUT: usize = 16;
+
+/// Where and how a value is staged.
+pub(super) struct Panel {
+    /// The number of its scratch memory.
+    pub(super) id: u32,
+    /// The loops that it is filled inside of.
+    pub(super) outer: Vec<UOp>,
+    /// How many neighbours are copied at once.
+    pub(super) lanes: usize,
+}
+
+/// The values that may be staged: the largest parts of what is reduced that read memory and vary over fewer loops than
+/// their users. In order of the walk; none is inside another.
+pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
+    let nodes = toposort(ast);
+    let mut facts: FxHashMap<UOp, Facts> = FxHashMap::default();
+    let mut found: FxHashSet<UOp> = FxHashSet::default();
+    for node in &nodes {
+        let own = Facts::of(node, &facts);
+        let value = |u: &UOp| !matches!(u.dtype(), DType::Index | DType::Bool | DType::Void);
+        if value(node) || node.op() == Op::Reduce {
+            let smaller = node.srcs().iter().filter(|s| {
+                let f = &facts[*s];
+                value(s) && f.loads && f.reduces && !f.closes && f.ranges.len() < own.open.len()
+            });
+            found.extend(smaller.cloned());
+        }
+        facts.insert(node.clone(), own);
+    }
+    let inside: FxHashSet<UOp> = nodes
+        .iter()
+        .filter(|n| found.contains(n))
+        .flat_map(|n| toposort(n).into_iter().filter(move |m| m != n))
+        .collect();
+    nodes.into_iter().filter(|n| found.contains(n) && !inside.contains(n)).collect()
+}
+
+/// What a value depends on.
+#[derive(Clone, Default)]
+struct Facts {
+    /// Ranges that it varies over.
+    ranges: FxHashSet<u32>,
+    /// The same, those that the node itself closes included.
+    open: FxHashSet<u32>,
+    /// It varies over a loop of a reduction.
+    reduces: bool,
+    /// It reads memory.
+    loads: bool,
+    /// It contains a reduction or an effect.
+    closes: bool,
+}
+
+impl Facts {
+    fn of(node: &UOp, known: &FxHashMap<UOp, Facts>) -> Facts {
+        let mut facts = Facts::default();
+        for src in node.srcs() {
+            let src = &known[src];
+            facts.open.extend(src.ranges.iter().copied());
+            facts.reduces |= src.reduces;
+            facts.loads |= src.loads;
+            facts.closes |= src.closes;
+        }
+        facts.loads |= node.op() == Op::Load;
+        facts.closes |= matches!(node.op(), Op::Reduce | Op::End | Op::Store | Op::After);
+        if node.op() == Op::Range {
+            facts.open.insert(axis_of(node));
+            facts.reduces |= kind_of(node) == RangeKind::Reduce;
+        }
+        facts.ranges = facts.open.clone();
+        if matches!(node.op(), Op::Reduce | Op::End) {
+            node.srcs()[1..].iter().for_each(|r| _ = facts.ranges.remove(&axis_of(r)));
+        }
+        facts
+    }
+}
+
+/// The loops of a kernel that something can be staged inside of, outermost first.
+pub(super) fn outer_loops(ast: &UOp) -> Vec<UOp> {
+    let is_outer = |r: &UOp| matches!(kind_of(r), RangeKind::Thread | RangeKind::Loop);
+    ranges_of(ast).into_iter().filter(is_outer).collect()
+}
+
+/// The kernel with `value` staged.
+pub(super) fn stage(ast: &UOp, value: &UOp, panel: &Panel) -> UOp {
+    let outer = &panel.outer;
+    let inner =
+        reading_order(ranges_of(value).into_iter().filter(|r| !outer.contains(r)).collect());
+    let len = inner.iter().map(size_of).product();
+    let memory = UOp::local(Space::Scratch, panel.id, len, value.dtype(), 1);
+    let copy = Copy::new(ast, value, &inner, panel.lanes);
+    let place = replace_ranges(&flat(&inner), &copy.map);
+    let target =
+        if outer.is_empty() { memory.clone() } else { memory.after(outer.iter().cloned()) };
+    let store = UOp::store(&target, &place, &replace_ranges(value, &copy.map), None);
+    let filled = if copy.ranges.is_empty() { store } else { store.end(copy.ranges) };
+    substitute(ast, value, &UOp::load(&memory.after([filled]), &flat(&inner)))
+}
+
+/// Loops as they nest, then what is expanded, then lanes: neighbours in the panel are read one after the other.
+fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
+    ranges.sort_by_key(|r| (kind_of(r).is_expanded(), kind_of(r) == RangeKind::Vector, axis_of(r)));
+    ranges
+}
+
+/// The row-major position over the ranges.
+fn flat(ranges: &[UOp]) -> UOp {
+    let mut stride = 1;
+    let mut terms = Vec::new();
+    for range in ranges.iter().rev() {
+        terms.push(if stride == 1 { range.clone() } else { range * stride });
+        stride *= size_of(range) as i64;
+    }
+    terms.into_iter().rev().reduce(|a, b| a + b).unwrap_or_else(|| UOp::index(0))
+}
+
+/// The loops that fill a panel.
+struct Copy {
+    /// The ranges of the value, over those of the copy.
+    map: FxHashMap<UOp, (UOp, Srcs)>,
+    ranges: Vec<UOp>,
+    next_axis: u32,
+}
+
+impl Copy {
+    /// The value's memory is walked with its longest strides outermost. Where its neighbours are not those of the panel,
+    /// small blocks of both are copied, so that neither is walked far with a long stride.
+    fn new(ast: &UOp, value: &UOp, inner: &[UOp], lanes: usize) -> Copy {
+        let next_axis = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+        let mut copy = Copy { map: FxHashMap::default(), ranges: Vec::new(), next_axis };
+        let Some(last) = inner.last() else { return copy };
+        let strides = value_strides(value);
+        let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
+        let first = inner.iter().find(|r| stride(r) == Some(1)).unwrap_or(last);
+        let mut others: Vec<&UOp> = inner.iter().filter(|r| *r != last && *r != first).collect();
+        others.sort_by_key(|r| std::cmp::Reverse(stride(r).unwrap_or(i64::MAX).abs()));
+        others.into_iter().for_each(|r| copy.add(r));
+        if first == last {
+            copy.add_in_vectors(first, if stride(first) == Some(1) { lanes } else { 1 });
+        } else {
+            copy.add_around(first, last, lanes);
+        }
+        copy
+    }
+
+    fn range(&mut self, kind: RangeKind, size: usize) -> UOp {
+        let range = UOp::range(self.next_axis, kind, size);
+        self.next_axis += 1;
+        self.ranges.push(range.clone());
+        range
+    }
+
+    fn put(&mut self, old: &UOp, value: UOp) {
+        self.map.insert(old.clone(), (value, smallvec![]));
+    }
+
+    fn add(&mut self, old: &UOp) {
+        let written_out = kind_of(old).is_expanded() && size_of(old) <= WRITTEN_OUT;
+        let kind = if written_out { RangeKind::Upcast } else { RangeKind::Loop };
+        let new = self.range(kind, size_of(old));
+        self.put(old, new);
+    }
+
+    /// One loop, in whole vectors where they fit.
+    fn add_in_vectors(&mut self, old: &UOp, lanes: usize) {
+        let size = size_of(old);
+        if lanes < 2 || !size.is_multiple_of(lanes) {
+            return self.add(old);
+        }
+        let outer = (size > lanes).then(|| self.range(RangeKind::Loop, size / lanes));
+        let inner = self.range(RangeKind::Vector, lanes);
+        self.put(old, outer.map_or(inner.clone(), |outer| outer * lanes as i64 + inner));
+    }
+
+    /// Some of `first`, with all of `last` around it.
+    fn add_around(&mut self, first: &UOp, last: &UOp, lanes: usize) {
+        let size = size_of(first);
+        let some = (1..=WRITTEN_OUT).rev().find(|&n| size.is_multiple_of(n)).unwrap_or(1);
+        let (some, kind) = match size.is_multiple_of(lanes) && lanes > 1 {
+            true => (lanes, RangeKind::Vector),
+            false => (some, RangeKind::Loop),
+        };
+        let outer = (size > some).then(|| self.range(RangeKind::Loop, size / some));
+        let around = self.range(RangeKind::Loop, size_of(last));
+        self.put(last, around);
+        let inner = if some > 1 { self.range(kind, some) } else { UOp::index(0) };
+        self.put(first, outer.map_or(inner.clone(), |outer| outer * some as i64 + inner));
+    }
+}
+
+/// The strides of the value's memory; of several, of that which moves along most loops.
+pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
+    let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
+    let all = loads.map(|l| strides(&kiln_ir::rules::simplify(l.src(1))));
+    all.max_by_key(|s| s.len()).unwrap_or_default()
+}
+
+fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(ast) {
+        let replaced = match node == *old {
+            true => new.clone(),
+            false => rebuild(&node, node.srcs().iter().map(|s| done[s].clone()).collect()),
+        };
+        done.insert(node, replaced);
+    }
+    done[ast].clone()
+}

@@ -1,0 +1,237 @@
+//! Options of the optimizer leave what a kernel computes as it is: each alone, and any together, on INTERP.
+
+use kiln_compile::lower::lower;
+use kiln_compile::optimize::{Opt, apply, optimize};
+use kiln_compile::schedule::schedule;
+use kiln_compile::target::Target;
+use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, WindowArg};
+use kiln_ir::uop::toposort;
+use kiln_ir::{DType, Op, UOp, spec};
+use kiln_runtime::interp;
+use std::cell::Cell;
+
+fn param(slot: usize, shape: &[usize]) -> UOp {
+    UOp::param(slot, DType::I32, shape)
+}
+
+/// `[m, k] x [k, n]`, from operands that lie transposed if so wanted.
+fn product([m, k, n]: [usize; 3], ta: bool, tb: bool) -> UOp {
+    let a = if ta { param(0, &[k, m]).permute(&[1, 0][..]) } else { param(0, &[m, k]) };
+    let b = if tb { param(1, &[n, k]).permute(&[1, 0][..]) } else { param(1, &[k, n]) };
+    sum_of_products(&a, &b)
+}
+
+fn sum_of_products(a: &UOp, b: &UOp) -> UOp {
+    let (m, k, n) = (a.shape()[0], a.shape()[1], b.shape()[1]);
+    let a = a.reshape(&[m, 1, k][..]).expand(&[m, n, k][..]);
+    let b = b.permute(&[1, 0][..]).reshape(&[1, n, k][..]).expand(&[m, n, k][..]);
+    (a * b).reduce(ReduceOp::Add, &[2][..])
+}
+
+fn batched() -> UOp {
+    let (b, m, k, n) = (3, 5, 6, 8);
+    let x = param(0, &[b, m, k]).reshape(&[b, m, 1, k][..]).expand(&[b, m, n, k][..]);
+    let y = param(1, &[b, k, n]).permute(&[0, 2, 1][..]).reshape(&[b, 1, n, k][..]);
+    (x * y.expand(&[b, m, n, k][..])).reduce(ReduceOp::Add, &[3][..])
+}
+
+/// A convolution of 3 channels to 4, whose images are padded: loads are gated.
+fn convolution() -> UOp {
+    let (c, o, h, w) = (3, 4, 5, 8);
+    let pad = PadAxis { before: 1, between: 0, after: 1 };
+    let none = PadAxis::default();
+    let window = |axis, len| WindowArg { axis, len, size: 3, stride: 1, dilation: 1 };
+    let x = param(0, &[c, h, w]).pad(&[none, pad, pad]);
+    let x = x.window(window(1, h + 2)).window(window(3, w + 2));
+    let x = x.reshape(&[1, c, h, 3, w, 3][..]).expand(&[o, c, h, 3, w, 3][..]);
+    let k =
+        param(1, &[o, c, 3, 3]).reshape(&[o, c, 1, 3, 1, 3][..]).expand(&[o, c, h, 3, w, 3][..]);
+    (x * k).reduce(ReduceOp::Add, &[1, 3, 5][..])
+}
+
+/// What is reduced has an operand of two loads, and is used after.
+fn scaled() -> UOp {
+    let (m, k, n) = (6, 7, 9);
+    let scale = param(2, &[k]).reshape(&[1, k][..]).expand(&[m, k][..]);
+    let sum = sum_of_products(&(param(0, &[m, k]) * scale), &param(1, &[k, n]));
+    let bias = param(3, &[n]).reshape(&[1, n][..]).expand(&[m, n][..]);
+    (&sum + &bias).maximum(&sum)
+}
+
+fn kernels() -> Vec<(&'static str, UOp)> {
+    vec![
+        ("even", product([8, 6, 16], false, false)),
+        ("ragged", product([7, 5, 11], false, false)),
+        ("transposed", product([7, 16, 9], true, false)),
+        ("both transposed", product([6, 16, 10], true, true)),
+        ("batched", batched()),
+        ("convolution", convolution()),
+        ("scaled", scaled()),
+    ]
+}
+
+fn kernel_of(root: &UOp) -> UOp {
+    let schedule = schedule(std::slice::from_ref(root));
+    assert_eq!(schedule.kernels.len(), 1);
+    schedule.kernels[0].ast.clone()
+}
+
+fn run(ast: &UOp, target: &Target) -> Vec<i32> {
+    spec::verify(&spec::KERNEL, ast).expect("a kernel");
+    let program = lower(ast, target);
+    spec::verify_program(&program.ops).expect("a program");
+    let value = |slot: usize, i: usize| (i * (7 + 4 * slot) % 13) as i32 - 6;
+    let memory = |slot: usize, len: usize| -> Vec<Cell<u8>> {
+        (0..len).flat_map(|i| value(slot, i).to_ne_bytes()).map(Cell::new).collect()
+    };
+    let params = program.params.iter().enumerate();
+    let buffers: Vec<Vec<Cell<u8>>> = params.map(|(slot, p)| memory(slot, p.len)).collect();
+    let views: Vec<&[Cell<u8>]> = buffers.iter().map(|b| b.as_slice()).collect();
+    interp::run(&program, &views, &[]).expect("runs");
+    let bytes: Vec<u8> = buffers[0].iter().map(Cell::get).collect();
+    bytes.chunks_exact(4).map(|c| i32::from_ne_bytes(c.try_into().expect("4"))).collect()
+}
+
+fn check(name: &str, kernel: &UOp, options: &[Opt]) {
+    let plain = run(&apply(kernel, &[]).ast, &Target::interp());
+    let optimized = run(&apply(kernel, options).ast, &Target::interp());
+    let list: Vec<String> = options.iter().map(ToString::to_string).collect();
+    assert!(plain == optimized, "{name}: {list:?}");
+}
+
+fn axes(kernel: &UOp, kind: RangeKind) -> Vec<u32> {
+    let ranges = toposort(kernel).into_iter().filter(|n| n.op() == Op::Range);
+    let mut axes: Vec<u32> =
+        ranges.filter_map(|r| r.arg().range().filter(|r| r.1 == kind)).map(|r| r.0).collect();
+    axes.sort_unstable();
+    axes
+}
+
+#[test]
+fn blocks_change_nothing() {
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for axis in axes(&kernel, RangeKind::Loop) {
+            for by in [2, 3, 4, 16] {
+                check(name, &kernel, &[Opt::Block { axis, by }]);
+            }
+        }
+    }
+}
+
+#[test]
+fn staging_changes_nothing() {
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for operand in 0..2 {
+            for depth in 0..=axes(&kernel, RangeKind::Loop).len() {
+                for lanes in [1, 4, 16] {
+                    check(name, &kernel, &[Opt::Stage { operand, depth, lanes }]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tiles_need_not_divide_their_loops() {
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        let kinds = [(RangeKind::Upcast, RangeKind::Loop), (RangeKind::Unroll, RangeKind::Reduce)];
+        for (kind, of) in kinds {
+            for axis in axes(&kernel, of) {
+                for by in [2, 3, 4] {
+                    check(name, &kernel, &[Opt::Split { kind, axis, by }]);
+                }
+            }
+        }
+    }
+}
+
+/// A small generator of numbers: below `n`.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// A tile, perhaps blocks, perhaps staged operands, perhaps threads.
+fn random_options(kernel: &UOp, dice: &mut Dice) -> Vec<Opt> {
+    let outputs = axes(kernel, RangeKind::Loop);
+    let mut options = Vec::new();
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    if dice.below(3) > 0 {
+        let axis = outputs[dice.below(outputs.len())];
+        options.push(split(RangeKind::Vector, axis, [2, 4, 8][dice.below(3)]));
+    }
+    for &axis in &outputs {
+        if dice.below(2) == 0 {
+            options.push(split(RangeKind::Upcast, axis, 2 + dice.below(3)));
+        }
+    }
+    for _ in 0..dice.below(4) {
+        let axis = outputs[dice.below(outputs.len())];
+        options.push(Opt::Block { axis, by: 2 + dice.below(3) });
+    }
+    let threads = dice.below(2);
+    if threads == 1 {
+        options.push(split(RangeKind::Thread, outputs[dice.below(outputs.len())], 1));
+    }
+    for operand in 0..2 {
+        if dice.below(2) == 0 {
+            let (depth, lanes) = (threads + dice.below(5), [1, 2, 4][dice.below(3)]);
+            options.push(Opt::Stage { operand, depth, lanes });
+        }
+    }
+    options
+}
+
+#[test]
+fn options_together_change_nothing() {
+    let mut dice = Dice(1);
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for _ in 0..60 {
+            check(name, &kernel, &random_options(&kernel, &mut dice));
+        }
+    }
+}
+
+/// Targets with vectors of `bytes`, and caches so small that everything is blocked and staged.
+fn small_target(vector_bytes: usize, masks: bool) -> Target {
+    Target {
+        vector_bytes,
+        vector_registers: 16,
+        masks,
+        threads: 2,
+        cache_bytes: [64, 512, 2048],
+        groups: false,
+        ..Target::interp()
+    }
+}
+
+#[test]
+fn what_the_heuristic_chooses_changes_nothing() {
+    for (name, root) in kernels().into_iter().chain([
+        ("large", product([37, 20, 50], false, false)),
+        ("large transposed", product([40, 33, 64], true, true)),
+    ]) {
+        let kernel = kernel_of(&root);
+        let plain = run(&apply(&kernel, &[]).ast, &Target::interp());
+        for target in [small_target(16, false), small_target(32, true), small_target(64, true)] {
+            let optimized = optimize(&kernel, &target, true);
+            assert!(run(&optimized.ast, &target) == plain, "{name}: {:?}", optimized.applied);
+        }
+    }
+}
+
+#[test]
+fn the_heuristic_stages_what_misses_the_caches() {
+    let kernel = kernel_of(&product([40, 33, 64], false, true));
+    let applied = optimize(&kernel, &small_target(32, true), true).applied;
+    assert!(applied.iter().any(|o| matches!(o, Opt::Stage { .. })), "{applied:?}");
+    assert!(applied.iter().any(|o| matches!(o, Opt::Block { .. })), "{applied:?}");
+}
