@@ -17,7 +17,7 @@ mod computing;
 mod slopes;
 mod files;
 
-use kiln::{DType, Tensor, measure, realize};
+use kiln::{DType, Device, Tensor, measure, realize};
 
 /// 0.0, 1.0, .. in memory.
 fn iota(n: usize) -> Tensor {
@@ -27,6 +27,12 @@ fn iota(n: usize) -> Tensor {
 /// `value`, `n` times, in memory.
 fn filled(n: usize, value: f32) -> Tensor {
     Tensor::from(vec![value; n])
+}
+
+/// A device that is not the default one.
+fn elsewhere() -> Device {
+    let other = if Device::default_device().name() == "INTERP" { "CPU" } else { "INTERP" };
+    Device::parse(other).expect("a device")
 }
 
 fn floats(t: &Tensor) -> Vec<f32> {

@@ -103,6 +103,51 @@ fn a_remembered_schedule_is_right_when_the_old_value_is_held() {
     assert_eq!(floats(&w)[..3], [1.0, 8.0, 16.0]);
 }
 
+/// Which storages are one is part of a schedule's key.
+#[test]
+fn a_remembered_schedule_is_right_when_operands_overlap() {
+    let step = |to: &Tensor, from: &Tensor| {
+        to.assign(to * 2.0 + from);
+        to.realize().unwrap();
+    };
+    let apart = [iota(6), iota(6)];
+    step(&apart[0].get(s![..4]), &apart[1].get(s![2..]));
+    step(&apart[0].get(s![..4]), &apart[1].get(s![2..]));
+    assert_eq!(floats(&apart[0]), [6.0, 13.0, 20.0, 27.0, 4.0, 5.0]);
+    let one = iota(6);
+    step(&one.get(s![..4]), &one.get(s![2..]));
+    assert_eq!(floats(&one), [2.0, 5.0, 8.0, 11.0, 4.0, 5.0]);
+    step(&one.get(s![..4]), &one.get(s![..4]));
+    assert_eq!(floats(&one), [6.0, 15.0, 24.0, 33.0, 4.0, 5.0]);
+    step(&one, &one.flip(0));
+    assert_eq!(floats(&one), [17.0, 34.0, 81.0, 90.0, 23.0, 16.0]);
+}
+
+/// Constants that change become arguments, also where two of them happened to be one number.
+#[test]
+fn a_remembered_schedule_is_right_for_other_constants() {
+    for (a, b) in [(2.0, 2.0), (2.0, 3.0), (3.0, 3.0), (1.0, 0.0), (0.0, 1.0), (-1.0, f32::NAN)] {
+        let x = iota(5);
+        x.assign(&x * a + b);
+        x.set(s![1], a);
+        for (i, y) in floats(&x).into_iter().enumerate() {
+            let expected = if i == 1 { a } else { i as f32 * a + b };
+            assert!(y == expected || y.is_nan() && expected.is_nan(), "{a} {b}: {y} at {i}");
+        }
+    }
+}
+
+#[test]
+fn interior_values_that_are_held_are_kept() {
+    let x = iota(4);
+    let y = &x * 2.0;
+    let z = (&y + 1.0).sum(..);
+    z.realize().unwrap();
+    x.assign(0.0);
+    x.realize().unwrap();
+    assert_eq!((floats(&y), super::item(&z)), (vec![0.0, 2.0, 4.0, 6.0], 16.0));
+}
+
 /// Nobody holds the old value but something uncomputed, several nodes away, that reaches it.
 #[test]
 fn what_only_an_uncomputed_value_reaches_is_held() {

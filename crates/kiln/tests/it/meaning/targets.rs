@@ -1,6 +1,6 @@
 //! Writes through every kind of target: parts of all shapes, views of views, values that nobody has computed yet.
 
-use super::{floats, ints, iota, item};
+use super::{elsewhere, floats, ints, iota, item};
 use kiln::{DType, Indices, Tensor, s};
 
 /// What a plain loop would write: `value(k)` to the flat positions that `index` picks.
@@ -185,7 +185,7 @@ mod unrealized_view {
 
     #[test]
     fn copy() {
-        assert_eq!(column_of_ones(&square().to("INTERP").to("CPU")), [1, 1, 3, 1]);
+        assert_eq!(column_of_ones(&square().to(&elsewhere()).to(square().device())), [1, 1, 3, 1]);
         let original = square();
         assert_eq!(column_of_ones(&original.copy()), [1, 1, 3, 1]);
         assert_eq!(ints(&original), [1, 2, 3, 4]);

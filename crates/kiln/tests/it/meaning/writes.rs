@@ -187,6 +187,7 @@ mod invalid {
         assert_eq!((t.shape(), t.dtype(), t.ndim()), (&[2, 2][..], DType::I32, 2));
         let broken = Tensor::from([1, 2]).reshape([3]);
         assert_eq!((broken.shape(), broken.dtype()), (&[][..], DType::F32));
+        assert_eq!(broken.device(), &kiln::Device::default_device());
         broken.set(s![0], 1);
         broken.assign(2);
         broken.clear_error();
