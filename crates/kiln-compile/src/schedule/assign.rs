@@ -5,7 +5,7 @@
 //! kernel at one index are one request: that is how a value used twice is computed once.
 
 use super::cost::{self, Below, Price, Use};
-use super::hazard;
+use super::hazard::Hazards;
 use super::index::Index;
 use super::lookup::Lookups;
 use super::writes::same_memory;
@@ -93,6 +93,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
         forced: vec![false; nodes.len()],
         storage: storages(&nodes, &position),
         overwritten: overwritten(&nodes, &position),
+        hazards: FxHashMap::default(),
         only_summed: only_summed(&nodes, &position),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
@@ -119,6 +120,8 @@ pub(super) struct Planner {
     forced: Vec<bool>,
     /// For an update and what it may share memory with, one number.
     storage: Vec<usize>,
+    /// By storage: which values may be computed while they are written.
+    hazards: FxHashMap<usize, Hazards>,
     /// By node: the update that starts from it.
     overwritten: Vec<Users>,
     /// A node's distinct sources, by its position.
@@ -300,7 +303,8 @@ impl Planner {
         for x in [value, at] {
             let (position, storages) = (&self.plan.position, &self.storage);
             let versions = |n: &UOp| storages[position[n]] == storage;
-            for first in hazard::needed_before(x, base, at, versions) {
+            let hazards = self.hazards.entry(storage).or_default();
+            for first in hazards.needed_before(x, base, at, versions) {
                 self.forced[self.plan.position[&first]] = true;
             }
         }

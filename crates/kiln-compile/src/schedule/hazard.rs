@@ -8,39 +8,55 @@ use kiln_ir::region::Region;
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
-use std::cell::Cell;
 
 /// Past this many nodes a value is taken to read anything.
-const MAX_WALK: usize = 4096;
+const MAX_WALK: usize = 1 << 20;
 
-/// Nodes under `x`, which an update of `base` writes at the positions `at`, that must be in memory of their own before:
-/// what they read may be overwritten by then. `versions` tells the nodes that may be the same memory as `base`.
-pub(super) fn needed_before(
-    x: &UOp,
-    base: &UOp,
-    at: &UOp,
-    versions: impl Fn(&UOp) -> bool,
-) -> Vec<UOp> {
-    let base = same_memory(base);
-    let (mut stack, mut seen, mut needed) = (vec![x.clone()], FxHashSet::default(), Vec::new());
-    while let Some(node) = stack.pop() {
-        if !seen.insert(node.clone()) {
-            continue;
+/// What is known of the values that are written to one storage, from one update to the next.
+#[derive(Default)]
+pub(super) struct Hazards {
+    /// Nodes that read the storage, if at all, from memory of their own.
+    clean: FxHashSet<UOp>,
+}
+
+impl Hazards {
+    /// Nodes under `x`, which an update of `base` writes at the positions `at`, that must be in memory of their own before:
+    /// what they read may be overwritten by then. `versions` tells the nodes that may be the same memory as `base`.
+    pub(super) fn needed_before(
+        &mut self,
+        x: &UOp,
+        base: &UOp,
+        at: &UOp,
+        versions: impl Fn(&UOp) -> bool,
+    ) -> Vec<UOp> {
+        let base = same_memory(base);
+        let (mut stack, mut seen, mut needed) = (vec![x.clone()], FxHashSet::default(), Vec::new());
+        let mut excused = false;
+        while let Some(node) = stack.pop() {
+            if self.clean.contains(&node) || !seen.insert(node.clone()) {
+                continue;
+            }
+            if seen.len() > MAX_WALK {
+                return vec![x.clone()];
+            }
+            let viewed = viewed(&node);
+            if versions(viewed) {
+                let safe =
+                    viewed == base && (apart(&node, viewed, at) || aligned(&node, viewed, at));
+                excused |= safe;
+                needed.extend((!safe).then(|| once(&node)));
+            } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
+                stack.extend(node.srcs().iter().cloned());
+            } else if reaches(&node, &versions) {
+                needed.push(once(&node));
+            }
         }
-        if seen.len() > MAX_WALK {
-            return vec![x.clone()];
+        // what was excused here may be in the way of another update
+        if !excused {
+            self.clean.extend(seen);
         }
-        let viewed = viewed(&node);
-        if versions(viewed) {
-            let safe = viewed == base && (apart(&node, viewed, at) || aligned(&node, viewed, at));
-            needed.extend((!safe).then(|| once(&node)));
-        } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
-            stack.extend(node.srcs().iter().cloned());
-        } else if reaches(&node, &versions) {
-            needed.push(once(&node));
-        }
+        needed
     }
-    needed
 }
 
 /// What a repetition repeats.
@@ -54,13 +70,7 @@ fn once(node: &UOp) -> UOp {
 
 /// Whether something under a node is a version.
 fn reaches(node: &UOp, versions: impl Fn(&UOp) -> bool) -> bool {
-    let walked = Cell::new(0);
-    let inside = |n: &UOp| {
-        walked.set(walked.get() + 1);
-        walked.get() <= MAX_WALK && !versions(n)
-    };
-    let nodes = toposort_all(std::slice::from_ref(node), inside);
-    walked.get() > MAX_WALK || nodes.iter().any(versions)
+    toposort_all(std::slice::from_ref(node), |n| !versions(n)).iter().any(&versions)
 }
 
 fn resizes(bitcast: &UOp) -> bool {

@@ -4,6 +4,7 @@
 //! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
 
 use super::leaf::{self, Latch, Slot};
+use super::runs::{self, Upload};
 use kiln_ir::arg::Arg;
 use kiln_ir::uop::{Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
@@ -29,6 +30,10 @@ pub(super) struct Closed {
     pub(super) roots: Vec<usize>,
     /// Whether a node is among them.
     is_root: Vec<bool>,
+    /// What is computed for each root (positions): the root itself, or what collecting its writes made of it.
+    targets: Vec<usize>,
+    /// Which nodes the targets need; only they are scheduled.
+    active: Vec<bool>,
     /// The shape of the graph: everything but the identity of leaves and the value of constants.
     pub(super) key: u128,
 }
@@ -36,14 +41,9 @@ pub(super) struct Closed {
 /// Another thread computes something that this graph needs.
 pub(super) struct Busy(pub(super) Arc<Latch>);
 
-/// Walks from the roots down to leaves.
-pub(super) fn close(roots: &[UOp]) -> Result<Closed, Busy> {
-    let mut walk = Walk {
-        position: FxHashMap::default(),
-        nodes: Vec::new(),
-        edges: Vec::new(),
-        effects: Vec::new(),
-    };
+/// Walks from the roots down to leaves. With `upload`, runs of writes are collected.
+pub(super) fn close(roots: &[UOp], upload: Option<&Upload<'_>>) -> Result<Closed, Busy> {
+    let mut walk = Walk::default();
     let mut wanted: Vec<UOp> = roots.to_vec();
     let mut next = 0;
     while next < wanted.len() {
@@ -52,13 +52,24 @@ pub(super) fn close(roots: &[UOp]) -> Result<Closed, Busy> {
         // an effect is computed whenever the value that carries it is
         wanted.append(&mut walk.effects);
     }
-    Ok(walk.finish(&wanted))
+    let roots: Vec<usize> = wanted.iter().map(|r| walk.position[&r.id()]).collect();
+    let collected = upload.and_then(|upload| runs::collect(&walk, &roots, upload));
+    for target in collected.iter().flatten() {
+        walk.visit(target)?;
+    }
+    Ok(walk.finish(&wanted, collected.as_deref()))
 }
 
-struct Walk {
+/// A walk from roots to leaves.
+#[derive(Default)]
+pub(super) struct Walk {
     position: FxHashMap<usize, usize>,
-    nodes: Vec<UOp>,
-    edges: Vec<Vec<usize>>,
+    /// Sources before users.
+    pub(super) nodes: Vec<UOp>,
+    /// Positions of each node's sources; of a computed node, its leaf.
+    pub(super) edges: Vec<Vec<usize>>,
+    /// Which nodes stand for their leaf.
+    pub(super) computed: Vec<bool>,
     effects: Vec<UOp>,
 }
 
@@ -88,29 +99,33 @@ impl Walk {
             }
             self.edges.push(srcs.iter().map(|s| self.position[&s.id()]).collect());
             self.position.insert(id, self.nodes.len());
+            self.computed.push(node.op() != Op::Buffer && leaf::computed(&node).is_some());
             self.nodes.push(node);
         }
         Ok(())
     }
 
-    fn finish(self, wanted: &[UOp]) -> Closed {
-        let is_computed = |node: &UOp| node.op() != Op::Buffer && leaf::computed(node).is_some();
+    fn finish(self, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
         let mut closed = Closed {
-            computed: self.nodes.iter().map(is_computed).collect(),
+            computed: self.computed,
             nodes: self.nodes,
             edges: self.edges,
             leaves: Vec::new(),
             constants: Vec::new(),
             is_root: vec![false; self.position.len()],
             roots: Vec::new(),
+            targets: Vec::new(),
+            active: vec![false; self.position.len()],
             key: 0,
         };
-        for root in wanted {
+        for (root, target) in wanted.iter().zip(collected.unwrap_or(wanted)) {
             let at = self.position[&root.id()];
             if !std::mem::replace(&mut closed.is_root[at], true) {
                 closed.roots.push(at);
+                closed.targets.push(self.position[&target.id()]);
             }
         }
+        closed.activate();
         closed.number();
         closed
     }
@@ -195,6 +210,22 @@ impl Closed {
         self.constants.iter().map(|&at| self.nodes[at].dtype())
     }
 
+    /// Whether somebody wrote to a storage and it is not computed yet.
+    pub(super) fn has_writes(&self) -> bool {
+        let is_write = |at: usize| self.nodes[at].op() == Op::Update && !self.computed[at];
+        (0..self.nodes.len()).any(is_write)
+    }
+
+    /// Finds what the targets need.
+    fn activate(&mut self) {
+        self.targets.iter().for_each(|&t| self.active[t] = true);
+        for at in (0..self.nodes.len()).rev() {
+            if self.active[at] {
+                self.edges[at].iter().for_each(|&s| self.active[s] = true);
+            }
+        }
+    }
+
     /// Numbers leaves and constants by first visit, and hashes what is left.
     fn number(&mut self) {
         let mut h = SipHasher13::new();
@@ -206,7 +237,7 @@ impl Closed {
                 continue;
             }
             number.push(count);
-            if node.op() == Op::Const {
+            if !self.active[at] || node.op() == Op::Const {
                 continue; // counted where it is used
             }
             count += 1;
@@ -224,7 +255,7 @@ impl Closed {
                 use_of(&self.nodes, s, &number, &mut self.constants, &mut h);
             }
         }
-        for &r in &self.roots {
+        for &r in &self.targets {
             use_of(&self.nodes, r, &number, &mut self.constants, &mut h);
         }
         self.key = h.finish128().as_u128();
@@ -250,6 +281,10 @@ impl Closed {
         };
         let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
         for (at, node) in self.nodes.iter().enumerate() {
+            if !self.active[at] {
+                built.push(node.clone());
+                continue;
+            }
             let edges = self.edges[at].iter();
             let srcs: Srcs = edges.map(|&s| used(&self.nodes[s], &built[s])).collect();
             let new = match slots.remove(&at) {
@@ -265,7 +300,7 @@ impl Closed {
             };
             built.push(new);
         }
-        self.roots.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()
+        self.targets.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()
     }
 }
 
@@ -303,7 +338,7 @@ mod tests {
         let inner = upload(1) + 2;
         let root = &inner * 5;
         let closed =
-            close(std::slice::from_ref(&root)).unwrap_or_else(|_| panic!("nobody is busy"));
+            close(std::slice::from_ref(&root), None).unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
         leaf::set_slot(&inner, Some(Slot::Computed(upload(3))));
         assert_eq!(closed.build(&[false, false]), before);

@@ -5,7 +5,7 @@ use super::{Failure, device};
 use crate::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,6 +62,18 @@ pub(super) fn upload(
     let buffer = opened.backend.alloc(bytes.len()).map_err(|e| e.to_string())?;
     buffer.write(bytes).map_err(|e| e.to_string())?;
     Ok(new(buffer, dtype, shape, device))
+}
+
+/// A leaf with these elements.
+pub(super) fn table(
+    values: &[Const],
+    dtype: DType,
+    shape: Shape,
+    device: &Device,
+) -> Result<UOp, Failure> {
+    let bits = values.iter().map(|&value| eval::to_bits(value, dtype));
+    let bytes = bits.flat_map(|bits| bits.to_le_bytes().into_iter().take(dtype.size()));
+    upload(&bytes.collect::<Vec<u8>>(), dtype, shape, device)
 }
 
 fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {

@@ -10,6 +10,8 @@ mod leaf;
 mod device;
 /// From live nodes to a closed graph and its key.
 mod close;
+/// Runs of writes become few.
+mod runs;
 /// Schedules and kernels, remembered.
 mod cache;
 /// Which memory every argument is; what may be overwritten in place.

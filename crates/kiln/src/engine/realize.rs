@@ -12,7 +12,7 @@ use super::leaf::{self, Latch, Slot};
 use super::measure::count;
 use super::{Failure, debug};
 use crate::Device;
-use kiln_ir::{Op, UOp};
+use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failur
             return Ok(nodes.iter().filter_map(leaf_of).collect());
         }
         let latch = Arc::new(Latch::default());
-        match claim(&missing, &latch) {
+        match claim(&missing, &latch, device) {
             Ok(closed) => {
                 drop(missing);
                 let promise = Promise { roots: promised(&closed), latch };
@@ -61,12 +61,15 @@ fn promised(closed: &Closed) -> Vec<Option<UOp>> {
 }
 
 /// Closes the graph and promises its roots.
-fn claim(nodes: &[UOp], latch: &Arc<Latch>) -> Result<Closed, Busy> {
+fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Busy> {
     let _planning = planning();
-    let mut closed = close::close(nodes)?;
+    let mut closed = close::close(nodes, None)?;
     let again = passed_again(&closed);
-    if !again.is_empty() {
-        closed = close::close(&[nodes, &again].concat())?;
+    if !again.is_empty() || closed.has_writes() {
+        let upload =
+            |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
+        drop(closed);
+        closed = close::close(&[nodes, &again].concat(), Some(&upload))?;
     }
     for root in promised(&closed).iter().flatten() {
         leaf::set_slot(root, Some(Slot::Pending(latch.clone())));

@@ -1,0 +1,298 @@
+//! Runs of writes to one storage, collected before anything is scheduled.
+//!
+//! A program that fills a storage element by element makes a version for every line. Here a whole run of versions that
+//! nobody looks at becomes a few writes: what is overwritten again is left out, constants become one table, one
+//! constant or one sequence, and a read of a part of some version goes straight to what was written there. An index of
+//! intervals says who wrote what, so that a program of `n` writes and reads takes `n log n` steps.
+
+mod index;
+mod table;
+
+use super::close::Walk;
+use index::{Found, Index};
+use kiln_ir::arg::SliceAxis;
+use kiln_ir::region::{self, Region};
+use kiln_ir::uop::{Srcs, rebuild};
+use kiln_ir::{Const, Op, UOp, eval};
+use rustc_hash::FxHashMap;
+use table::Table;
+pub(super) use table::Upload;
+
+/// The roots, with the runs of writes that they need collected; `None` if there is nothing to collect.
+pub(super) fn collect(walk: &Walk, roots: &[usize], upload: &Upload<'_>) -> Option<Vec<UOp>> {
+    let is_update = |at: usize| walk.nodes[at].op() == Op::Update && !walk.computed[at];
+    (0..walk.nodes.len()).find(|&at| is_update(at))?;
+    let mut collector = Collector::new(walk, roots, upload);
+    (0..walk.nodes.len()).for_each(|at| collector.node(at));
+    Some(roots.iter().map(|&r| collector.root(r)).collect())
+}
+
+/// One write of a run.
+struct Write {
+    /// The update's position in the walk.
+    update: usize,
+    value: UOp,
+    at: UOp,
+    /// The positions from the first to the one after the last, if there are no gaps and they are in order.
+    run: Option<(i64, i64)>,
+}
+
+/// Writes to one storage that nobody has looked at as a whole.
+struct Run {
+    base: UOp,
+    writes: Vec<Write>,
+    index: Index,
+}
+
+struct Collector<'a> {
+    walk: &'a Walk,
+    upload: &'a Upload<'a>,
+    /// What each node has become; none for versions that nobody needs as a whole, and for views of them.
+    new: Vec<Option<UOp>>,
+    /// By version: whether somebody needs all of it.
+    whole: Vec<bool>,
+    /// By version: the views of it that somebody reads (positions).
+    reads: FxHashMap<usize, Vec<usize>>,
+    /// By version that is the end of a run.
+    runs: FxHashMap<usize, Run>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(walk: &'a Walk, roots: &[usize], upload: &'a Upload<'a>) -> Collector<'a> {
+        let (whole, reads) = users(walk, roots);
+        let new = vec![None; walk.nodes.len()];
+        Collector { walk, upload, new, whole, reads, runs: FxHashMap::default() }
+    }
+
+    fn node(&mut self, at: usize) {
+        let node = &self.walk.nodes[at];
+        if self.new[at].is_some() {
+            return; // a read that found what it looks for
+        }
+        if self.walk.computed[at] || node.op() == Op::Buffer {
+            self.new[at] = Some(node.clone());
+        } else if node.op() == Op::Update {
+            self.update(at);
+        } else if let Some(srcs) = self.sources(at) {
+            self.new[at] = Some(rebuilt(node, srcs));
+        }
+    }
+
+    /// What a root has become. A number that is known needs no kernel.
+    fn root(&self, at: usize) -> UOp {
+        let (old, new) = (&self.walk.nodes[at], &self.new[at]);
+        let new = new.as_ref().expect("a root is needed as a whole");
+        let known = uniform(new).filter(|_| new != old && old.numel() == 1);
+        let value = known.and_then(UOp::as_const);
+        let leaf = value.and_then(|v| (self.upload)(&[v], old.dtype(), old.shape().clone()));
+        leaf.unwrap_or_else(|| new.clone())
+    }
+
+    /// What the sources have become; none if one of them is a version that nobody needs.
+    fn sources(&self, at: usize) -> Option<Srcs> {
+        let edges = self.walk.edges[at].iter();
+        let mut srcs = edges.map(|&s| self.new[s].clone()).collect::<Option<Srcs>>()?;
+        // the effects of an `After` are roots of their own
+        let node = &self.walk.nodes[at];
+        srcs.extend(node.srcs()[srcs.len()..].iter().cloned());
+        Some(srcs)
+    }
+
+    fn update(&mut self, at: usize) {
+        let &[base, value, positions] = self.walk.edges[at].as_slice() else {
+            unreachable!("an update has three sources")
+        };
+        let mut run = self.runs.remove(&base).unwrap_or_else(|| Run {
+            base: self.new[base].clone().expect("a version that is no run's end is whole"),
+            writes: Vec::new(),
+            index: Index::default(),
+        });
+        let whole = |s: usize| self.new[s].clone().expect("a value is needed as a whole");
+        run.push(&self.walk.nodes[at], at, whole(value), whole(positions));
+        let mut whole = self.whole[at];
+        for read in self.reads.remove(&at).unwrap_or_default() {
+            self.new[read] = run.read(&self.walk.nodes[read], &self.walk.nodes[at]);
+            whole |= self.new[read].is_none();
+        }
+        if whole {
+            self.new[at] = Some(run.written(self.walk, self.upload));
+        } else {
+            self.runs.insert(at, run);
+        }
+    }
+}
+
+/// For every update whether all of it is needed, and which views of it are read.
+fn users(walk: &Walk, roots: &[usize]) -> (Vec<bool>, FxHashMap<usize, Vec<usize>>) {
+    let n = walk.nodes.len();
+    let is_version = |at: usize| walk.nodes[at].op() == Op::Update && !walk.computed[at];
+    // what a view looks at, if that is a version
+    let mut viewed: Vec<Option<usize>> = vec![None; n];
+    let (mut whole, mut read, mut next) = (vec![false; n], vec![false; n], vec![false; n]);
+    roots.iter().for_each(|&r| (whole[r], read[r]) = (true, true));
+    for at in 0..n {
+        let (node, edges) = (&walk.nodes[at], &walk.edges[at]);
+        if is_view(node) && !walk.computed[at] {
+            viewed[at] = if is_version(edges[0]) { Some(edges[0]) } else { viewed[edges[0]] };
+            continue;
+        }
+        for (i, &s) in edges.iter().enumerate() {
+            // the next write does not look at what it overwrites; a second one on the same version does
+            let follows = i == 0 && is_version(at) && !std::mem::replace(&mut next[s], true);
+            whole[s] |= !follows;
+            read[s] = true;
+        }
+    }
+    let mut reads: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    for at in (0..n).filter(|&at| read[at]) {
+        if let Some(version) = viewed[at] {
+            reads.entry(version).or_default().push(at);
+        }
+    }
+    (whole, reads)
+}
+
+fn is_view(node: &UOp) -> bool {
+    matches!(node.op(), Op::Reshape | Op::Permute | Op::Slice | Op::Expand)
+}
+
+/// The node over other sources; arithmetic on constants is done here, so that a run of them stays one of constants.
+fn rebuilt(node: &UOp, srcs: Srcs) -> UOp {
+    if let Some(value) = folded(node, &srcs) {
+        return UOp::constant(value, node.dtype());
+    }
+    if node.srcs() == srcs.as_slice() {
+        return node.clone();
+    }
+    let new = rebuild(node, srcs);
+    new.copy_origin(node);
+    new
+}
+
+/// What a number is that is computed from nothing but constants.
+fn folded(node: &UOp, srcs: &[UOp]) -> Option<Const> {
+    if !node.op().is_elementwise() || !node.shape().is_empty() {
+        return None;
+    }
+    let constant = |x: &UOp| uniform(x)?.as_const();
+    let constants = srcs.iter().map(constant).collect::<Option<Vec<Const>>>()?;
+    eval::eval(node.op(), node.dtype(), &constants)
+}
+
+/// The constant that a value is everywhere.
+fn uniform(value: &UOp) -> Option<&UOp> {
+    let mut value = value;
+    while is_view(value) {
+        value = value.src(0);
+    }
+    (value.op() == Op::Const).then_some(value)
+}
+
+impl Run {
+    fn push(&mut self, node: &UOp, update: usize, value: UOp, at: UOp) {
+        let plain = node.arg().reduce_op().is_none();
+        let region = Region::of(&at).filter(|_| plain);
+        let run = region.as_ref().filter(|r| r.is_run()).and_then(Region::bounds);
+        let reach = region.map_or(Some((0, node.numel() as i64)), |r| r.bounds());
+        if let Some((start, end)) = reach {
+            self.index.write(start, end, self.writes.len());
+        }
+        self.writes.push(Write { update, value, at, run });
+    }
+
+    /// What a view of the latest version shows, if that is all of one write or all of the base.
+    fn read(&self, view: &UOp, version: &UOp) -> Option<UOp> {
+        let at = positions(view, version);
+        let (start, end) = Region::of(&at)?.bounds()?;
+        match self.index.find(start, end) {
+            Found::Nobody => match uniform(&self.base) {
+                Some(constant) => Some(constant.broadcast_to(view.shape())),
+                None => region::view(&self.base, &at),
+            },
+            Found::One(write) => self.writes[write].read(view, &at, start, end),
+            Found::Several => None,
+        }
+    }
+
+    /// The version that the run ends with.
+    fn written(&self, walk: &Walk, upload: &Upload<'_>) -> UOp {
+        let mut version = self.base.clone();
+        let mut rest = self.writes.as_slice();
+        while let Some((first, others)) = rest.split_first() {
+            let plain = rest.iter().take_while(|w| w.run.is_some()).count();
+            if plain == 0 {
+                version = first.apply(&version, walk);
+                rest = others;
+            } else {
+                version = plain_writes(&version, &rest[..plain], walk, upload);
+                rest = &rest[plain..];
+            }
+        }
+        version
+    }
+}
+
+/// The positions that a view of a version shows.
+fn positions(view: &UOp, version: &UOp) -> UOp {
+    let (mut nodes, mut node) = (Vec::new(), view);
+    while is_view(node) {
+        nodes.push(node);
+        node = node.src(0);
+    }
+    let all = UOp::positions(version.shape().clone());
+    nodes.iter().rev().fold(all, |x, node| node.viewed(&x))
+}
+
+impl Write {
+    /// What a view shows that lies inside of this write.
+    fn read(&self, view: &UOp, at: &UOp, start: i64, end: i64) -> Option<UOp> {
+        let (first, _) = self.run?;
+        if let Some(constant) = uniform(&self.value) {
+            return Some(constant.broadcast_to(view.shape()));
+        }
+        if self.at == *at {
+            return Some(self.value.broadcast_to(view.shape()));
+        }
+        let run = Region::of(at)?.is_run().then_some((start - first) as usize)?;
+        let flat = self.value.broadcast_to(self.at.shape());
+        let flat = flat.reshape([flat.numel()].as_slice());
+        let part = SliceAxis { start: run, step: 1, len: (end - start) as usize };
+        Some(flat.slice(&[part]).reshape(view.shape().clone()))
+    }
+
+    fn apply(&self, version: &UOp, walk: &Walk) -> UOp {
+        let node = &walk.nodes[self.update];
+        let new = version.update_with(node.arg().reduce_op(), &self.value, &self.at);
+        new.copy_origin(node);
+        new
+    }
+}
+
+/// Writes without gaps: those that are seen in the end, the constants among them last and together.
+fn plain_writes(version: &UOp, writes: &[Write], walk: &Walk, upload: &Upload<'_>) -> UOp {
+    let mut index = Index::default();
+    for (i, write) in writes.iter().enumerate() {
+        let (start, end) = write.run.expect("a write without gaps");
+        index.write(start, end, i);
+    }
+    let mut seen = vec![false; writes.len()];
+    let mut table = Table::default();
+    for (start, end, i) in index.intervals() {
+        seen[i] = true;
+        if let Some(constant) = uniform(&writes[i].value) {
+            table.push(start, end, constant.as_const().expect("a constant"));
+        }
+    }
+    let tabled = table.is_worth_it();
+    let mut version = version.clone();
+    for (write, _) in writes.iter().zip(seen).filter(|(_, seen)| *seen) {
+        if !tabled || uniform(&write.value).is_none() {
+            version = write.apply(&version, walk);
+        }
+    }
+    let last = &walk.nodes[writes.last().expect("at least one write").update];
+    match tabled {
+        true => table.written(&version, last, upload),
+        false => version,
+    }
+}
