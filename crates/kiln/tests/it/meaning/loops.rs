@@ -43,6 +43,25 @@ fn arange() {
 }
 
 #[test]
+fn arange_is_one_kernel() {
+    each(|name, c, _| {
+        let (built, building) = measure(|| set_each(c));
+        assert_eq!(((), 0), (built, building.kernels), "{name}");
+        assert_eq!(kernels([c]), 1, "{name}");
+    });
+}
+
+/// What a run covers wholly is not filled first: each element is written once, and nothing is read.
+#[test]
+fn what_is_covered_is_not_filled() {
+    let c = Tensor::empty([1000]);
+    set_each(&c);
+    let (done, n) = measure(|| c.realize().map(drop));
+    done.unwrap();
+    assert!(n.bytes <= 2 * 4000, "{} bytes", n.bytes);
+}
+
+#[test]
 fn arange_over_part_keeps_the_rest() {
     each(|name, c, _| {
         let before = ints(c);
@@ -112,6 +131,19 @@ fn each_from_the_one_before() {
     assert_eq!(ints(&c), [1, 1, 2, 3, 5, 8, 13, 21]);
 }
 
+#[test]
+fn each_from_the_one_before_is_linear() {
+    let cost = |n: usize| {
+        let c = running_count(n);
+        let (done, counts) = measure(|| c.realize().map(drop));
+        done.unwrap();
+        (counts.kernels, counts.bytes + counts.flops)
+    };
+    let (small, large) = (cost(250), cost(500));
+    assert!(large.0 <= 2 * small.0 + 4, "{small:?} {large:?}");
+    assert!(large.1 <= 3 * small.1 + 1000, "{small:?} {large:?}");
+}
+
 fn with_snapshots(n: usize) -> (Tensor, Vec<Tensor>) {
     let c = Tensor::empty([n]);
     let mut snaps = Vec::new();
@@ -135,6 +167,32 @@ fn snapshots_of_a_loop() {
         }
         assert_eq!(floats(&c), (1..=50).map(|i| i as f32).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn snapshots_of_a_loop_are_linear() {
+    let cost = |n: usize| {
+        let (c, snaps) = with_snapshots(n);
+        let (done, counts) = measure(|| realize(snaps.iter().chain([&c])));
+        done.unwrap();
+        (counts.kernels, counts.bytes)
+    };
+    let (small, large) = (cost(100), cost(200));
+    assert!(large.0 <= 2 * small.0 + 4 && large.1 <= 3 * small.1, "{small:?} {large:?}");
+}
+
+/// A read that no write of the run touches reads the base; one inside a write reads its value.
+#[test]
+fn reads_are_forwarded() {
+    let c = iota(1 << 12);
+    for i in 0..50usize {
+        c.set(s![i], -1.0);
+    }
+    let (untouched, written) = (c.get(s![70]) * 2.0, c.get(s![20]) * 2.0);
+    let (values, n) = measure(|| (item(&untouched), item(&written)));
+    assert_eq!(values, (140.0, -2.0));
+    // at most the values of the run, never the base
+    assert!(n.bytes <= 50 * 4 + 100, "{} bytes", n.bytes);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{filled, floats, iota, item};
 use kiln::optim::SGD;
-use kiln::{Tensor, s};
+use kiln::{Tensor, measure, realize, s};
 
 fn marked(data: &[f32]) -> Tensor {
     Tensor::from(data).set_requires_grad(true)
@@ -152,6 +152,39 @@ fn through_a_chain_of_writes() {
         assert_eq!(grad(&x), vec![3.0; n]);
         assert_eq!(floats(&z), (0..n).map(|i| 3.0 * i as f32).collect::<Vec<_>>());
     }
+}
+
+/// What the gradients of some tensors cost, for twice as many writes.
+fn is_linear(build: impl Fn(usize) -> (Tensor, Tensor)) {
+    let cost = |n: usize| {
+        let (x, z) = build(n);
+        let ((), counts) = measure(|| {
+            z.sum(..).backward().unwrap();
+            realize([&x.grad().unwrap()]).unwrap();
+        });
+        (counts.kernels, counts.bytes + counts.flops)
+    };
+    let (small, large) = (cost(64), cost(128));
+    assert!(large.0 <= 2 * small.0 + 4 && large.1 <= 3 * small.1 + 1000, "{small:?} {large:?}");
+}
+
+#[test]
+fn through_a_chain_of_writes_is_linear() {
+    is_linear(|n| {
+        let (w, z) = (marked(&[2.0]), Tensor::zeros([n]));
+        for i in 0..n {
+            z.set(s![i..i + 1], &w * i as f32);
+        }
+        (w, z)
+    });
+    is_linear(|n| {
+        let w = Tensor::from(vec![2.0f32; n]).set_requires_grad(true);
+        let z = &w * 1.0;
+        for i in 0..n {
+            z.set(s![i], i);
+        }
+        (w, z)
+    });
 }
 
 #[test]
