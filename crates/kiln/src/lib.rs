@@ -35,11 +35,11 @@ pub use element::{Element, Operand};
 pub use engine::{Counts, measure};
 pub use error::Error;
 pub use kiln_ir::DType;
-pub use tensor::{Index, Indices, Nested, Options, Rng, Tensor, manual_seed, realize};
+pub use tensor::{Index, Indices, Nested, Options, Reduction, Rng, Tensor, manual_seed, realize};
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
-    pub use crate::tensor::{AxesArg, Int, PairArg, ShapeArg};
+    pub use crate::tensor::{AxesArg, Int, List, ListItem, PairArg, ReductionArg, ShapeArg};
 }
 
 /// Hooks for kiln's own tests, without any promise.

@@ -1,9 +1,12 @@
-//! Indices: what `s![..]` makes, and the view that it picks, as Python does.
+//! Indices: what `s![..]` makes, and the view that it picks, as Python does. What tensors and lists pick is no view:
+//! `advanced.rs`.
 
 use super::Tensor;
+use super::list::{List, Numbers};
 use super::shape_args::Int;
 use super::view::{Slices, View};
 use crate::error::{Fault, refuse};
+use kiln_ir::DType;
 use kiln_ir::arg::{Shape, SliceAxis};
 use std::ops;
 
@@ -25,8 +28,10 @@ pub enum Index {
     Ellipsis,
     /// A new axis of length 1.
     NewAxis,
-    /// Positions that a tensor holds.
+    /// Positions that an integer tensor holds, or the elements where a bool tensor is true.
     Tensor(Tensor),
+    /// As [`Tensor`](Index::Tensor), written down: nested arrays, slices and `Vec`s of integers or bools.
+    List(List),
 }
 
 /// The indices of some axes, outermost first; made by [`s!`](crate::s).
@@ -45,10 +50,14 @@ impl Indices {
     }
 }
 
-/// Indices as Python writes them: positions, ranges (`a..b`, `..`, `a..;step`), `...`, `NewAxis`.
+/// Indices as Python writes them: positions, ranges (`a..b`, `..`, `a..;step`), `...`, `NewAxis`, tensors and lists.
 ///
 /// `..` is all of one axis; `...` is all of the axes that nothing else takes. A step follows a semicolon, and with a
 /// negative one the range runs backward: `4..1;-2` is 4, 2.
+///
+/// Integer tensors and lists (`[0, 2]`, `vec![1, -1]`, `[[0], [1]]`) pick by NumPy's rules: several are broadcast
+/// together, and their common shape stands where they stand if they are neighbours, else in front; a position beside them
+/// counts as one of them. A bool tensor or list picks, of as many axes as it has, the elements where it is true.
 ///
 /// ```
 /// use kiln::{Tensor, s};
@@ -56,6 +65,8 @@ impl Indices {
 /// assert_eq!(t.get(s![1, ..;2]).to_vec::<i32>()?, [4, 6]);
 /// assert_eq!(t.get(s![..., -1]).to_vec::<i32>()?, [3, 7, 11]);
 /// assert_eq!(t.get(s![NewAxis, 0]).shape(), [1, 4]);
+/// assert_eq!(t.get(s![[2, 0], 1]).to_vec::<i32>()?, [9, 1]);
+/// assert_eq!(t.get(s![t.gt(8)]).to_vec::<i32>()?, [9, 10, 11]);
 /// # Ok::<(), kiln::Error>(())
 /// ```
 #[macro_export]
@@ -95,6 +106,21 @@ impl Index {
             Index::Slice { start, stop, .. } => Index::Slice { start, stop, step: by.as_i64() },
             other => other,
         }
+    }
+
+    /// How many axes of what is indexed it is about: a mask, as many as it has.
+    pub(super) fn axes(&self) -> usize {
+        match self {
+            Index::Ellipsis | Index::NewAxis => 0,
+            Index::Tensor(mask) if mask.dtype() == DType::Bool => mask.ndim(),
+            Index::List(List { shape: Some(shape), numbers: Numbers::Mask(_) }) => shape.len(),
+            Index::At(_) | Index::Slice { .. } | Index::Tensor(_) | Index::List(_) => 1,
+        }
+    }
+
+    /// Whether it is a tensor or a list.
+    fn is_advanced(&self) -> bool {
+        matches!(self, Index::Tensor(_) | Index::List(_))
     }
 }
 
@@ -178,10 +204,23 @@ impl Indices {
         Ok(view.slice(slices).reshape(shape))
     }
 
+    /// Whether tensors or lists pick: then the result is no view.
+    pub(super) fn is_advanced(&self) -> bool {
+        self.0.iter().any(Index::is_advanced)
+    }
+
+    /// Whether nothing stands between the indices that are broadcast together: tensors, lists, and positions beside
+    /// them.
+    pub(super) fn picks_are_neighbours(&self) -> bool {
+        let picks = |i: &Index| i.is_advanced() || matches!(i, Index::At(_));
+        let first = self.0.iter().position(picks).unwrap_or(0);
+        let last = self.0.iter().rposition(picks).unwrap_or(0);
+        self.0[first..].iter().take(last + 1 - first).all(picks)
+    }
+
     /// The indices with the ellipsis, or what is missing at the end, replaced by full slices.
-    fn spelled_out(&self, rank: usize) -> Result<Vec<Index>, Fault> {
-        let takes_axis = |i: &&Index| !matches!(i, Index::Ellipsis | Index::NewAxis);
-        let taken = self.0.iter().filter(takes_axis).count();
+    pub(super) fn spelled_out(&self, rank: usize) -> Result<Vec<Index>, Fault> {
+        let taken: usize = self.0.iter().map(Index::axes).sum();
         let ellipses = self.0.iter().filter(|i| matches!(i, Index::Ellipsis)).count();
         if ellipses > 1 {
             return refuse!("more than one `...`");
@@ -198,7 +237,7 @@ impl Indices {
 }
 
 /// The elements of an axis of length `n` that `index` picks.
-fn pick(index: &Index, axis: usize, n: usize) -> Result<SliceAxis, Fault> {
+pub(super) fn pick(index: &Index, axis: usize, n: usize) -> Result<SliceAxis, Fault> {
     match *index {
         Index::At(i) => match usize::try_from(if i < 0 { i + n as i64 } else { i }) {
             Ok(start) if start < n => Ok(SliceAxis { start, step: 1, len: 1 }),
@@ -206,7 +245,7 @@ fn pick(index: &Index, axis: usize, n: usize) -> Result<SliceAxis, Fault> {
         },
         Index::Slice { step: 0, .. } => refuse!("a step of 0 goes nowhere"),
         Index::Slice { start, stop, step } => Ok(python_slice(start, stop, step, n)),
-        Index::Tensor(_) => refuse!("indexing by a tensor is not there yet"),
+        Index::Tensor(_) | Index::List(_) => unreachable!("picks no slice"),
         Index::Ellipsis | Index::NewAxis => unreachable!("takes no axis"),
     }
 }
@@ -231,19 +270,29 @@ fn python_slice(start: Option<i64>, stop: Option<i64>, step: i64, n: usize) -> S
 
 /// Picking.
 impl Tensor {
-    /// The elements at `index`, as a view.
+    /// The elements at `index`: a view, or where tensors or lists are among the indices, a new value.
+    ///
+    /// The view of positions and ranges sees later writes, and writes through. Of a mask the number of elements follows
+    /// from its data: it is computed now.
     ///
     /// ```
     /// use kiln::{Tensor, s};
     /// let t = Tensor::from([[1, 2, 3], [4, 5, 6]]);
     /// assert_eq!(t.get(s![1, 0..2]).to_vec::<i32>()?, [4, 5]);
+    /// let columns = Tensor::from([2, -3, 0]);
+    /// assert_eq!(t.get(s![0, &columns]).to_vec::<i32>()?, [3, 1, 1]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     ///
     /// # Errors
-    /// A position that is not there, more indices than axes, a step of 0.
+    /// A position that is not there, more indices than axes, a step of 0; a mask of another shape, index tensors that
+    /// do not broadcast, hold floats or are on another device. Positions that a tensor holds are checked here if they
+    /// are known; if they are still to be computed, computing them fails.
     #[track_caller]
     pub fn get(&self, index: Indices) -> Tensor {
-        self.alias("get", |view| index.view(view))
+        match index.is_advanced() {
+            true => self.lift("get", self.picked(&index)),
+            false => self.alias("get", |view| index.view(view)),
+        }
     }
 }

@@ -29,14 +29,24 @@ mod norm;
 mod loss;
 mod random;
 mod index;
+mod list;
+mod known;
+mod points;
+mod advanced;
+mod mask;
+mod gather;
+mod scatter;
 mod write;
+mod inplace;
 mod read;
 mod display;
 mod gradient;
 
 pub use index::{Index, Indices};
+pub use list::{List, ListItem};
 pub use random::{Rng, manual_seed};
 pub use read::realize;
+pub use scatter::{Reduction, ReductionArg};
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
 pub use source::{Nested, Options};
 
@@ -138,11 +148,19 @@ impl Tensor {
 
     /// The graph node of what the tensor holds now.
     pub(crate) fn value(&self) -> Result<UOp, Error> {
+        self.seen(|base| {
+            let value = self.view.of(base);
+            self.viewers.name(&value);
+            value
+        })
+    }
+
+    /// What `look` sees of the storage's version, with gradients as this handle has them.
+    fn seen(&self, look: impl FnOnce(&UOp) -> UOp) -> Result<UOp, Error> {
         let version = self.storage.version()?;
         let wants_gradient = self.storage.requires_grad() && !self.detached;
         let base = if wants_gradient { version.mark(self.storage.id) } else { version };
-        let value = self.view.of(&base);
-        self.viewers.name(&value);
+        let value = look(&base);
         Ok(if self.detached { value.detach() } else { value })
     }
 

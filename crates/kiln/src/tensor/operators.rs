@@ -31,14 +31,14 @@ macro_rules! operators {
         impl<R: Operand> ops::$assign<R> for Tensor {
             #[track_caller]
             fn $assign_method(&mut self, rhs: R) {
-                self.assign($apply((&*self).into_value(), rhs.into_value()));
+                Tensor::$assign_method(self, rhs);
             }
         }
         /// Writes through the view, for all aliases.
         impl<R: Operand> ops::$assign<R> for &Tensor {
             #[track_caller]
             fn $assign_method(&mut self, rhs: R) {
-                self.assign($apply((*self).into_value(), rhs.into_value()));
+                Tensor::$assign_method(self, rhs);
             }
         }
         operators!(@scalars $trait $method $apply =>

@@ -4,8 +4,11 @@
 //! and cancel neighbours as they are appended. Slices and permutations are moved in front of expansions where they
 //! commute: what is left of an expansion then tells whether the view repeats elements.
 
+use super::shape_args::Lengths;
 use crate::error::{Fault, refuse};
 use kiln_ir::arg::{Axes, Shape, SliceAxis};
+use kiln_ir::reference::evaluate;
+use kiln_ir::region::Region;
 use kiln_ir::{Arg, DType, Op, UOp};
 use smallvec::{SmallVec, smallvec};
 
@@ -67,12 +70,16 @@ impl View {
         self.outward().iter().fold(base.clone(), |x, node| node.viewed(&x))
     }
 
-    /// `base` with `value` where the view looks. Where the view reads other bits, what it reads is written as those, and
-    /// then put back as what it was.
+    /// `base` with `value` where the view looks.
     pub(crate) fn written(&self, base: &UOp, value: &UOp) -> UOp {
-        let outward = self.outward();
+        self.written_at(base, value, &self.distinct_positions())
+    }
+
+    /// `base` with `value` at positions of the view's ground. Where the ground is other bits than the storage, what it
+    /// is then is written as those, and put back as what it was.
+    pub(crate) fn written_at(&self, base: &UOp, value: &UOp, at: &UOp) -> UOp {
         let (mut layers, mut x, mut moves) = (Vec::new(), base.clone(), Vec::new());
-        for node in &outward {
+        for node in self.outward() {
             if node.op() != Op::Bitcast {
                 moves.push(node);
                 continue;
@@ -81,15 +88,56 @@ impl View {
             layers.push((x, std::mem::take(&mut moves)));
             x = node.viewed(&seen);
         }
-        layers.push((x, moves));
-        layers.iter().rev().fold(value.clone(), |value, (x, moves)| {
-            let value = value.bitcast(x.dtype());
-            if moves.is_empty() {
-                return value;
-            }
-            let whole = UOp::positions(x.shape().clone());
-            x.update(&value, &moves.iter().fold(whole, |at, node| node.viewed(&at)))
+        let put = |x: &UOp, value: UOp, at: &UOp| match *at == whole(x) {
+            true => value,
+            false => x.update(&value, at),
+        };
+        layers.iter().rev().fold(put(&x, value.clone(), at), |value, (x, moves)| {
+            let at = moves.iter().fold(whole(x), |at, node| node.viewed(&at));
+            put(x, value.bitcast(x.dtype()), &at)
         })
+    }
+
+    /// What the view moves elements of: the storage, or what its last bitcast makes of it.
+    pub(crate) fn ground(&self, base: &UOp) -> UOp {
+        let bits = self.outward();
+        let until = bits.iter().rposition(|node| node.op() == Op::Bitcast).map_or(0, |i| i + 1);
+        bits[..until].iter().fold(base.clone(), |x, node| node.viewed(&x))
+    }
+
+    /// Where the view's elements are in its ground.
+    pub(crate) fn positions(&self) -> UOp {
+        let mut moves: SmallVec<[&UOp; 4]> =
+            self.chain().take_while(|node| node.op() != Op::Bitcast).collect();
+        moves.reverse();
+        let ground = moves.first().map_or(&self.0, |node| node.src(0));
+        moves.iter().fold(whole(ground), |at, node| node.viewed(&at))
+    }
+
+    /// The distance in the ground between neighbours along each axis, and where the first element is; `None` where the
+    /// view has no such distances.
+    pub(crate) fn strides(&self) -> Option<(i64, Lengths)> {
+        strides(&self.positions())
+    }
+
+    /// The positions in a form that has nothing expanded, if nothing repeats. An axis that was expanded and then cut
+    /// across stays in the view where a reshape stands between.
+    fn distinct_positions(&self) -> UOp {
+        let at = self.positions();
+        if !is_expanded(&at) {
+            return at;
+        }
+        let Some((offset, strides)) = self.strides() else { return at };
+        let start = UOp::constant(offset, at.dtype()).broadcast_to(self.shape());
+        strides.iter().enumerate().filter(|&(_, &stride)| stride != 0).fold(
+            start,
+            |sum, (axis, &stride)| {
+                let mut line: Shape = self.shape().iter().map(|_| 1).collect();
+                line[axis] = self.shape()[axis];
+                let steps = UOp::iota(line[axis], at.dtype()) * stride;
+                sum + steps.reshape(line).expand(self.shape().clone())
+            },
+        )
     }
 
     /// The view's nodes from the storage outward.
@@ -99,9 +147,17 @@ impl View {
         nodes
     }
 
-    /// Whether some element of the storage is shown twice.
+    /// Whether some element of the storage is shown twice, or it is not known that none is: where an axis was expanded,
+    /// only strides can tell.
     pub(crate) fn repeats(&self) -> bool {
+        let repeats = |view: View| {
+            let at = view.positions();
+            is_expanded(&at) && at.numel() > 0 && !is_distinct(&at)
+        };
+        let below = self.chain().filter(|node| node.op() == Op::Bitcast);
+        let grounds = below.map(|bits| View(bits.src(0).clone()));
         self.chain().any(|node| node.op() == Op::Expand)
+            && std::iter::once(self.clone()).chain(grounds).any(repeats)
     }
 
     /// The storage's value when `value` is what the view shows, if the view shows every element exactly once.
@@ -123,6 +179,58 @@ impl View {
         let inside = |node: &&UOp| node.op() != Op::Param;
         std::iter::successors(Some(&self.0), |node| node.srcs().first()).take_while(inside)
     }
+}
+
+/// Every position of `x`.
+fn whole(x: &UOp) -> UOp {
+    UOp::positions(x.shape().clone())
+}
+
+fn is_expanded(at: &UOp) -> bool {
+    std::iter::successors(Some(at), |node| node.srcs().first()).any(|node| node.op() == Op::Expand)
+}
+
+/// Up to this many positions are worked out to see how far apart they are.
+const MOST_POSITIONS: usize = 1 << 16;
+
+/// The first of some positions that are a view, and how far apart they are along each axis. A view of a few elements out
+/// of what was expanded and reshaped is looked at position by position.
+fn strides(at: &UOp) -> Option<(i64, Lengths)> {
+    if let Some(region) = Region::of(at) {
+        let mut strides = region.axes.iter().map(|&(_, stride)| stride);
+        // a region leaves out axes of one element
+        let stride = |&n: &usize| if n == 1 { 0 } else { strides.next().expect("an axis") };
+        return Some((region.offset, at.shape().iter().map(stride).collect()));
+    }
+    let nodes = std::iter::successors(Some(at), |node| node.srcs().first());
+    match is_expanded(at) && nodes.map(UOp::numel).all(|n| 0 < n && n <= MOST_POSITIONS) {
+        true => fitted(at),
+        false => None,
+    }
+}
+
+/// The strides of positions that have some.
+fn fitted(at: &UOp) -> Option<(i64, Lengths)> {
+    let known = evaluate(at, &|_| unreachable!("positions have no leaves"));
+    let known: Vec<i64> = known.iter().filter_map(|c| Some(c.as_i128()? as i64)).collect();
+    let (mut found, mut strides, mut step) = (vec![known[0]], Lengths::new(), 1);
+    for &n in at.shape().iter().rev() {
+        let stride = if n == 1 { 0 } else { known[step] - known[0] };
+        let rows = (0..n as i64).flat_map(|i| found.iter().map(move |p| p + i * stride));
+        found = rows.collect();
+        strides.push(stride);
+        step *= n;
+    }
+    strides.reverse();
+    (found == known).then_some((known[0], strides))
+}
+
+/// Whether positions are known to differ.
+fn is_distinct(at: &UOp) -> bool {
+    strides(at).is_some_and(|(offset, strides)| {
+        let axes = at.shape().iter().copied().zip(strides).filter(|&(n, _)| n != 1).collect();
+        Region { offset, axes }.is_distinct()
+    })
 }
 
 /// `value`, a view `node` of something, as that something; the view keeps every element.

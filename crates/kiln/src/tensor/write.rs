@@ -2,6 +2,7 @@
 
 use super::broadcast::broadcast_shapes;
 use super::origin::name;
+use super::view::View;
 use super::{Indices, Tensor};
 use crate::element::{Operand, Value};
 use crate::error::{Error, Fault, at_caller, refuse};
@@ -12,17 +13,24 @@ impl Tensor {
     /// Writes `value`, broadcast and cast, to the elements at `index`. An invalid write leaves the data as it is and
     /// makes later reads return the error.
     ///
+    /// Where index tensors or lists name an element more than once, the last value counts. A mask takes one value for all
+    /// that it picks, or one for each; then it is computed now.
+    ///
     /// ```
     /// use kiln::{Tensor, s};
     /// let t = Tensor::from([[1, 2], [3, 4]]);
     /// t.set(s![.., 1], 9);
     /// assert_eq!(t.to_vec::<i32>()?, [1, 9, 3, 9]);
+    /// t.set(s![[1, 0, 1], 0], Tensor::from([5, 6, 7]));
+    /// t.set(s![t.gt(7)], 0);
+    /// assert_eq!(t.to_vec::<i32>()?, [6, 0, 7, 0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     ///
     /// # Errors
-    /// An index that is not there, a value that does not fit (float into integer, shape, device), elements that the
-    /// view repeats.
+    /// An index that is not there, as [`get`](Tensor::get) has them; a value that does not fit (float into integer, shape,
+    /// device); elements that the view repeats. Where a position that is still to be computed turns out not to be
+    /// there, nothing is written for it, and computing fails.
     #[track_caller]
     pub fn set(&self, index: Indices, value: impl Operand) {
         if let Err(error) = self.try_set(index, value) {
@@ -43,10 +51,14 @@ impl Tensor {
     /// As [`set`](Tensor::set).
     #[track_caller]
     pub fn try_set(&self, index: Indices, value: impl Operand) -> Result<(), Error> {
-        let written = Tensor::all_valid([self]).and_then(|()| {
-            let target = Tensor { view: index.view(&self.view)?, ..self.clone() };
-            target.write("set", value.into_value())
-        });
+        let value = value.into_value();
+        let written = match index.is_advanced() {
+            true => self.write_picked("set", &index, value),
+            false => Tensor::all_valid([self]).and_then(|()| {
+                let target = Tensor { view: index.view(&self.view)?, ..self.clone() };
+                target.write("set", value)
+            }),
+        };
         at_caller("set", written)
     }
 
@@ -86,35 +98,54 @@ impl Tensor {
     }
 
     /// Makes the version in which this view holds `value`.
-    fn write(&self, op: &'static str, value: Value) -> Result<(), Fault> {
+    pub(super) fn write(&self, op: &'static str, value: Value) -> Result<(), Fault> {
         if self.storage.is_broken() {
             return Tensor::all_valid([self]);
         }
-        let value = self.fitting(&value)?;
-        if self.view.repeats() {
-            return refuse!(
-                "elements of the target repeat, as an axis of {:?} is expanded",
-                self.shape()
-            );
-        }
+        let value = self.fitting(&value, self.shape())?;
+        refuse_repeated(&self.view)?;
         if let Some(whole) = self.view.inverse(&value) {
             name(&whole, op);
             self.storage.overwrite(whole);
             return Ok(());
         }
         Tensor::all_valid([self])?;
-        if self.numel() > 0 {
-            self.storage.update(|old| {
-                let new = self.view.written(old, &value);
-                name(&new, op);
-                new
-            })?;
+        match self.numel() {
+            0 => Ok(()),
+            _ => self.change(op, |old| self.view.written(old, &value)),
         }
-        Ok(())
     }
 
-    /// `value` in this tensor's dtype and shape. It reads before the write, whatever it aliases.
-    fn fitting(&self, value: &Value) -> Result<UOp, Fault> {
+    /// Replaces the storage's version by the one that `new` makes of it.
+    pub(super) fn change(
+        &self,
+        op: &'static str,
+        new: impl FnOnce(&UOp) -> UOp,
+    ) -> Result<(), Fault> {
+        Ok(self.storage.update(|old| {
+            let new = new(old);
+            name(&new, op);
+            new
+        })?)
+    }
+
+    /// `value` in this tensor's dtype, broadcast to `shape`. It reads before the write, whatever it aliases.
+    pub(super) fn fitting(&self, value: &Value, shape: &[usize]) -> Result<UOp, Fault> {
+        let node = self.typed(value)?;
+        // axes of length 1 in front say nothing
+        let surplus = node.shape().len().saturating_sub(shape.len());
+        let node = match node.shape()[..surplus].iter().all(|&n| n == 1) {
+            true => node.reshape(&node.shape()[surplus..]),
+            false => node,
+        };
+        match broadcast_shapes(shape, node.shape()) {
+            Ok(common) if common.as_slice() == shape => Ok(node.broadcast_to(shape)),
+            _ => refuse!("value does not fit, target {shape:?}, value {:?}", node.shape()),
+        }
+    }
+
+    /// `value` in this tensor's dtype, if no kind of number is lost, and on its device.
+    pub(super) fn typed(&self, value: &Value) -> Result<UOp, Fault> {
         let dtype = self.dtype();
         if let Value::Tensor(t) = value {
             Tensor::all_valid([t])?;
@@ -125,10 +156,16 @@ impl Tensor {
                 return refuse!("{} does not go into {dtype} without a cast", t.dtype());
             }
         }
-        let node = value.node(dtype)?;
-        match broadcast_shapes(self.shape(), node.shape()) {
-            Ok(shape) if shape.as_slice() == self.shape() => Ok(node.broadcast_to(self.shape())),
-            _ => refuse!("value does not fit, target {:?}, value {:?}", self.shape(), node.shape()),
+        Ok(value.node(dtype)?)
+    }
+}
+
+/// What a view repeats has no one value.
+pub(super) fn refuse_repeated(view: &View) -> Result<(), Fault> {
+    match view.repeats() {
+        true => {
+            refuse!("elements of the target repeat, as an axis of {:?} is expanded", view.shape())
         }
+        false => Ok(()),
     }
 }

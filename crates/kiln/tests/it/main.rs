@@ -6,6 +6,7 @@
 mod api;
 mod accept;
 mod basics;
+mod indexing;
 mod ops;
 mod counts;
 mod disk;
