@@ -362,8 +362,17 @@ impl Planner {
 
     /// Whether `kernel` reads, directly or not, what another user of node `i` computes.
     fn waits_for_other_user(&self, i: usize, kernel: usize) -> bool {
-        let others: FxHashSet<usize> =
+        let mut others: FxHashSet<usize> =
             self.plan.requests[i].iter().map(|r| r.kernel).filter(|&k| k != kernel).collect();
+        // an update does not ask for what it writes over, but finds it in memory
+        match self.overwritten[i] {
+            Users::None => {}
+            Users::One(update) => match self.plan.placement[update] {
+                Placement::Stored { kernel, .. } => _ = others.insert(kernel),
+                Placement::Inline => {}
+            },
+            Users::Several => return true,
+        }
         if others.is_empty() {
             return false;
         }

@@ -30,9 +30,17 @@ impl Hazards {
         versions: impl Fn(&UOp) -> bool,
     ) -> Vec<UOp> {
         let base = same_memory(base);
-        let (mut stack, mut seen, mut needed) = (vec![x.clone()], FxHashSet::default(), Vec::new());
+        let (mut stack, mut seen, mut needed) = (vec![], FxHashSet::default(), Vec::new());
         let mut excused = false;
-        while let Some(node) = stack.pop() {
+        stack.push((x.clone(), x.clone()));
+        while let Some((node, user)) = stack.pop() {
+            if versions(&node) {
+                // it is in memory that may be overwritten, so whoever computes with it does that before
+                let safe = node == *base && aligned(&node, base, at);
+                needed.extend((!safe).then_some(user));
+                excused = true;
+                continue;
+            }
             if self.clean.contains(&node) || !seen.insert(node.clone()) {
                 continue;
             }
@@ -46,7 +54,7 @@ impl Hazards {
                 excused |= safe;
                 needed.extend((!safe).then(|| once(&node)));
             } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
-                stack.extend(node.srcs().iter().cloned());
+                stack.extend(node.srcs().iter().map(|s| (s.clone(), node.clone())));
             } else if reaches(&node, &versions) {
                 needed.push(once(&node));
             }

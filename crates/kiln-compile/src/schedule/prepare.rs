@@ -12,12 +12,17 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let nodes = toposort_all(roots, |_| true);
     let stored = writes::stored(&nodes, roots);
+    let mut storages = Storages::default();
     for node in nodes {
-        let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        if stored.contains(&node) {
+            srcs = storages.told_apart(srcs);
+        }
         let new = match node.op() {
             Op::Update if !stored.contains(&node) => choice(&srcs[0], &srcs[1], &srcs[2]),
             _ => prepare_node(&node, srcs),
         };
+        storages.note(&new);
         // a note's source has its own maker, and a parameter none
         if !matches!(node.op(), Op::Mark | Op::Detach | Op::After) {
             new.copy_origin(&node);
@@ -25,6 +30,48 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
         done.insert(node, new);
     }
     roots.iter().map(|r| done[r].clone()).collect()
+}
+
+/// The memory that each update's run of updates began with.
+#[derive(Default)]
+struct Storages(FxHashMap<UOp, UOp>);
+
+impl Storages {
+    fn note(&mut self, node: &UOp) {
+        if node.op() == Op::Update {
+            let first = self.first(node.src(0)).clone();
+            self.0.insert(node.clone(), first);
+        }
+    }
+
+    fn first<'a>(&'a self, node: &'a UOp) -> &'a UOp {
+        let memory = writes::same_memory(node);
+        self.0.get(memory).unwrap_or(memory)
+    }
+
+    /// The sources of an update that writes into memory, as nodes that are not that memory: a filler that others use is
+    /// made once more for it, and what is written, or where, is copied if it is what is overwritten.
+    fn told_apart(&self, mut srcs: Srcs) -> Srcs {
+        let first = self.first(&srcs[0]).clone();
+        for x in &mut srcs[1..] {
+            if *self.first(x) == first && !is_filler(&first) {
+                *x = x.contiguous();
+            }
+        }
+        if is_filler(writes::same_memory(&srcs[0])) {
+            srcs[0] = srcs[0].contiguous();
+        }
+        srcs
+    }
+}
+
+/// A number everywhere, or a counter.
+fn is_filler(node: &UOp) -> bool {
+    let mut node = node;
+    while node.op().is_movement() {
+        node = node.src(0);
+    }
+    matches!(node.op(), Op::Const | Op::Iota)
 }
 
 fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {

@@ -132,12 +132,6 @@ impl Tensor {
     /// `value` in this tensor's dtype, broadcast to `shape`. It reads before the write, whatever it aliases.
     pub(super) fn fitting(&self, value: &Value, shape: &[usize]) -> Result<UOp, Fault> {
         let node = self.typed(value)?;
-        // axes of length 1 in front say nothing
-        let surplus = node.shape().len().saturating_sub(shape.len());
-        let node = match node.shape()[..surplus].iter().all(|&n| n == 1) {
-            true => node.reshape(&node.shape()[surplus..]),
-            false => node,
-        };
         match broadcast_shapes(shape, node.shape()) {
             Ok(common) if common.as_slice() == shape => Ok(node.broadcast_to(shape)),
             _ => refuse!("value does not fit, target {shape:?}, value {:?}", node.shape()),

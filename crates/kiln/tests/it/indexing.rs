@@ -568,3 +568,28 @@ fn a_table_of_rows_costs_what_is_read() {
         [3, 1, 49, 0].iter().flat_map(|&r| all[r * 8..r * 8 + 8].to_vec()).collect();
     assert_eq!(rows, expected);
 }
+
+#[test]
+fn a_value_is_read_before_it_is_overwritten() {
+    let start = || Tensor::from([10, 20, 30, 40]).realize().unwrap().clone();
+    let index = &unknown(&Tensor::from([1, 2, 3, 0]));
+    let t = start();
+    t.set(s![index], &t);
+    assert_eq!(ints(&t), [40, 10, 20, 30]);
+    t.set(s![index], &t * 2 + 1);
+    assert_eq!(ints(&t), [61, 81, 21, 41]);
+    let t = start();
+    t.set(s![index], t.get(s![..;-1]) + &t);
+    assert_eq!(ints(&t), [50, 50, 50, 50]);
+    let t = start();
+    let kept = t.copy();
+    t.set(s![..2], 0);
+    t.set(s![index], &kept);
+    assert_eq!(ints(&t), [40, 10, 20, 30]);
+    let (old, t) = (start() + 1, start() + 1);
+    t.set(s![index], 0);
+    assert_eq!(ints(&(&old - &t)), [11, 21, 31, 41]);
+    let (ones, counts) = (Tensor::ones([3]), Tensor::ones([3]));
+    let counts = counts.index_add(0, &unknown(&Tensor::from([1, 1])), &Tensor::ones([2]));
+    assert_eq!(floats(&(&ones * 6 / counts)), [6.0, 2.0, 6.0]);
+}
