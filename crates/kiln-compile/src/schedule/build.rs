@@ -26,7 +26,7 @@ pub(super) struct Built {
 }
 
 /// Memory, before it is known which stored node is an output and which a temporary.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Source {
     /// What a kernel leaves for the node of this position.
     Stored(usize),

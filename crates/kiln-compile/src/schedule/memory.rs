@@ -93,10 +93,7 @@ fn scheduled(kernel: &Built, stored: &impl Fn(usize) -> BufferRef) -> ScheduledK
     let ast = UOp::kernel(stores, "");
     ScheduledKernel {
         vars,
-        may_alias: match kernel.starts_from {
-            None => may_alias(&ast, kernel.outputs.len()),
-            Some(_) => Vec::new(),
-        },
+        may_alias: kernel.may_alias(),
         starts_from: kernel.starts_from.map(|s| s.resolve(stored)),
         args: kernel.args.iter().map(|a| a.resolve(stored)).collect(),
         origins: kernel.origins.clone(),
@@ -113,39 +110,6 @@ fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
     let map = vars.iter().enumerate().map(number).collect();
     let slots = vars.iter().map(|v| v.arg().slot().expect("a var has a slot")).collect();
     (substitute(stores, &map), slots)
-}
-
-/// Outputs that may be written over an input: every load of the input is at the very index that the output is stored
-/// at, so no iteration reads what another has written. A kernel that reduces for one output after it has stored
-/// another would read its own output; such kernels get memory of their own.
-fn may_alias(ast: &UOp, outputs: usize) -> Vec<(usize, usize)> {
-    let nodes = toposort(ast);
-    if outputs > 1 && nodes.iter().any(|n| n.op() == Op::Reduce) {
-        return Vec::new();
-    }
-    let slot = |n: &UOp| n.memory().arg().slot().expect("schedules touch parameters only");
-    let stores: Vec<&UOp> = nodes.iter().filter(|n| n.op() == Op::Store).collect();
-    let mut loads: FxHashMap<usize, Vec<&UOp>> = FxHashMap::default();
-    nodes
-        .iter()
-        .filter(|n| n.op() == Op::Load)
-        .for_each(|n| loads.entry(slot(n)).or_default().push(n));
-    let mut pairs = Vec::new();
-    for store in stores {
-        let mut inputs: Vec<_> = loads.iter().filter(|(s, _)| **s >= outputs).collect();
-        inputs.sort_unstable_by_key(|(s, _)| **s);
-        for (&input, loads) in inputs {
-            let same = |l: &&UOp| {
-                l.src(1) == store.src(1)
-                    && l.memory().shape() == store.memory().shape()
-                    && l.dtype().size() == store.memory().dtype().size()
-            };
-            if loads.iter().all(same) {
-                pairs.push((slot(store), input));
-            }
-        }
-    }
-    pairs
 }
 
 /// First fit over time: a block is free for a step if nobody holds it then.

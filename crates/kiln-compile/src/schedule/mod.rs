@@ -25,6 +25,8 @@ mod hazard;
 mod build;
 /// Independent kernels over the same loops become one.
 mod merge;
+/// Which outputs may be written over which inputs.
+mod alias;
 /// An order of kernels that respects what each reads.
 mod order;
 /// One arena for everything that lives only between kernels.
@@ -96,6 +98,6 @@ pub fn schedule(roots: &[UOp]) -> Schedule {
     let plan = assign::assign(&prepared);
     let drafts = build::build(&plan);
     let drafts = merge::merge(drafts);
-    let order = order::order(&drafts);
+    let order = order::order(&drafts, &plan.roots);
     memory::finish(plan, drafts, &order)
 }

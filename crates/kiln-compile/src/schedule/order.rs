@@ -12,10 +12,13 @@ pub(super) struct Order {
     pub(super) separate: FxHashSet<usize>,
 }
 
-/// Kahn's algorithm; where several are ready, the one that was planned last, which is the one nearest the leaves. An
-/// update waits for everybody who reads what it overwrites, unless they wait for it.
-pub(super) fn order(kernels: &[Built]) -> Order {
-    let edges = Edges::of(kernels);
+/// A kernel does not wait for more readers than this of what it might overwrite.
+const MAX_READERS: usize = 16;
+
+/// Kahn's algorithm; where several are ready, the one that was planned last, which is the one nearest the leaves. What
+/// overwrites memory, or might, waits for everybody who reads that, unless they wait for it.
+pub(super) fn order(kernels: &[Built], roots: &[usize]) -> Order {
+    let edges = Edges::of(kernels, roots);
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
     let mut ready: BinaryHeap<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).collect();
@@ -57,7 +60,7 @@ struct Edges {
 }
 
 impl Edges {
-    fn of(kernels: &[Built]) -> Edges {
+    fn of(kernels: &[Built], roots: &[usize]) -> Edges {
         let n = kernels.len();
         let mut edges = Edges {
             waits: vec![0; n],
@@ -65,6 +68,7 @@ impl Edges {
             users: vec![Vec::new(); n],
             overwriters: vec![Vec::new(); n],
         };
+        let roots: FxHashSet<usize> = roots.iter().copied().collect();
         let mut makers: FxHashMap<usize, usize> = FxHashMap::default();
         let mut readers: FxHashMap<Source, BTreeSet<usize>> = FxHashMap::default();
         for (k, kernel) in kernels.iter().enumerate() {
@@ -78,12 +82,23 @@ impl Edges {
                     edges.users[makers[&node]].push(k);
                 }
             }
-            let others = kernel.starts_from.iter().flat_map(|s| &readers[s]);
-            for &reader in others.filter(|&&r| r != k) {
+            let might = overwritable(kernel, &roots);
+            let might = might.iter().map(|s| &readers[s]).filter(|r| r.len() <= MAX_READERS);
+            let does = kernel.starts_from.iter().map(|s| &readers[s]);
+            let others: BTreeSet<usize> = does.chain(might).flatten().copied().collect();
+            for reader in others.into_iter().filter(|&r| r != k) {
                 edges.spares[k] += 1;
                 edges.overwriters[reader].push(k);
             }
         }
         edges
     }
+}
+
+/// Parameters that an output of the kernel may take the memory of.
+fn overwritable(kernel: &Built, roots: &FxHashSet<usize>) -> BTreeSet<Source> {
+    let pairs = kernel.may_alias().into_iter();
+    let kept = pairs.filter(|&(written, _)| roots.contains(&kernel.outputs[written]));
+    let inputs = kept.map(|(_, read)| kernel.args[read]);
+    inputs.filter(|s| matches!(s, Source::Param(_))).collect()
 }

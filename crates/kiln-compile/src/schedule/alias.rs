@@ -1,0 +1,169 @@
+//! Which outputs of a kernel may be written over which inputs.
+//!
+//! Within one iteration of the loops that a kernel shares out, reads come before writes and stay inside what that iteration
+//! writes. So an element may be overwritten that is read just there; and a row that is reduced as a whole before anything
+//! of it is written, as in a softmax.
+
+use super::build::Built;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+impl Built {
+    /// Pairs of slots `(written, read)` that may be the same memory. An update has its own rule: it starts from what is
+    /// there. A kernel that reduces for one output after it has stored another would read its own output.
+    pub(super) fn may_alias(&self) -> Vec<(usize, usize)> {
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
+        let several = self.outputs.len() > 1 && nodes.iter().any(|n| n.op() == Op::Reduce);
+        if self.starts_from.is_some() || several {
+            return Vec::new();
+        }
+        let stores: Vec<Store<'_>> =
+            nodes.iter().filter(|n| n.op() == Op::Store).map(Store::new).collect();
+        let mut pairs = Vec::new();
+        for store in &stores {
+            let inputs = self.outputs.len()..self.args.len();
+            let free =
+                inputs.filter(|&input| stores.iter().all(|s| s.lets_overwrite(store, input)));
+            pairs.extend(free.map(|input| (slot(store.node), input)));
+        }
+        pairs
+    }
+}
+
+fn slot(access: &UOp) -> usize {
+    access.memory().arg().slot().expect("schedules touch parameters only")
+}
+
+/// A store with the loads that its value is computed from.
+struct Store<'a> {
+    node: &'a UOp,
+    /// Loads in the loops of the store.
+    direct: Vec<UOp>,
+    /// Loads inside of reductions, with the loops around the outermost.
+    reduced: Vec<(UOp, FxHashSet<UOp>)>,
+}
+
+impl<'a> Store<'a> {
+    fn new(node: &'a UOp) -> Store<'a> {
+        let (mut stack, mut seen) = (vec![node.clone()], FxHashSet::default());
+        let (mut direct, mut reduced) = (Vec::new(), Vec::new());
+        while let Some(x) = stack.pop() {
+            if !seen.insert(x.clone()) {
+                continue;
+            }
+            if x.op() == Op::Reduce {
+                let inside = toposort(&x);
+                let around = ranges_around(&x, &inside);
+                let loads = inside.into_iter().filter(|n| n.op() == Op::Load);
+                reduced.extend(loads.map(|l| (l, around.clone())));
+                continue;
+            }
+            direct.extend((x.op() == Op::Load).then(|| x.clone()));
+            stack.extend(x.srcs().iter().cloned());
+        }
+        Store { node, direct, reduced }
+    }
+
+    /// Whether this store's loads of the memory `input` allow that `over` writes there.
+    fn lets_overwrite(&self, over: &Store<'_>, input: usize) -> bool {
+        let reads = |l: &&UOp| slot(l) == input;
+        let same = |l: &UOp| {
+            let memory = over.node.memory();
+            l.src(1) == over.node.src(1)
+                && l.memory().numel() == memory.numel()
+                && l.dtype().size() == memory.dtype().size()
+        };
+        self.direct.iter().filter(reads).all(same)
+            && self.reduced.iter().filter(|(l, _)| reads(&l)).all(|(l, around)| {
+                let alike = l.memory().numel() == over.node.memory().numel()
+                    && l.dtype().size() == over.node.memory().dtype().size();
+                same(l) || alike && stays_inside(l.src(1), over.node.src(1), around)
+            })
+    }
+}
+
+/// The ranges that a reduction depends on, without its own and those of reductions in it.
+fn ranges_around(reduce: &UOp, inside: &[UOp]) -> FxHashSet<UOp> {
+    let mut ranges: FxHashSet<UOp> =
+        inside.iter().filter(|n| n.op() == Op::Range).cloned().collect();
+    for node in inside.iter().filter(|n| n.op() == Op::Reduce) {
+        node.srcs()[1..].iter().for_each(|r| _ = ranges.remove(r));
+    }
+    reduce.srcs()[1..].iter().for_each(|r| _ = ranges.remove(r));
+    ranges
+}
+
+/// Whether all that is read in one iteration of the loops `around` lies in the block that this iteration writes.
+fn stays_inside(read: &UOp, written: &UOp, around: &FxHashSet<UOp>) -> bool {
+    let (Some(mut read), Some(written)) = (Affine::of(read), Affine::of(written)) else {
+        return false;
+    };
+    let (mut low, mut high) = (read.constant - written.constant, read.constant - written.constant);
+    let mut block: Vec<(i64, i64)> = Vec::new();
+    for (range, stride) in written.strides {
+        if around.contains(&range) {
+            if read.strides.remove(&range) != Some(stride) {
+                return false;
+            }
+        } else if read.strides.contains_key(&range) {
+            return false;
+        } else {
+            block.push((stride, range.max() + 1));
+        }
+    }
+    for (range, stride) in read.strides {
+        low += (stride * range.max()).min(0);
+        high += (stride * range.max()).max(0);
+    }
+    let size = block_size(block);
+    low >= 0 && size.is_some_and(|size| high < size)
+}
+
+/// The number of elements of a block without gaps, from strides and lengths.
+fn block_size(mut axes: Vec<(i64, i64)>) -> Option<i64> {
+    axes.sort_unstable();
+    axes.into_iter().try_fold(1, |size, (stride, len)| (stride == size).then_some(size * len))
+}
+
+/// An index as a sum of multiples of ranges.
+#[derive(Default)]
+struct Affine {
+    constant: i64,
+    strides: FxHashMap<UOp, i64>,
+}
+
+impl Affine {
+    fn of(index: &UOp) -> Option<Affine> {
+        let (mut sum, mut stack) = (Affine::default(), vec![(index.clone(), 1i64)]);
+        while let Some((x, factor)) = stack.pop() {
+            match (x.op(), x.srcs()) {
+                (Op::Const, _) => sum.constant += factor * x.as_int()?,
+                (Op::Range, _) => *sum.strides.entry(x).or_default() += factor,
+                (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
+                (Op::Mul, [a, c]) => stack.push((a.clone(), factor.checked_mul(c.as_int()?)?)),
+                _ => return None,
+            }
+        }
+        Some(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_ir::arg::RangeKind;
+
+    #[test]
+    fn a_row_may_be_read_before_it_is_written() {
+        let (i, j) = (UOp::range(0, RangeKind::Loop, 4), UOp::range(1, RangeKind::Loop, 8));
+        let k = UOp::range(2, RangeKind::Reduce, 8);
+        let written = &i * 8 + &j;
+        let around = |ranges: &[&UOp]| ranges.iter().map(|&r| r.clone()).collect();
+        assert!(stays_inside(&(&i * 8 + &k), &written, &around(&[&i])));
+        assert!(stays_inside(&(&k * 4), &written, &around(&[])));
+        assert!(!stays_inside(&(&i * 8 + &k + 1), &written, &around(&[&i])));
+        assert!(!stays_inside(&(&k * 8 + &j), &written, &around(&[&j])));
+        assert!(!stays_inside(&(&i * 8 + &k), &written, &around(&[&i, &j])));
+    }
+}
