@@ -242,6 +242,8 @@ add("slice", [5, 0, -2], [x[:, 0].copy().repeat(3)[:7]], x[:, 0].copy().repeat(3
 for k in [-1, 0, 1]:
     case("tril", [data(3, 4)], lambda x: x.tril(k), [k], ulp=0)
     case("triu", [data(3, 4)], lambda x: x.triu(k), [k], ulp=0)
+case("rmsnorm", [data(3, 8)], lambda x: F.rms_norm(x, (8,), eps=1e-6), [[-1]], abs=40)
+case("rmsnorm", [data(2, 3, 4)], lambda x: F.rms_norm(x, (3, 4), eps=1e-6), [[1, 2]], abs=40)
 
 # Which dtype two operands meet in.
 kinds = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]

@@ -4,8 +4,9 @@ use crate::Finding;
 use crate::source::{File, Workspace, identifier};
 use std::collections::BTreeMap;
 
-/// Where text may go to a terminal: the binary, this tool, and the one module that writes DEBUG output.
-const MAY_PRINT: &[&str] = &["crates/kiln-cli/", "xtask/", "crates/kiln/src/engine/debug.rs"];
+/// Where text may go to a terminal: the binaries, this tool, and the one module that writes DEBUG output.
+const MAY_PRINT: &[&str] =
+    &["crates/kiln-cli/", "bench/", "xtask/", "crates/kiln/src/engine/debug.rs"];
 
 const PRINTERS: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
 

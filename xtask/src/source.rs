@@ -26,7 +26,7 @@ impl Workspace {
     pub(crate) fn load() -> Workspace {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask has a parent");
         let mut paths = Vec::new();
-        for folder in ["crates", "xtask"] {
+        for folder in ["crates", "bench", "xtask"] {
             rust_files(&root.join(folder), &mut paths);
         }
         paths.sort();

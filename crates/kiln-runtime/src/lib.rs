@@ -26,6 +26,8 @@ pub mod interp;
 pub mod null;
 /// Files as memory.
 pub mod disk;
+/// What the machine can do at best.
+pub mod peak;
 
 pub use buffer::Buffer;
 pub use device::{Backend, Kernel, Loaded, Origin};

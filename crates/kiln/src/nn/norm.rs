@@ -299,8 +299,6 @@ impl RMSNorm {
     /// A last axis of another length.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let wide = x.cast(x.dtype().least_float().accumulator());
-        let scale = wide.square().mean_keepdim(-1).add(self.eps).rsqrt();
-        wide.mul(scale).cast(x.dtype().least_float()).mul(&self.weight)
+        x.rmsnorm_with(-1, self.eps).mul(&self.weight)
     }
 }

@@ -44,6 +44,40 @@ impl Tensor {
         scaled.cast(dtype)
     }
 
+    /// Over the root of the mean square along axes, with 1e-6 added to it; no weights.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([3.0f32, -3.0]).rmsnorm(-1);
+    /// assert!((t.to_vec::<f32>()?[1] + 1.0).abs() < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn rmsnorm(&self, axes: impl AxesArg) -> Tensor {
+        self.rmsnorm_with(axes, 1e-6)
+    }
+
+    /// As [`rmsnorm`](Tensor::rmsnorm), with `eps` added to the mean square.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([2.0f32, -2.0]).rmsnorm_with(-1, 0.0);
+    /// assert_eq!(t.to_vec::<f32>()?, [1.0, -1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn rmsnorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
+        let _method = outermost("rmsnorm");
+        let dtype = self.dtype().least_float();
+        let x = self.cast(dtype.accumulator());
+        let scale = x.square().mean_keepdim(&axes).add(eps).rsqrt();
+        x.mul(scale).cast(dtype)
+    }
+
     /// `(x - mean) * invstd * weight + bias`, with statistics and weights along axis 1.
     ///
     /// ```

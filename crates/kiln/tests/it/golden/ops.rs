@@ -110,6 +110,7 @@ fn reduction(op: &str, x: &Tensor, axes: &Value) -> Option<Tensor> {
         "logsumexp" => x.logsumexp(&axes),
         "cumsum" => x.cumsum(axes[0]),
         "layernorm" => x.layernorm(&axes),
+        "rmsnorm" => x.rmsnorm(&axes),
         "flip" => x.flip(&axes),
         "permute" => x.permute(&axes),
         "reshape" => x.reshape(&axes),

@@ -1,0 +1,420 @@
+"""The peers' side of the conversation (src/serve.rs has kiln's): `peers.py torch|compile|tinygrad` answers requests on
+stdin. Every workload computes what kiln's of the same name does, from the same inputs, as its library's users would
+write it: PyTorch without gradients where none are asked for, tinygrad under its JIT."""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+ROWS = 4096
+ODD = (4093, 4099)
+
+
+def hashed(seed, at):
+    """Mixes the bits of positions; src/data.rs has the same."""
+    x = at * np.uint32(0x9E3779B9) + np.uint32(seed * 0x85EBCA6B & 0xFFFFFFFF)
+    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
+
+
+assert list(hashed(7, np.arange(3, dtype=np.uint32))) == [549895044, 1701095817, 806627162]
+
+
+def floats(seed, shape, scale=1.0):
+    """Numbers in -1..1, times a scale."""
+    at = np.arange(int(np.prod(shape)), dtype=np.uint32)
+    x = (hashed(seed, at) >> np.uint32(8)).astype(np.float32) / np.float32(1 << 23) - np.float32(1)
+    return (x * np.float32(scale)).reshape(shape)
+
+
+def labels(seed, n, classes):
+    return (hashed(seed, np.arange(n, dtype=np.uint32)) % np.uint32(classes)).astype(np.int64)
+
+
+def samples(values):
+    """What results are compared by; src/data.rs has the same."""
+    flat = values.astype(np.float64).reshape(-1)
+    at = hashed(1, np.arange(48, dtype=np.uint32)).astype(np.int64) % flat.size
+    return [float(np.abs(flat).mean())] + [float(x) for x in flat[at]]
+
+
+# Shapes and scales of the convnet's parameters, in order; what has neither keeps 1 (weights) or 0 (biases).
+PARAMETERS = [
+    ((32, 1, 5, 5), 25**-0.5), ((32,), 0.01), ((32, 32, 5, 5), 800**-0.5), ((32,), 0.01), ((32,), None), ((32,), None),
+    ((64, 32, 3, 3), 288**-0.5), ((64,), 0.01), ((64, 64, 3, 3), 576**-0.5), ((64,), 0.01), ((64,), None), ((64,), None),
+    ((10, 576), 576**-0.5), ((10,), 0.01),
+]
+
+
+def convnet_parameters():
+    """The initial values; of a batch norm, weight comes before bias."""
+    out, ones = [], True
+    for i, (shape, scale) in enumerate(PARAMETERS):
+        if scale is None:
+            out.append(np.full(shape, 1.0 if ones else 0.0, np.float32))
+            ones = not ones
+        else:
+            out.append(floats(100 + i, shape, scale))
+    return out
+
+
+class Torch:
+    """PyTorch, eager or compiled."""
+
+    def __init__(self, compiled):
+        import torch
+
+        self.torch, self.F, self.compiled = torch, torch.nn.functional, compiled
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+        self.version = f"torch {torch.__version__}" + (" compiled" if compiled else "")
+        self.program = "import torch; print((torch.tensor([1., 2., 3.]) + torch.tensor([4., 5., 6.])).tolist())"
+
+    def tensor(self, x, dtype=None):
+        t = self.torch.from_numpy(np.ascontiguousarray(x))
+        return t if dtype is None else t.to(getattr(self.torch, dtype))
+
+    def numpy(self, t):
+        return t.detach().double().numpy()
+
+    def run(self, f, *args):
+        if self.compiled:
+            self.torch.compiler.reset()
+            f = self.torch.compile(f, dynamic=False)
+
+        def call():
+            with self.torch.no_grad():
+                return f(*args)
+
+        return call
+
+    def gelu(self, x):
+        return self.F.gelu(x, approximate="tanh")
+
+    def layernorm(self, x):
+        return self.F.layer_norm(x, x.shape[-1:])
+
+    def rmsnorm(self, x):
+        return self.F.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+    def softmax(self, x):
+        return self.torch.softmax(x, -1)
+
+    def conv(self, x, w):
+        return self.F.conv2d(x, w, padding=1)
+
+    def attention(self, q, k, v):
+        return self.F.scaled_dot_product_attention(q, k, v)
+
+    def cross_entropy(self, x, y):
+        return self.F.cross_entropy(x, y)
+
+    def launches(self, x):
+        for _ in range(100):
+            x = x * 0.5 + 1.0
+        return x
+
+    def convnet(self, x, y):
+        torch, F = self.torch, self.F
+        w = [torch.from_numpy(p).requires_grad_() for p in convnet_parameters()]
+        adam = torch.optim.Adam(w, 1e-3)
+
+        def norm(x, n):
+            mean, var = stats[n]
+            return F.batch_norm(x, mean, var, w[4 if n == 0 else 10], w[5 if n == 0 else 11], True)
+
+        stats = [(torch.zeros(n), torch.ones(n)) for n in (32, 64)]
+
+        def forward(x, y):
+            x = F.relu(F.conv2d(F.relu(F.conv2d(x, w[0], w[1])), w[2], w[3]))
+            x = F.max_pool2d(norm(x, 0), 2)
+            x = F.relu(F.conv2d(F.relu(F.conv2d(x, w[6], w[7])), w[8], w[9]))
+            x = F.max_pool2d(norm(x, 1), 2)
+            return F.cross_entropy(F.linear(x.reshape(-1, 576), w[12], w[13]), y)
+
+        if self.compiled:
+            torch.compiler.reset()
+            forward = torch.compile(forward, dynamic=False)
+
+        def call():
+            loss = forward(x, y)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            return loss.detach()
+
+        return call
+
+    def optimizer(self, parameters, slopes):
+        parameters = [p.requires_grad_() for p in parameters]
+        adam = self.torch.optim.AdamW(parameters, 1e-3)
+
+        def call():
+            adam.zero_grad()
+            sum((p * s).sum() for p, s in zip(parameters, slopes)).backward()
+            adam.step()
+            return parameters[0]
+
+        return call
+
+
+class Tinygrad:
+    """tinygrad on the CPU, through LLVM where it finds a library that is new enough."""
+
+    def __init__(self):
+        compiler = os.environ.get("CC") or shutil.which("clang")
+        if not compiler:
+            raise RuntimeError("tinygrad wants clang: set CC to one")
+        os.environ["CC"] = compiler
+        # the system's LLVM may be too old for its opaque pointers; the one of a Rust toolchain is not
+        found = glob.glob(os.path.expanduser("~/.rustup/toolchains/*/lib/libLLVM*"))
+        found = [path for path in found if os.path.getsize(path) > 1 << 20]
+        if found and "DEV" not in os.environ:
+            os.environ.setdefault("LLVM_PATH", found[0])
+            os.environ["DEV"] = "CPU:LLVM"
+        import importlib.metadata
+
+        import tinygrad
+
+        self.tg = tinygrad
+        device = os.environ.setdefault("DEV", "CPU")
+        self.version = f"tinygrad {importlib.metadata.version('tinygrad')} ({device})"
+        self.program = (
+            "from tinygrad import Tensor; print((Tensor([1., 2., 3.]) + Tensor([4., 5., 6.])).tolist())"
+        )
+
+    def tensor(self, x, dtype=None):
+        t = self.tg.Tensor(np.ascontiguousarray(x))
+        return (t if dtype is None else t.cast(getattr(self.tg.dtypes, dtype))).realize()
+
+    def numpy(self, t):
+        return t.float().numpy() if t.dtype == self.tg.dtypes.bfloat16 else t.numpy()
+
+    def run(self, f, *args):
+        return self.jitted(lambda: f(*args).realize())
+
+    def jitted(self, f):
+        jit, device = self.tg.TinyJit(f), self.tg.Device[self.tg.Device.DEFAULT]
+
+        def call():
+            out = jit()
+            device.synchronize()
+            return out
+
+        return call
+
+    def gelu(self, x):
+        return x.gelu()
+
+    def layernorm(self, x):
+        return x.layernorm()
+
+    def rmsnorm(self, x):
+        return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+    def softmax(self, x):
+        return x.softmax(-1)
+
+    def conv(self, x, w):
+        return x.conv2d(w, padding=1)
+
+    def attention(self, q, k, v):
+        return q.scaled_dot_product_attention(k, v)
+
+    def cross_entropy(self, x, y):
+        return x.sparse_categorical_crossentropy(y)
+
+    def launches(self, x):
+        for _ in range(100):
+            x = (x * 0.5 + 1.0).contiguous()
+        return x
+
+    def convnet(self, x, y):
+        tg = self.tg
+        from tinygrad import nn
+
+        w = [tg.Tensor(p).realize() for p in convnet_parameters()]
+        norms = [nn.BatchNorm(32), nn.BatchNorm(64)]
+        for norm, at in zip(norms, (4, 10)):
+            norm.weight, norm.bias = w[at], w[at + 1]
+        adam = nn.optim.Adam(w, 1e-3)
+
+        def forward(x):
+            x = x.conv2d(w[0], w[1]).relu().conv2d(w[2], w[3]).relu()
+            x = norms[0](x).max_pool2d(2)
+            x = x.conv2d(w[6], w[7]).relu().conv2d(w[8], w[9]).relu()
+            x = norms[1](x).max_pool2d(2)
+            return x.reshape(-1, 576).linear(w[12].T, w[13])
+
+        def step():
+            adam.zero_grad()
+            loss = forward(x).sparse_categorical_crossentropy(y).backward()
+            return loss.realize(*adam.schedule_step())
+
+        return self.training(step)
+
+    def optimizer(self, parameters, slopes):
+        from tinygrad import nn
+
+        adam = nn.optim.AdamW(parameters, 1e-3)
+
+        def step():
+            adam.zero_grad()
+            sum((p * s).sum() for p, s in zip(parameters, slopes)).backward()
+            parameters[0].realize(*adam.schedule_step())
+
+        call = self.training(step)
+
+        def run():
+            call()
+            return parameters[0]
+
+        return run
+
+    def training(self, step):
+        call = self.jitted(step)
+
+        def training():
+            with self.tg.Context(TRAINING=1):
+                return call()
+
+        return training
+
+
+def started(lib):
+    """A process that adds two small tensors."""
+    command = [sys.executable, "-c", lib.program]
+    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def matmul(lib, m, k, n, dtype=None):
+    a, b = lib.tensor(floats(1, (m, k)), dtype), lib.tensor(floats(2, (k, n)), dtype)
+    return lib.run(lambda a, b: a @ b, a, b)
+
+
+def squares(lib, f):
+    return lib.run(f, lib.tensor(floats(1, (1024, 1024))), lib.tensor(floats(2, (1024, 1024))))
+
+
+def one(lib, f, shape=(ROWS, ROWS)):
+    return lib.run(f, lib.tensor(floats(1, shape)))
+
+
+def two(lib, f, shape=(ROWS, ROWS)):
+    return lib.run(f, lib.tensor(floats(1, shape)), lib.tensor(floats(2, shape)))
+
+
+def convolution(lib, batch):
+    x, w = lib.tensor(floats(1, (batch, 64, 56, 56))), lib.tensor(floats(2, (64, 64, 3, 3)))
+    return lib.run(lib.conv, x, w)
+
+
+def attention(lib):
+    q, k, v = (lib.tensor(floats(seed, (1, 12, 512, 64))) for seed in (1, 2, 3))
+    return lib.run(lib.attention, q, k, v)
+
+
+def linear_gelu(lib):
+    x, w = lib.tensor(floats(1, (1024, 1024))), lib.tensor(floats(2, (1024, 1024), 1 / 32))
+    return lib.run(lambda x, w, b: lib.gelu(x @ w + b), x, w, lib.tensor(floats(3, (1024,))))
+
+
+def optimizer(lib):
+    parameters = [lib.tensor(floats(i, (256,))) for i in range(200)]
+    return lib.optimizer(parameters, [lib.tensor(floats(1000 + i, (256,), 0.1)) for i in range(200)])
+
+
+WORKLOADS = {
+    "matmul-512": lambda lib: matmul(lib, 512, 512, 512),
+    "matmul-1024": lambda lib: matmul(lib, 1024, 1024, 1024),
+    "matmul-2048": lambda lib: matmul(lib, 2048, 2048, 2048),
+    "matmul-bf16": lambda lib: matmul(lib, 1024, 1024, 1024, "bfloat16"),
+    "matvec": lambda lib: lib.run(
+        lambda a, x: a @ x, lib.tensor(floats(1, (50257, 768))), lib.tensor(floats(2, (768,)))
+    ),
+    "add": lambda lib: two(lib, lambda a, b: a + b),
+    "sum": lambda lib: one(lib, lambda x: x.sum()),
+    "exp": lambda lib: one(lib, lambda x: x.exp()),
+    "softmax": lambda lib: one(lib, lib.softmax),
+    "layernorm": lambda lib: one(lib, lib.layernorm),
+    "gelu": lambda lib: one(lib, lambda x: lib.gelu(x) * x + x),
+    "conv": lambda lib: convolution(lib, 8),
+    "attention": attention,
+    "train": lambda lib: lib.convnet(
+        lib.tensor(floats(1, (128, 1, 28, 28))), lib.tensor(labels(2, 128, 10))
+    ),
+    "matmul-1000": lambda lib: matmul(lib, 1000, 1000, 1000),
+    "matmul-1023": lambda lib: matmul(lib, 1023, 1023, 1023),
+    "matmul-1025": lambda lib: matmul(lib, 1025, 1025, 1025),
+    "matmul-long": lambda lib: matmul(lib, 64, 100000, 64),
+    "matmul-tn": lambda lib: squares(lib, lambda a, b: a.T @ b),
+    "matmul-nt": lambda lib: squares(lib, lambda a, b: a @ b.T),
+    "linear-gelu": linear_gelu,
+    "matmul-row": lambda lib: matmul(lib, 1, 4096, 4096),
+    "conv-one": lambda lib: convolution(lib, 1),
+    "add-odd": lambda lib: two(lib, lambda a, b: a + b, ODD),
+    "softmax-odd": lambda lib: one(lib, lib.softmax, ODD),
+    "layernorm-odd": lambda lib: one(lib, lib.layernorm, ODD),
+    "rmsnorm": lambda lib: one(lib, lib.rmsnorm),
+    "sum-rows": lambda lib: one(lib, lambda x: x.sum(1)),
+    "sum-columns": lambda lib: one(lib, lambda x: x.sum(0)),
+    "cross-entropy": lambda lib: lib.run(
+        lib.cross_entropy, lib.tensor(floats(1, (ROWS, ROWS))), lib.tensor(labels(2, ROWS, ROWS))
+    ),
+    "matmul-f64": lambda lib: matmul(lib, 512, 512, 512, "float64"),
+    "exp-f64": lambda lib: lib.run(
+        lambda x: x.exp(), lib.tensor(floats(1, (2048, 4096)), "float64")
+    ),
+    "launch": lambda lib: lib.run(lib.launches, lib.tensor(floats(1, (64,)))),
+    "optimizer": optimizer,
+    "start": started,
+}
+
+
+def load(lib, name):
+    """Three calls: the first compiles, and the JIT of tinygrad captures the second."""
+    if name == "start" and getattr(lib, "compiled", False):
+        raise RuntimeError("the same as torch")
+    call = WORKLOADS[name](lib)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = call()
+        seconds.append(time.perf_counter() - start)
+    numbers = [] if name == "start" else samples(lib.numpy(result))
+    return call, " ".join(["ready", repr(seconds[0]), repr(seconds[2])] + [repr(x) for x in numbers])
+
+
+def turn(call, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return f"took {(time.perf_counter() - start) / calls!r}"
+
+
+def main():
+    peer = sys.argv[1]
+    lib = Tinygrad() if peer == "tinygrad" else Torch(compiled=peer == "compile")
+    print("hello", lib.version, flush=True)
+    call = None
+    for request in sys.stdin:
+        verb, _, argument = request.strip().partition(" ")
+        try:
+            if verb == "load":
+                call = None
+                call, said = load(lib, argument)
+            elif verb == "turn":
+                said = turn(call, int(argument))
+            else:
+                call, said = None, "gone"
+        except Exception as error:  # whatever a library throws is this workload's answer
+            said = "lacks " + " ".join(f"{type(error).__name__}: {error}".split())
+        print(said, flush=True)
+
+
+main()

@@ -1,0 +1,138 @@
+//! kiln, PyTorch eager, torch.compile and tinygrad, in turn in one run, and the floor that the hardware sets.
+//!
+//! The command starts one process for each of them (kiln's is this program again) and asks them in turn for a few
+//! calls of a workload, round after round, so that whatever else the machine does falls on all of them alike. It
+//! compares what they computed, and prints medians.
+
+/// Inputs that every process makes alike.
+mod data;
+/// What is measured.
+mod workloads;
+/// kiln's side of the conversation.
+mod serve;
+/// The other side: a process that runs workloads.
+mod subject;
+/// Where Python and its packages come from.
+mod python;
+/// Turns of all, round after round.
+mod turns;
+/// Tables for people and for files.
+mod report;
+/// The machine, the day, the versions.
+mod machine;
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use subject::Subject;
+use workloads::{CASES, Case};
+
+/// What failed, for people.
+type Failure = String;
+
+/// Measures kiln, PyTorch, torch.compile and tinygrad in turn.
+#[derive(Parser)]
+struct Options {
+    /// Workloads, or beginnings of their names; all if none is named.
+    names: Vec<String>,
+    /// How many turns each has. One that takes half a second or more a call has three.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Whom to measure beside kiln: `torch`, `compile`, `tinygrad`, or `none`.
+    #[arg(long, value_delimiter = ',', default_value = "torch,compile,tinygrad")]
+    peers: Vec<String>,
+    /// A Python that has the peers' packages. Without it, a virtual environment is made under target/peers.
+    #[arg(long)]
+    python: Option<PathBuf>,
+    /// How many threads each may use.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The date in the name of the results file; today if not given.
+    #[arg(long)]
+    date: Option<String>,
+    /// Writes the results also where not all workloads ran, with this in the name of the file.
+    #[arg(long)]
+    label: Option<String>,
+    /// Lists the workloads.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    let done = match std::env::args().nth(1).as_deref() {
+        Some(serve::START) => serve::start(),
+        Some(serve::SERVE) => serve::serve(),
+        _ => bench(&Options::parse()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("kiln-bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(options: &Options) -> Result<(), Failure> {
+    let cases = chosen(&options.names)?;
+    if options.list {
+        cases.iter().for_each(|case| println!("{:16} {}", case.name, case.what));
+        return Ok(());
+    }
+    let mut subjects = vec![Subject::kiln(options.threads)?];
+    subjects.extend(peers(options)?);
+    let head = machine::describe(&subjects, options);
+    println!("{head}\n\n{}", report::header(&subjects));
+    let mut turns = turns::Turns::new(subjects, options.rounds, options.threads)?;
+    let mut lines = Vec::new();
+    for case in cases {
+        let measured = turns.measure(case);
+        println!("{}", report::line(case, &measured));
+        lines.push((case, measured));
+    }
+    let summary = report::summary(&turns.subjects, &lines);
+    println!("\n{summary}");
+    let is_whole = options.names.is_empty() && options.label.is_none();
+    match is_whole || options.label.is_some() {
+        true => report::write(&head, &turns.subjects, &lines, &summary, options),
+        false => Ok(()),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Case>, Failure> {
+    let cases = CASES.iter().flat_map(|group| group.iter());
+    if let Some(unknown) = names.iter().find(|n| !cases.clone().any(|c| c.name.starts_with(*n))) {
+        return Err(format!("no workload is called {unknown}; --list shows all"));
+    }
+    // a whole name means just that one, a beginning all that begin so
+    let is_whole = |n: &str| cases.clone().any(|c| c.name == n);
+    let fits = |c: &Case, n: &str| c.name == n || !is_whole(n) && c.name.starts_with(n);
+    let is_chosen = |c: &&Case| names.is_empty() || names.iter().any(|n| fits(c, n));
+    Ok(cases.clone().filter(is_chosen).collect())
+}
+
+/// The peers that this machine has; what is missing is said once, and kiln is measured all the same.
+fn peers(options: &Options) -> Result<Vec<Subject>, Failure> {
+    let wanted: Vec<&String> = options.peers.iter().filter(|p| *p != "none").collect();
+    if let Some(unknown) = wanted.iter().find(|p| !python::PEERS.contains(&p.as_str())) {
+        return Err(format!("no peer is called {unknown}: {}", python::PEERS.join(", ")));
+    }
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let python = match python::interpreter(options.python.as_deref()) {
+        Ok(python) => python,
+        Err(why) => {
+            eprintln!("kiln-bench: no peers: {why}");
+            return Ok(Vec::new());
+        }
+    };
+    let mut found = Vec::new();
+    for peer in wanted {
+        match Subject::peer(&python, peer, options.threads) {
+            Ok(subject) => found.push(subject),
+            Err(why) => eprintln!("kiln-bench: without {peer}: {why}"),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,77 @@
+//! What is not computing: launching, updating what is small, starting a process.
+
+use super::{Case, Run, Tolerance, Work};
+use crate::data::{floats, scaled};
+use crate::serve;
+use kiln::optim::AdamW;
+use kiln::{Error, Tensor};
+use std::process::{Command, Stdio};
+
+/// Kernels of one schedule.
+const LAUNCHES: usize = 100;
+/// Parameters, and elements of each.
+const PARAMETERS: usize = 200;
+const ELEMENTS: usize = 256;
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        name: "launch",
+        what: "100 kernels of 64 elements, each of the one before; the time is that of one",
+        work: Work::NONE,
+        tolerance: Tolerance::f32(LAUNCHES),
+        goal: 0.0,
+        pieces: LAUNCHES as u32,
+        build: launches,
+    },
+    Case {
+        name: "optimizer",
+        what: "AdamW step of 200 parameters of 256 elements, with the gradients of a dot product",
+        work: Work::NONE,
+        tolerance: Tolerance::f32(16),
+        goal: 0.0,
+        pieces: 1,
+        build: optimizer,
+    },
+    Case {
+        name: "start",
+        what: "a process that adds two small tensors, from its start to its end, warm caches",
+        work: Work::NONE,
+        tolerance: Tolerance::f32(1),
+        goal: 0.0,
+        pieces: 1,
+        build: || Ok(Box::new(|| start().map(|()| None))),
+    },
+];
+
+/// A chain in which every value has memory of its own.
+fn launches() -> Result<Run, Error> {
+    let x = floats(1, &[64])?;
+    super::run(move || (0..LAUNCHES).fold(x.clone(), |x, _| (x * 0.5 + 1.0).contiguous()))
+}
+
+fn optimizer() -> Result<Run, Error> {
+    let (mut parameters, mut slopes) = (Vec::new(), Vec::new());
+    for i in 0..PARAMETERS as u32 {
+        parameters.push(floats(i, &[ELEMENTS])?.set_requires_grad(true));
+        slopes.push(scaled(1000 + i, &[ELEMENTS], 0.1)?);
+    }
+    let optimizer = AdamW::new(&parameters, 1e-3);
+    let terms = move |parameters: &[Tensor]| {
+        let products = parameters.iter().zip(&slopes).map(|(p, s)| (p * s).sum(..));
+        products.reduce(|a, b| a + b).expect("there are parameters")
+    };
+    Ok(Box::new(move || {
+        optimizer.zero_grad();
+        terms(&parameters).backward()?;
+        optimizer.step()?;
+        Ok(Some(parameters[0].clone()))
+    }))
+}
+
+/// This program, adding two small tensors.
+fn start() -> Result<(), Error> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let status = Command::new(program).arg(serve::START).stdout(Stdio::null()).status();
+    assert!(status.is_ok_and(|s| s.success()), "the process that adds two tensors failed");
+    Ok(())
+}
