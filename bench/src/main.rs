@@ -3,6 +3,7 @@
 //! The command starts one process for each of them (kiln's is this program again) and asks them in turn for a few
 //! calls of a workload, round after round, so that whatever else the machine does falls on all of them alike. It
 //! compares what they computed, and prints medians.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 /// Inputs that every process makes alike.
 mod data;
