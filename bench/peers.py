@@ -114,11 +114,6 @@ class Torch:
     def cross_entropy(self, x, y):
         return self.F.cross_entropy(x, y)
 
-    def launches(self, x):
-        for _ in range(100):
-            x = x * 0.5 + 1.0
-        return x
-
     def convnet(self, x, y):
         torch, F = self.torch, self.F
         w = [torch.from_numpy(p).requires_grad_() for p in convnet_parameters()]
@@ -229,11 +224,6 @@ class Tinygrad:
     def cross_entropy(self, x, y):
         return x.sparse_categorical_crossentropy(y)
 
-    def launches(self, x):
-        for _ in range(100):
-            x = (x * 0.5 + 1.0).contiguous()
-        return x
-
     def convnet(self, x, y):
         tg = self.tg
         from tinygrad import nn
@@ -324,6 +314,12 @@ def linear_gelu(lib):
     return lib.run(lambda x, w, b: lib.gelu(x @ w + b), x, w, lib.tensor(floats(3, (1024,))))
 
 
+def launches(x, w):
+    for _ in range(100):
+        x = x @ w
+    return x
+
+
 def optimizer(lib):
     parameters = [lib.tensor(floats(i, (256,))) for i in range(200)]
     return lib.optimizer(parameters, [lib.tensor(floats(1000 + i, (256,), 0.1)) for i in range(200)])
@@ -370,7 +366,9 @@ WORKLOADS = {
     "exp-f64": lambda lib: lib.run(
         lambda x: x.exp(), lib.tensor(floats(1, (2048, 4096)), "float64")
     ),
-    "launch": lambda lib: lib.run(lib.launches, lib.tensor(floats(1, (64,)))),
+    "launch": lambda lib: lib.run(
+        launches, lib.tensor(floats(1, (16, 16))), lib.tensor(floats(2, (16, 16), 0.25))
+    ),
     "optimizer": optimizer,
     "start": started,
 }

@@ -16,9 +16,9 @@ const ELEMENTS: usize = 256;
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "launch",
-        what: "100 kernels of 64 elements, each of the one before; the time is that of one",
+        what: "100 products of 16 x 16, each of the one before; the time is that of one",
         work: Work::NONE,
-        tolerance: Tolerance::f32(LAUNCHES),
+        tolerance: Tolerance::f32(16 * LAUNCHES),
         goal: 0.0,
         pieces: LAUNCHES as u32,
         build: launches,
@@ -43,10 +43,10 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// A chain in which every value has memory of its own.
+/// A chain in which every value is a sum that the next asks for many times, so that each is a kernel.
 fn launches() -> Result<Run, Error> {
-    let x = floats(1, &[64])?;
-    super::run(move || (0..LAUNCHES).fold(x.clone(), |x, _| (x * 0.5 + 1.0).contiguous()))
+    let (x, w) = (floats(1, &[16, 16])?, scaled(2, &[16, 16], 0.25)?);
+    super::run(move || (0..LAUNCHES).fold(x.clone(), |x, _| x.matmul(&w)))
 }
 
 fn optimizer() -> Result<Run, Error> {
