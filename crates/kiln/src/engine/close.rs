@@ -41,8 +41,8 @@ pub(super) struct Closed {
 /// Another thread computes something that this graph needs.
 pub(super) struct Busy(pub(super) Arc<Latch>);
 
-/// Walks from the roots down to leaves. With `upload`, runs of writes are collected.
-pub(super) fn close(roots: &[UOp], upload: Option<&Upload<'_>>) -> Result<Closed, Busy> {
+/// Walks from the roots down to leaves, and collects runs of writes.
+pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
     let mut walk = Walk::default();
     let mut wanted: Vec<UOp> = roots.to_vec();
     let mut next = 0;
@@ -53,7 +53,7 @@ pub(super) fn close(roots: &[UOp], upload: Option<&Upload<'_>>) -> Result<Closed
         wanted.append(&mut walk.effects);
     }
     let roots: Vec<usize> = wanted.iter().map(|r| walk.position[&r.id()]).collect();
-    let collected = upload.and_then(|upload| runs::collect(&walk, &roots, upload));
+    let collected = runs::collect(&walk, &roots, upload);
     for target in collected.iter().flatten() {
         walk.visit(target)?;
     }
@@ -210,12 +210,6 @@ impl Closed {
         self.constants.iter().map(|&at| self.nodes[at].dtype())
     }
 
-    /// Whether somebody wrote to a storage and it is not computed yet.
-    pub(super) fn has_writes(&self) -> bool {
-        let is_write = |at: usize| self.nodes[at].op() == Op::Update && !self.computed[at];
-        (0..self.nodes.len()).any(is_write)
-    }
-
     /// Finds what the targets need.
     fn activate(&mut self) {
         self.targets.iter().for_each(|&t| self.active[t] = true);
@@ -337,8 +331,8 @@ mod tests {
         };
         let inner = upload(1) + 2;
         let root = &inner * 5;
-        let closed =
-            close(std::slice::from_ref(&root), None).unwrap_or_else(|_| panic!("nobody is busy"));
+        let closed = close(std::slice::from_ref(&root), &|_, _, _| None)
+            .unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
         leaf::set_slot(&inner, Some(Slot::Computed(upload(3))));
         assert_eq!(closed.build(&[false, false]), before);

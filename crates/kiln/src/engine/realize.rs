@@ -63,13 +63,12 @@ fn promised(closed: &Closed) -> Vec<Option<UOp>> {
 /// Closes the graph and promises its roots.
 fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Busy> {
     let _planning = planning();
-    let mut closed = close::close(nodes, None)?;
+    let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
+    let mut closed = close::close(nodes, &upload)?;
     let again = passed_again(&closed);
-    if !again.is_empty() || closed.has_writes() {
-        let upload =
-            |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
+    if !again.is_empty() {
         drop(closed);
-        closed = close::close(&[nodes, &again].concat(), Some(&upload))?;
+        closed = close::close(&[nodes, &again].concat(), &upload)?;
     }
     for root in promised(&closed).iter().flatten() {
         leaf::set_slot(root, Some(Slot::Pending(latch.clone())));
