@@ -153,6 +153,16 @@ impl SliceAxis {
     pub fn full(len: usize) -> SliceAxis {
         SliceAxis { start: 0, step: 1, len }
     }
+
+    /// The smallest and the largest start with which all elements are inside an axis of `n`. No elements have no choice.
+    pub fn starts(self, n: usize) -> (usize, usize) {
+        let reach = self.len.saturating_sub(1) * self.step.unsigned_abs();
+        match self.step > 0 {
+            _ if self.len == 0 => (self.start, self.start),
+            true => (0, n - 1 - reach),
+            false => (reach, n - 1),
+        }
+    }
 }
 
 /// How a reduction combines two elements.

@@ -80,7 +80,8 @@ ops! {
     /// position `p` it is, as `[original, positions]`; zeros where there is none. Its sum over positions is the
     /// gradient of `Window`.
     Unwindow "unwindow" Movement;
-    /// `start, start + step, ..` of each axis; negative steps too; `Arg::Slice`.
+    /// `start, start + step, ..` of each axis; negative steps too; `Arg::Slice`. More sources are the starts, an index
+    /// for each axis.
     Slice "slice" Movement;
 
     /// `-x`: wraps for integers, flips the sign bit of floats.

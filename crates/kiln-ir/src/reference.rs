@@ -32,7 +32,7 @@ fn elements(node: &UOp, srcs: &[&[Const]], leaf: &dyn Fn(&UOp) -> Vec<Const>) ->
         (Op::Contiguous | Op::Detach | Op::Mark | Op::After | Op::Copy, _) => srcs[0].to_vec(),
         (op, arg) if op.is_movement() => {
             let zero = cast(0, node.dtype());
-            let picks = picks(arg, node.src(0).shape(), node.shape());
+            let picks = picks(&started(arg, &srcs[1..]), node.src(0).shape(), node.shape());
             picks.into_iter().map(|p| p.map_or(zero, |i| srcs[0][i])).collect()
         }
         (op, _) if op.is_elementwise() => elementwise(node, srcs),
@@ -101,6 +101,17 @@ fn position(at: Const, n: usize) -> Option<usize> {
         Const::Bool(_) | Const::Float(_) => panic!("positions are integers"),
     };
     (at < n).then_some(at)
+}
+
+/// A movement's argument with the starts that its other sources give, if it has any.
+fn started(arg: &Arg, starts: &[&[Const]]) -> Arg {
+    let mut arg = arg.clone();
+    if let Arg::Slice(slices) = &mut arg {
+        for (slice, start) in slices.iter_mut().zip(starts) {
+            slice.start = start[0].as_i128().expect("a start is an index") as usize;
+        }
+    }
+    arg
 }
 
 /// For each element after a movement, the number of the element that it shows; `None` in padding.

@@ -19,7 +19,7 @@ pub fn view_nodes(at: &UOp, len: usize) -> Option<(Vec<UOp>, usize)> {
                 let n = node.numel();
                 return (n <= len).then_some((nodes, n));
             }
-            Op::Reshape | Op::Permute | Op::Slice | Op::Expand if node.srcs().len() == 1 => {
+            Op::Reshape | Op::Permute | Op::Slice | Op::Expand => {
                 nodes.push(node.clone());
                 node = node.src(0);
             }
@@ -50,6 +50,10 @@ impl Region {
         let (nodes, n) = view_nodes(at, usize::MAX)?;
         let mut axes: Axes = SmallVec::from_slice(&[(n, 1)]);
         let mut offset = 0;
+        // where a slice starts may be known at launch only
+        if nodes.iter().any(|node| node.srcs().len() > 1) {
+            return None;
+        }
         for node in nodes.iter().rev() {
             match node.arg() {
                 Arg::Axes(order) => axes = order.iter().map(|&a| axes[a]).collect(),

@@ -96,7 +96,6 @@ fn viewed(node: &UOp) -> &UOp {
 
 fn is_view(node: &UOp) -> bool {
     matches!(node.op(), Op::Reshape | Op::Permute | Op::Slice | Op::Expand)
-        && node.srcs().len() == 1
 }
 
 /// The positions that a view of `whole` shows.

@@ -24,7 +24,8 @@ pub(super) fn through(node: &UOp, index: &Index) -> (Index, UOp) {
             (src.iter().zip(index).map(axis).collect(), always)
         }
         (Op::Slice, Arg::Slice(slices)) => {
-            (slices.iter().zip(index).map(slice_axis).collect(), always)
+            let axis = |a: usize| slice_axis(&slices[a], &index[a], node.srcs().get(1 + a));
+            ((0..slices.len()).map(axis).collect(), always)
         }
         (Op::Window, Arg::Window(w)) => {
             let mut out = index.clone();
@@ -51,8 +52,12 @@ fn unwindow(w: WindowArg, index: &Index) -> (Index, UOp) {
     (out, simplify(&whole.and(&inside)))
 }
 
-fn slice_axis((s, i): (&SliceAxis, &UOp)) -> UOp {
-    simplify(&(i * (s.step as i64) + s.start as i64))
+fn slice_axis(s: &SliceAxis, i: &UOp, start: Option<&UOp>) -> UOp {
+    let from_start = i * (s.step as i64);
+    simplify(&match start {
+        Some(start) => from_start + start,
+        None => from_start + s.start as i64,
+    })
 }
 
 fn pad(pads: &[PadAxis], index: &Index, src: &[usize]) -> (Index, UOp) {

@@ -1,7 +1,7 @@
 //! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
 //! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
 
-use super::writes;
+use super::{index, writes};
 use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
 use kiln_ir::uop::{Srcs, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
@@ -120,7 +120,10 @@ fn invert(view: &UOp, x: &UOp) -> UOp {
             axes.iter().enumerate().for_each(|(i, &a)| inverse[a] = i);
             x.permute(inverse)
         }
-        Arg::Slice(slices) => unslice(x, slices, shape),
+        Arg::Slice(slices) => match &view.srcs()[1..] {
+            [] => unslice(x, slices, shape),
+            starts => unslice_from(x, slices, starts, shape),
+        },
         // a reshape, or an expansion of axes that stay 1 long: a target that repeats is refused when it is written
         _ => x.reshape(shape.clone()),
     }
@@ -130,6 +133,26 @@ fn unslice(x: &UOp, slices: &[SliceAxis], shape: &[usize]) -> UOp {
     let flips: Vec<SliceAxis> = slices.iter().map(flip_if_negative).collect();
     let pads: Vec<PadAxis> = slices.iter().zip(shape).map(|(s, &n)| pad_of(s, n)).collect();
     x.slice(&flips).pad(&pads)
+}
+
+/// With as much padding on both sides as the slice could have been moved, and shown from where it was.
+fn unslice_from(x: &UOp, slices: &[SliceAxis], starts: &[UOp], shape: &[usize]) -> UOp {
+    let flips: Vec<SliceAxis> = slices.iter().map(flip_if_negative).collect();
+    let mut pads = Vec::with_capacity(slices.len());
+    let mut back = Vec::with_capacity(slices.len());
+    for ((s, start), &n) in slices.iter().zip(starts).zip(shape) {
+        if s.len == 0 {
+            pads.push(pad_of(s, n));
+            back.push(UOp::index(0));
+            continue;
+        }
+        let (least, most) = s.starts(n);
+        let between = if s.len > 1 { s.step.unsigned_abs() - 1 } else { 0 };
+        pads.push(PadAxis { before: most - least, between, after: most - least });
+        back.push(index::simplify(&(UOp::index(most as i64) - start.clone())));
+    }
+    let whole: Vec<SliceAxis> = shape.iter().map(|&n| SliceAxis::full(n)).collect();
+    x.slice(&flips).pad(&pads).slice_from(&whole, back)
 }
 
 fn flip_if_negative(s: &SliceAxis) -> SliceAxis {

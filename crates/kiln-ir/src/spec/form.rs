@@ -50,6 +50,7 @@ pub fn after_arg(memory: &UOp) -> Arg {
 fn arity(op: Op) -> (usize, usize) {
     match op {
         Op::Update => (3, 3),
+        Op::Slice => (1, usize::MAX),
         Op::Gather => (2, 2),
         Op::Copy | Op::Range | Op::If | Op::EndIf | Op::Splat | Op::Lane => (1, 1),
         Op::Reduce | Op::After | Op::End | Op::Stack => (1, usize::MAX),
@@ -149,7 +150,10 @@ fn shape(op: Op, srcs: &[UOp], arg: &Arg) -> Result<(), String> {
         Arg::Window(w) => window_fits(op, *w, of_src),
         Arg::Slice(slices) => {
             slices.len() == of_src.len()
-                && slices.iter().zip(of_src).all(|(s, &n)| slice_fits(s, n))
+                && match &srcs[1..] {
+                    [] => slices.iter().zip(of_src).all(|(s, &n)| slice_fits(s, n)),
+                    starts => starts_fit(slices, starts, of_src),
+                }
         }
         Arg::Reduce { axes, .. } => {
             axes.windows(2).all(|w| w[0] < w[1]) && axes.last().is_none_or(|&a| a < of_src.len())
@@ -211,4 +215,15 @@ fn slice_fits(s: &SliceAxis, n: usize) -> bool {
     let last = s.start as i128 + s.step as i128 * (s.len as i128 - 1);
     let inside = s.start < n && 0 <= last && last < n as i128;
     s.step != 0 && (s.len == 0 || inside)
+}
+
+/// Whether every start that the sources can give fits its axis.
+fn starts_fit(slices: &[SliceAxis], starts: &[UOp], shape: &[usize]) -> bool {
+    let fits = |((s, start), &n): ((&SliceAxis, &UOp), &usize)| {
+        let at = |start: i64| {
+            usize::try_from(start).is_ok_and(|start| slice_fits(&SliceAxis { start, ..*s }, n))
+        };
+        s.start == 0 && start.shape().is_empty() && at(start.min()) && at(start.max())
+    };
+    starts.len() == slices.len() && slices.iter().zip(starts).zip(shape).all(fits)
 }

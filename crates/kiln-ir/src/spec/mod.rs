@@ -36,7 +36,7 @@ pub struct Spec {
     graph: fn(&[UOp]) -> Result<(), Broken>,
 }
 
-/// The graph that users build: no kernels, no index type.
+/// The graph that users build: no kernels, and indices only as the starts of slices.
 pub static TENSOR: Spec = Spec {
     name: "TENSOR",
     ops: group(Group::Movement)
@@ -44,7 +44,7 @@ pub static TENSOR: Spec = Spec {
         | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd]))
         | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
         | set(&[Op::Gather, Op::After, Op::Copy, Op::Sink]),
-    dtype: |d| !matches!(d, DType::Index | DType::Void),
+    dtype: |d| d != DType::Void,
     node: tensor::node,
     graph: |_| Ok(()),
 };

@@ -2,11 +2,13 @@
 
 use super::ensure;
 use crate::arg::Arg;
+use crate::dtype::DType;
 use crate::op::Op;
 use crate::uop::UOp;
 
 pub(super) fn node(node: &UOp) -> Result<(), String> {
     ensure(node.lanes() == 1, || "there are no vectors at this stage".to_string())?;
+    indices(node)?;
     match (node.op(), node.arg()) {
         (Op::Reduce, Arg::Reduce { axes, .. }) => {
             ensure(!axes.is_empty() && node.srcs().len() == 1, || {
@@ -18,6 +20,14 @@ pub(super) fn node(node: &UOp) -> Result<(), String> {
         (Op::Sink, Arg::Kernel { .. }) => Err("a kernel stands in a tensor graph".to_string()),
         _ => Ok(()),
     }
+}
+
+/// An index is a scalar that is known at launch, and starts a slice.
+fn indices(node: &UOp) -> Result<(), String> {
+    let scalar = node.dtype() != DType::Index || matches!(node.op(), Op::Const | Op::Var);
+    ensure(scalar, || "the type index has no place here".to_string())?;
+    let used = node.op() != Op::Slice && node.srcs().iter().any(|s| s.dtype() == DType::Index);
+    ensure(!used, || "only slices have indices".to_string())
 }
 
 /// A position for every element of the value, which may be a scalar for all.

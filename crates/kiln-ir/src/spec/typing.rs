@@ -16,6 +16,10 @@ pub(super) fn check(node: &UOp) -> Result<(), String> {
         Op::Reduce | Op::After | Op::Splat | Op::Lane | Op::Copy => like(node, 0),
         Op::Gather => like(node, 0),
         Op::Update => like(node, 0).and_then(|()| like(node, 1)),
+        Op::Slice => {
+            like(node, 0)?;
+            (1..node.srcs().len()).try_for_each(|i| typed(node, i, DType::Index))
+        }
         Op::Stack => (0..node.srcs().len()).try_for_each(|i| like(node, i)),
         _ if matches!(op.group(), Group::Movement | Group::Note) => like(node, 0),
         _ => Ok(()),

@@ -264,15 +264,22 @@ impl UOp {
 
     /// Some elements of each axis.
     pub fn slice(&self, slices: &[SliceAxis]) -> UOp {
-        if let (Op::Slice, Arg::Slice(inner)) = (self.op(), self.arg()) {
+        if let (Op::Slice, Arg::Slice(inner), [whole]) = (self.op(), self.arg(), self.srcs()) {
             let both: SmallVec<[SliceAxis; 2]> =
                 inner.iter().zip(slices).map(compose_slices).collect();
-            return self.src(0).slice(&both);
+            return whole.slice(&both);
         }
         if slices.iter().zip(self.shape()).all(|(s, &n)| *s == SliceAxis::full(n)) {
             return self.clone();
         }
         UOp::new(Op::Slice, self.dtype(), 1, smallvec![self.clone()], Arg::Slice(slices.into()))
+    }
+
+    /// As many elements of each axis as `slices` say, from `starts` on: an index for each axis, known at launch.
+    pub fn slice_from(&self, slices: &[SliceAxis], starts: impl IntoIterator<Item = UOp>) -> UOp {
+        let slices = slices.iter().map(|s| SliceAxis { start: 0, ..*s }).collect();
+        let srcs = std::iter::once(self.clone()).chain(starts).collect();
+        UOp::new(Op::Slice, self.dtype(), 1, srcs, Arg::Slice(slices))
     }
 
     /// This view (a movement op or a bitcast), of `x` instead of its source.
@@ -281,7 +288,10 @@ impl UOp {
             (Op::Reshape, Arg::Shape(s)) => x.reshape(s.clone()),
             (Op::Permute, Arg::Axes(a)) => x.permute(a.clone()),
             (Op::Expand, Arg::Shape(s)) => x.expand(s.clone()),
-            (Op::Slice, Arg::Slice(s)) => x.slice(s),
+            (Op::Slice, Arg::Slice(s)) => match &self.srcs()[1..] {
+                [] => x.slice(s),
+                starts => x.slice_from(s, starts.iter().cloned()),
+            },
             (Op::Pad, Arg::Pad(p)) => x.pad(p),
             (Op::Window, Arg::Window(w)) => x.window(*w),
             (Op::Unwindow, Arg::Window(w)) => x.unwindow(*w),

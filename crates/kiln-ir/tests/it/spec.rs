@@ -33,17 +33,29 @@ fn tensor_graphs() {
         %u = update %x 1.0:f32 %i
         %c = cmplt %m 0.5:f32
         %w = where %c %x %u
-        sink %s %w";
+        %v = var index slot=0 min=0 max=1
+        %r = slice [0:1:1,0:-1:3] %x %v 2
+        sink %s %w %r";
     assert_eq!(graph(&TENSOR, text), "ok");
     check(
         &[
             (
                 "range axis=0 loop 4",
-                expect!["TENSOR: const: the type index has no place here in `const index`"],
+                expect![
+                    "TENSOR: range: the op has no place at this stage in `range index axis=0 loop 4`"
+                ],
             ),
             (
                 "%p = param f32 slot=0 [4]\nload %p 0:i32",
                 expect!["TENSOR: load: the op has no place at this stage in `load f32 p0, 0`"],
+            ),
+            (
+                "%p = param f32 slot=0 [4]\nslice [0:1:2] %p 1:i32",
+                expect!["TENSOR: slice: source 1 is i32, wants index in `slice f32 [0:1:2] p0, 1`"],
+            ),
+            (
+                "%p = param f32 slot=0 [4]\n%v = var index slot=0 min=0 max=2\nadd %v 1",
+                expect!["TENSOR: add: the type index has no place here in `add index v0, 1`"],
             ),
             (
                 "%p = param index slot=0 [4]",

@@ -93,6 +93,7 @@ fn samples() -> Vec<UOp> {
         f.reshape(smallvec![2, 1, 3]).expand(smallvec![2, 5, 3]),
         f.pad(&pads),
         f.slice(&slices),
+        f.slice_from(&slices, [UOp::var(3, DType::Index, 1, 1), UOp::index(0)]),
         f.window(window),
         f.window(window).unwindow(window),
         f.cast(DType::F64),

@@ -5,6 +5,7 @@
 
 use super::leaf::{self, Latch, Slot};
 use super::runs::{self, Upload};
+use super::starts::Starts;
 use kiln_ir::arg::Arg;
 use kiln_ir::uop::{Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
@@ -26,6 +27,8 @@ pub(super) struct Closed {
     /// The constants in order of visit (positions), once for each use: two uses that happen to be of one number are
     /// still two numbers, as the next step may bring different ones.
     constants: Vec<usize>,
+    /// The starts of slices: constants too, after the rest.
+    starts: Starts,
     /// What is to be computed (positions), without repetition.
     pub(super) roots: Vec<usize>,
     /// Whether a node is among them.
@@ -112,6 +115,7 @@ impl Walk {
             edges: self.edges,
             leaves: Vec::new(),
             constants: Vec::new(),
+            starts: Starts::default(),
             is_root: vec![false; self.position.len()],
             roots: Vec::new(),
             targets: Vec::new(),
@@ -202,12 +206,14 @@ impl Closed {
 
     /// The values of the constants, in order.
     pub(super) fn constants(&self) -> Vec<Const> {
-        self.constants.iter().map(|&at| self.nodes[at].as_const().expect("a constant")).collect()
+        let constant = |&at: &usize| self.nodes[at].as_const().expect("a constant");
+        self.constants.iter().map(constant).chain(self.starts.constants()).collect()
     }
 
     /// The dtypes of the constants, in order.
     pub(super) fn constant_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
-        self.constants.iter().map(|&at| self.nodes[at].dtype())
+        let starts = self.starts.constants().map(|_| DType::Index);
+        self.constants.iter().map(|&at| self.nodes[at].dtype()).chain(starts)
     }
 
     /// Finds what the targets need.
@@ -228,10 +234,16 @@ impl Closed {
         for (at, node) in self.nodes.iter().enumerate() {
             if self.is_computed(at) {
                 number.push(number[self.edges[at][0]]);
+                self.starts.skip();
                 continue;
             }
             number.push(count);
-            if !self.active[at] || node.op() == Op::Const {
+            if !self.active[at] {
+                self.starts.skip();
+                continue;
+            }
+            self.starts.visit(node, &self.edges[at], &mut h);
+            if node.op() == Op::Const {
                 continue; // counted where it is used
             }
             count += 1;
@@ -243,6 +255,8 @@ impl Closed {
                 }
                 // which storage it is does not change what is computed
                 Arg::Mark(_) => {}
+                // hashed by the visit
+                Arg::Slice(_) => {}
                 arg => arg.hash(&mut h),
             }
             for &s in &self.edges[at] {
@@ -263,15 +277,14 @@ impl Closed {
             .enumerate()
             .map(|(slot, &at)| (at, slot))
             .collect::<FxHashMap<_, _>>();
-        let mut uses = variable.iter();
-        let mut vars = 0;
+        let mut count = 0..;
+        let vars: Vec<_> = variable.iter().map(|&v| v.then(|| count.next()).flatten()).collect();
+        let (uses, starts) = vars.split_at(self.constants.len());
+        let mut uses = uses.iter();
         let mut used = |node: &UOp, built: &UOp| {
-            if node.op() != Op::Const || !uses.next().expect("numbered") {
-                return built.clone();
-            }
+            let var = if node.op() == Op::Const { *uses.next().expect("numbered") } else { None };
             let (min, max) = node.dtype().int_bounds();
-            vars += 1;
-            UOp::var(vars - 1, node.dtype(), min, max)
+            var.map_or_else(|| built.clone(), |slot| UOp::var(slot, node.dtype(), min, max))
         };
         let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
         for (at, node) in self.nodes.iter().enumerate() {
@@ -287,7 +300,8 @@ impl Closed {
                     srcs[0].clone()
                 }
                 None => {
-                    let new = rebuild(node, srcs);
+                    let sliced = self.starts.build(at, node, &srcs, starts);
+                    let new = sliced.unwrap_or_else(|| rebuild(node, srcs));
                     new.copy_origin(node);
                     new
                 }

@@ -18,6 +18,7 @@ mod cache;
 mod bind;
 /// Plan, claim, allocate, launch, commit.
 mod realize;
+mod starts;
 /// Counters of what a thread does.
 mod measure;
 /// What DEBUG=2 says of a launch.

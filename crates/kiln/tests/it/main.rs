@@ -16,6 +16,7 @@ mod fuzz;
 mod random_graphs;
 mod model;
 mod nn;
+mod offsets;
 mod optim;
 mod state;
 mod golden;
