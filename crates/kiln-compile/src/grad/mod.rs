@@ -4,10 +4,11 @@
 
 mod rules;
 
-use kiln_ir::arg::{Axes, ReduceOp};
+use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 /// The gradients of `root` with respect to `targets`, where `root_grad` (of the root's shape, or of rank 0) is what
 /// the root weighs in the end. `None` for a target that the root does not depend on smoothly.
@@ -17,20 +18,22 @@ pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>
     let wanted: FxHashSet<&UOp> = targets.iter().collect();
     let path = path_to(root, &wanted);
     let on_path: FxHashSet<&UOp> = path.iter().collect();
-    let mut grads: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let mut grads: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
     if path.last() == Some(root) {
-        grads.insert(root.clone(), in_shape(root_grad, root));
+        grads.insert(root.clone(), vec![in_shape(root_grad, root)]);
     }
     for node in path.iter().rev().filter(|n| !ends(n, &wanted)) {
-        let Some(grad) = grads.get(node).cloned() else { continue };
+        let Some(parts) = grads.get_mut(node) else { continue };
+        let grad = summed(std::mem::take(parts));
+        parts.push(grad.clone());
         let Some(rule) = rules::rule(node.op()) else { continue };
         for (src, part) in node.srcs().iter().zip(rule(node, &grad)) {
             if let Some(part) = part.filter(|_| on_path.contains(src)) {
-                add(&mut grads, src, in_shape(&part, src));
+                grads.entry(src.clone()).or_default().push(in_shape(&part, src));
             }
         }
     }
-    targets.iter().map(|t| grads.get(t).cloned()).collect()
+    targets.iter().map(|t| grads.get(t).cloned().map(summed)).collect()
 }
 
 /// The float nodes between the targets and the root, both included, sources first.
@@ -49,12 +52,33 @@ fn ends(node: &UOp, targets: &FxHashSet<&UOp>) -> bool {
     node.op() == Op::Detach || (node.op() == Op::Mark && targets.contains(node))
 }
 
-fn add(grads: &mut FxHashMap<UOp, UOp>, node: &UOp, part: UOp) {
-    let sum = match grads.get(node) {
-        Some(sum) => sum + part,
-        None => part,
+/// From this many on, gradients of slices are added up in place: each one padded to the whole would cost as much as it.
+const MANY_SLICES: usize = 8;
+
+/// The sum of what a node's users passed to it.
+fn summed(parts: Vec<UOp>) -> UOp {
+    let is_slice = |x: &&UOp| x.op() == Op::Pad;
+    if parts.iter().filter(is_slice).count() < MANY_SLICES {
+        return parts.into_iter().reduce(|a, b| a + b).expect("at least one part");
+    }
+    let (slices, rest): (Vec<&UOp>, Vec<&UOp>) = parts.iter().partition(is_slice);
+    let shape = slices[0].shape();
+    let zeros = || slices[0].const_like(0).broadcast_to(shape);
+    let rest = rest.into_iter().cloned().reduce(|a, b| a + b).unwrap_or_else(zeros);
+    slices.into_iter().fold(rest, |sum, padded| {
+        let at = UOp::positions(shape.clone()).slice(&slice_of(padded));
+        sum.update_with(Some(ReduceOp::Add), padded.src(0), &at)
+    })
+}
+
+/// Where the elements are that a padding is around.
+fn slice_of(padded: &UOp) -> SmallVec<[SliceAxis; 2]> {
+    let Arg::Pad(pads) = padded.arg() else { unreachable!("a padding has a pad argument") };
+    let axis = |(p, &len): (&PadAxis, &usize)| {
+        let step = if len > 1 { p.between as isize + 1 } else { 1 };
+        SliceAxis { start: if len == 0 { 0 } else { p.before }, step, len }
     };
-    grads.insert(node.clone(), sum);
+    pads.iter().zip(padded.src(0).shape()).map(axis).collect()
 }
 
 /// A gradient in the shape of its node. Values of rank 0 fit any shape: as operands (then what they got is summed),

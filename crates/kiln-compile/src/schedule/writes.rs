@@ -45,18 +45,18 @@ fn on_memory(nodes: &[UOp]) -> FxHashSet<&UOp> {
     found
 }
 
-/// Choices are not nested without end: the innermost is stored, and whoever asks reads it.
+/// Choices are not nested without end: a longer run is stored, all of it.
 fn store_deep(nodes: &[UOp], stored: &mut FxHashSet<UOp>) {
     let mut depths: FxHashMap<&UOp, usize> = FxHashMap::default();
-    for node in nodes.iter().filter(|n| n.op() == Op::Update) {
-        if stored.contains(node) {
-            continue;
-        }
+    for node in nodes.iter().filter(|n| n.op() == Op::Update && !stored.contains(*n)) {
         let depth = 1 + depths.get(same_memory(node.src(0))).copied().unwrap_or(0);
-        if depth > MAX_CHOICES {
+        depths.insert(node, depth);
+    }
+    let mut deep: FxHashSet<&UOp> = FxHashSet::default();
+    for node in nodes.iter().rev() {
+        if depths.get(node).is_some_and(|&depth| depth > MAX_CHOICES) || deep.contains(node) {
             stored.insert(node.clone());
-        } else {
-            depths.insert(node, depth);
+            deep.extend(depths.get_key_value(same_memory(node.src(0))).map(|(base, _)| base));
         }
     }
 }

@@ -203,6 +203,17 @@ fn of_updates_goes_inside_and_outside() {
 }
 
 #[test]
+fn of_many_slices_adds_up() {
+    let slice = |start, step, len| SliceAxis { start, step, len };
+    let part = |i: usize| {
+        let row = x().slice(&[slice(i % 2, 1, 1), slice(2 * (i % 2), 1 - 2 * (i % 2) as isize, 2)]);
+        row * UOp::constant(i as f64, DType::F64)
+    };
+    let sum = (0..12).map(part).reduce(|a, b| a * b.clone() + b).expect("twelve");
+    check(&(sum * x().slice(&[slice(1, 1, 1), slice(0, 2, 2)])), &MIXED);
+}
+
+#[test]
 fn of_casts_comes_back_in_the_type() {
     let narrow = x().cast(DType::F32);
     let loss = (&narrow * &narrow).reduce(ReduceOp::Add, [0, 1].as_slice());
