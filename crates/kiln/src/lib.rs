@@ -35,7 +35,9 @@ pub use element::{Element, Operand};
 pub use engine::{Counts, measure};
 pub use error::Error;
 pub use kiln_ir::DType;
-pub use tensor::{Index, Indices, Nested, Options, Reduction, Rng, Tensor, manual_seed, realize};
+pub use tensor::{
+    Index, Indices, Nested, Options, Reduction, Rng, Tensor, manual_seed, realize, sync,
+};
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {

@@ -51,6 +51,22 @@ pub(super) fn map(
     Ok(new(buffer, dtype, shape, device))
 }
 
+/// Writes the data of `new` over the beginning of the file that `old` maps, and gives a leaf that maps it. The caller holds
+/// `old` once. Whoever else holds it, or part of its memory, keeps the old bytes.
+pub(super) fn write_back(old: &UOp, new: &UOp, device: &Device) -> Result<UOp, Failure> {
+    let path = device.file().ok_or("not a file")?;
+    let bytes = buffer(new).to_vec().map_err(|e| e.to_string())?;
+    let memory = memory_of(old).expect("a leaf has memory");
+    let alone = old.ref_count() == 1
+        && memory.0.lock().expect("leaf lock").as_ref().is_some_and(Buffer::is_unique);
+    let written = match alone {
+        true => kiln_runtime::disk::overwrite(path, &bytes),
+        false => kiln_runtime::disk::replace(path, &bytes),
+    };
+    written.map_err(|e| e.to_string())?;
+    map(path, new.dtype(), new.shape().clone(), device)
+}
+
 /// A leaf with a copy of `bytes`.
 pub(super) fn upload(
     bytes: &[u8],

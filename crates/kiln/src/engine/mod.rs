@@ -77,6 +77,29 @@ pub(crate) fn map(path: &Path, dtype: DType, shape: Shape, device: &Device) -> R
     }
 }
 
+/// Writes the data `new` over the beginning of the file that `old` maps, and gives a leaf that maps it.
+#[track_caller]
+pub(crate) fn write_back(old: &UOp, new: &UOp, device: &Device) -> Result<UOp, Error> {
+    match leaf::write_back(old, new, device) {
+        Ok(leaf) => Ok(leaf),
+        Err(why) => Err(Error::failed("write", why)),
+    }
+}
+
+/// Whether a version is a leaf.
+pub(crate) fn is_data(version: &UOp) -> bool {
+    version.op() == Op::Buffer
+}
+
+/// Computes a node.
+#[track_caller]
+pub(crate) fn compute(node: &UOp, device: &Device) -> Result<UOp, Error> {
+    match realize::realize(std::slice::from_ref(node), device) {
+        Ok(leaves) => Ok(leaves.into_iter().next().expect("one of one")),
+        Err(why) => Err(Error::failed("realize", why)),
+    }
+}
+
 /// The leaf that a node was computed into, if it was.
 pub(crate) fn current(version: &UOp) -> Option<UOp> {
     leaf::computed(version)
@@ -94,7 +117,7 @@ pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Error> {
         Ok(leaves) => {
             // what was computed replaces the graph that it was computed from
             storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
-            Ok(())
+            storages.iter().try_for_each(|s| s.write_back())
         }
         Err(why) => Err(Error::failed("realize", why)),
     }

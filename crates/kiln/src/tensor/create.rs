@@ -1,9 +1,9 @@
 //! New tensors: from Rust data, filled, counting.
 
-use super::Tensor;
 use super::origin::outermost;
 use super::shape_args::{Int, ShapeArg, new_shape};
 use super::source::{Nested, Options};
+use super::{Tensor, file};
 use crate::element::{Element, Operand, Value, encode};
 use crate::error::{Fault, refuse};
 use crate::{Device, engine};
@@ -226,7 +226,8 @@ impl Tensor {
     }
 
     /// Storage that is going to be written, of a dtype, on a device. What is not written is 0. On a device `disk:PATH` it is
-    /// the beginning of that file, mapped; views of it may start at any byte.
+    /// the beginning of that file, mapped; views of it may start at any byte. What is written to it reaches the file when it
+    /// is read or realized, in [`sync`](crate::sync), or when its last handle goes.
     ///
     /// ```
     /// use kiln::{DType, Tensor};
@@ -241,10 +242,7 @@ impl Tensor {
         };
         match device.file() {
             None => Tensor::lift_on("empty", &device, Ok(filled(0, dtype, &shape))),
-            Some(path) => match engine::map(path, dtype, shape, &device) {
-                Ok(leaf) => Tensor::from_node(leaf, &device),
-                Err(error) => Tensor::broken(error),
-            },
+            Some(path) => file::open(path, dtype, shape, &device),
         }
     }
 }

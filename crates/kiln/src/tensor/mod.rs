@@ -15,6 +15,7 @@ mod broadcast;
 mod origin;
 mod source;
 mod create;
+mod file;
 mod elementwise;
 mod operators;
 mod movement;
@@ -42,6 +43,7 @@ mod read;
 mod display;
 mod gradient;
 
+pub use file::sync;
 pub use index::{Index, Indices};
 pub use list::{List, ListItem};
 pub use random::{Rng, manual_seed};

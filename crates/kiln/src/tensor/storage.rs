@@ -1,5 +1,6 @@
 //! The shared cell that tensors alias: its current version, or the error that a write left in it.
 
+use super::file;
 use super::gradient::reads;
 use crate::engine;
 use crate::error::Error;
@@ -23,11 +24,14 @@ pub(crate) struct Storage {
 }
 
 /// What changes. `version` is missing where the operation that made the storage was invalid.
+#[derive(Default)]
 struct Cell {
     version: Option<UOp>,
     error: Option<Error>,
     /// Backward has started from this version: what it is computed from is no longer needed.
     differentiated: bool,
+    /// Of a file: the leaf that is the file as it is now. Another version is still to be written.
+    file: Option<UOp>,
 }
 
 fn next_id() -> u64 {
@@ -39,17 +43,20 @@ impl Storage {
     /// A storage whose first version is `node`.
     pub(crate) fn new(node: UOp, device: Device) -> Arc<Storage> {
         let (dtype, shape) = (node.dtype(), node.shape().clone());
-        Storage::with_cell(
-            dtype,
-            shape,
-            device,
-            Cell { version: Some(node), error: None, differentiated: false },
-        )
+        let cell = Cell { version: Some(node), ..Cell::default() };
+        Storage::with_cell(dtype, shape, device, cell)
+    }
+
+    /// A storage that is the beginning of a file, which `leaf` maps.
+    pub(crate) fn of_file(leaf: UOp, device: Device) -> Arc<Storage> {
+        let (dtype, shape) = (leaf.dtype(), leaf.shape().clone());
+        let cell = Cell { version: Some(leaf.clone()), file: Some(leaf), ..Cell::default() };
+        Storage::with_cell(dtype, shape, device, cell)
     }
 
     /// The storage of an invalid operation's result.
     pub(crate) fn broken(error: Error) -> Arc<Storage> {
-        let cell = Cell { version: None, error: Some(error), differentiated: false };
+        let cell = Cell { error: Some(error), ..Cell::default() };
         Storage::with_cell(DType::F32, Shape::new(), Device::default_device(), cell)
     }
 
@@ -104,6 +111,25 @@ impl Storage {
             drop(cell);
             drop(old);
         }
+    }
+
+    /// The version that the file of this storage does not hold yet.
+    pub(crate) fn unwritten(&self) -> Option<UOp> {
+        let cell = self.cell();
+        cell.file.as_ref().and_then(|file| cell.version.clone().filter(|version| version != file))
+    }
+
+    /// Writes a version that is computed to the file, if there is one: from then on, the version is the file.
+    pub(crate) fn write_back(&self) -> Result<(), Error> {
+        let mut cell = self.cell();
+        let Cell { version: Some(version), file: Some(file), .. } = &mut *cell else {
+            return Ok(());
+        };
+        if version != file && engine::is_data(version) {
+            *file = engine::write_back(file, version, &self.device)?;
+            *version = file.clone();
+        }
+        Ok(())
     }
 
     /// Whether the operation that made the storage was invalid: there is nothing to fall back to.
@@ -181,6 +207,9 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
+        if let Some(version) = self.unwritten() {
+            file::write_last(&version, self);
+        }
         if self.requires_grad() {
             marked().lock().expect("registry lock").remove(&self.id);
         }
