@@ -15,6 +15,7 @@ mod loops;
 mod place;
 mod computing;
 mod slopes;
+mod indices;
 mod files;
 
 use kiln::{DType, Device, Tensor, measure, realize};

@@ -39,6 +39,34 @@ fn an_update_of_a_cache_touches_its_slice_only() {
 }
 
 #[test]
+fn a_hundred_realized_writes_compile_two_kernels() {
+    let t = filled(100, 0.0);
+    let ((), n) = measure(|| {
+        for i in 0..100usize {
+            t.set(s![i * 37 % 100], i as f32 * 0.5);
+            t.realize().unwrap();
+        }
+    });
+    assert_eq!(n.kernels, 100);
+    assert!(n.compiled + n.loaded <= 2, "{n:?}");
+    assert_eq!(floats(&t.get(s![37])), [0.5]);
+}
+
+#[test]
+fn a_hundred_steps_of_a_cache_compile_two_kernels() {
+    let cache = filled(2 * 100 * 4, 0.0).reshape([2, 100, 4]);
+    let ((), n) = measure(|| {
+        for i in 0..100usize {
+            cache.set(s![.., i], Tensor::from(vec![i as f32; 4]));
+            cache.realize().unwrap();
+        }
+    });
+    assert_eq!(n.kernels, 100);
+    assert!(n.compiled + n.loaded <= 2, "{n:?}");
+    assert_eq!(floats(&cache.get(s![1, .., 2])), floats(&iota(100)));
+}
+
+#[test]
 fn values_of_writes_at_moving_offsets() {
     let t = filled(60, 0.0);
     let mut expected = vec![0.0; 60];
@@ -63,6 +91,16 @@ fn an_operator_with_equals_allocates_nothing() {
         assert_eq!((n.kernels, n.peak_memory), (1, 0));
     }
     assert_eq!(floats(&a)[100], 400.0);
+}
+
+#[test]
+fn a_softmax_is_assigned_in_place() {
+    let x = iota(64 * 64).reshape([64, 64]) * 1e-3;
+    x.realize().unwrap();
+    let n = cost(&x, || drop(x.assign(x.softmax(-1))));
+    assert_eq!(n.kernels, 1);
+    // a row at most, not all of it
+    assert!(n.peak_memory <= 1024, "{} bytes", n.peak_memory);
 }
 
 #[test]
@@ -231,6 +269,27 @@ fn adamw_updates_in_place_with_one_kernel_a_parameter() {
         if step > 0 {
             assert_eq!(counts.peak_memory, 0, "step {step}");
         }
+    }
+}
+
+#[test]
+fn training_holds_no_old_weights_and_knows_its_loss() {
+    let parameters = parameters();
+    let bytes: usize = parameters.iter().map(|p| 4 * p.numel()).sum();
+    let opt = AdamW::new(&parameters, 1e-3);
+    for step in 0..5 {
+        let (loss, n) = measure(|| {
+            opt.zero_grad();
+            let loss = loss_of(&parameters);
+            loss.backward().unwrap();
+            opt.step().unwrap();
+            loss
+        });
+        // gradients are new memory
+        assert!(step == 0 || n.peak_memory <= bytes as u64 + 4096, "{} bytes", n.peak_memory);
+        let (value, read) = measure(|| loss.item::<f32>().unwrap());
+        assert!(value.is_finite());
+        assert_eq!(read.kernels, 0);
     }
 }
 

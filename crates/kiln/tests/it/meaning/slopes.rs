@@ -188,6 +188,11 @@ fn through_a_chain_of_writes_is_linear() {
 }
 
 #[test]
+fn through_a_chain_of_reads_and_writes_is_linear() {
+    is_linear(chain);
+}
+
+#[test]
 fn two_equal_parameters_stay_apart() {
     let (a, b) = (Tensor::zeros([2]), Tensor::zeros([2]));
     a.set_requires_grad(true);
