@@ -196,7 +196,10 @@ fn update(y: &UOp, g: &UOp) -> Parts {
     let (zero, one) = (&g.const_like(0), &g.const_like(1));
     let landed = |x: &UOp| region::view(x, at).unwrap_or_else(|| x.gather(at));
     let (kept, written) = match y.arg().reduce_op() {
-        None => (g.update(zero, at), landed(g)),
+        None => match region::view(g, at) {
+            Some(written) => (g.update(zero, at), written),
+            None => (g.update(zero, at), of_last(&g.gather(at), base, at)),
+        },
         Some(ReduceOp::Add) => (g.clone(), landed(g)),
         Some(ReduceOp::Mul) => {
             // the product of all the others: of what is not 0, if no other is
@@ -221,6 +224,18 @@ fn update(y: &UOp, g: &UOp) -> Parts {
         }
     };
     smallvec![Some(kept), Some(summed_to(&written, value)), None]
+}
+
+/// The gradients of what stays: of equal positions, the last write does.
+fn of_last(grad: &UOp, base: &UOp, at: &UOp) -> UOp {
+    if at.numel() <= 1 {
+        return grad.clone();
+    }
+    let counter = if i32::try_from(at.numel()).is_ok() { DType::I32 } else { DType::I64 };
+    let number = UOp::iota(at.numel(), counter).reshape(at.shape().clone());
+    let nobody = number.const_like(0).broadcast_to(base.shape());
+    let last = nobody.update(&number, at).gather(at);
+    last.eq_(&number).where_(grad, &grad.const_like(0))
 }
 
 /// The gradient of a value that may have been one scalar for all positions.

@@ -184,3 +184,17 @@ mod out_of_range {
         assert_eq!(floats(&t), [0.0, 1.0, 5.0]);
     }
 }
+
+#[test]
+fn gradients_go_to_the_last_of_equal_positions() {
+    let x = Tensor::from([1.0f32, 2.0, 3.0]).set_requires_grad(true);
+    let base = Tensor::from([5.0f32; 4]).set_requires_grad(true);
+    let z = &base * 1.0;
+    z.set(s![unknown(&[2, 0, 2])], &x);
+    (&z * &iota(4)).sum(..).backward().unwrap();
+    assert_eq!(floats(&x.grad().unwrap()), [0.0, 0.0, 2.0]);
+    assert_eq!(floats(&base.grad().unwrap()), [0.0, 1.0, 0.0, 3.0]);
+    let table = iota(3).set_requires_grad(true);
+    table.get(s![[1, 1, 2]]).sum(..).backward().unwrap();
+    assert_eq!(floats(&table.grad().unwrap()), [0.0, 2.0, 1.0]);
+}
