@@ -7,6 +7,8 @@
 mod access;
 /// Options as data, and their application.
 mod options;
+/// Reductions in blocks.
+mod carry;
 /// Values computed into scratch before they are used.
 mod stage;
 /// Loops that are rounded up.

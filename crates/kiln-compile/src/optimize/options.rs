@@ -1,5 +1,6 @@
 //! Options as data, and their application: a loop becomes an outer loop and an inner part of another kind.
 
+use super::carry::carry;
 use super::gate::gate;
 use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
@@ -25,7 +26,8 @@ pub enum Opt {
         by: usize,
     },
     /// `by` neighbouring iterations of what is left of a loop over outputs become a loop of their own, inside all loops
-    /// over outputs but those of earlier blocks.
+    /// over outputs but those of earlier blocks. Of a reduction's loop, they are what is left, and the loop over such
+    /// blocks takes that place: sums are carried in scratch.
     Block {
         /// The loop's axis number.
         axis: u32,
@@ -139,7 +141,14 @@ impl Loops {
             Opt::Block { axis, by } => {
                 self.blocks += 1;
                 let block = self.blocks;
-                self.split(axis, by, |part| part.block = block);
+                let left = self.left(axis);
+                if self.parts[left].kind == RangeKind::Reduce {
+                    self.split(axis, by, |_| ());
+                    let outer = &mut self.parts[left];
+                    (outer.kind, outer.block) = (RangeKind::Loop, block);
+                } else {
+                    self.split(axis, by, |part| part.block = block);
+                }
             }
             Opt::Stage { operand, depth, lanes } => {
                 let value = self.operands[operand].clone();
@@ -191,6 +200,10 @@ impl Loops {
             let outer = loops.iter().take(staged.depth).cloned().collect();
             ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes: staged.lanes });
         }
+        let mut id = self.staged.len() as u32;
+        for over in blocks_of_reductions(&ast) {
+            ast = carry(&ast, &over, &mut id);
+        }
         kiln_ir::rules::simplify(&ast)
     }
 
@@ -220,6 +233,18 @@ impl Loops {
         }
         self.ranges.iter().cloned().zip(replaced).collect()
     }
+}
+
+/// Loops over blocks that some reduction still closes.
+fn blocks_of_reductions(ast: &UOp) -> Vec<UOp> {
+    let reduces = toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce);
+    let mut over: Vec<UOp> = reduces
+        .flat_map(|r| r.srcs()[1..].to_vec())
+        .filter(|r| kind_of(r) == RangeKind::Loop)
+        .collect();
+    over.sort_by_key(axis_of);
+    over.dedup();
+    over
 }
 
 fn scaled(range: &UOp, stride: usize) -> UOp {

@@ -111,13 +111,13 @@ pub(super) fn stage(ast: &UOp, value: &UOp, panel: &Panel) -> UOp {
 }
 
 /// Loops as they nest, then what is expanded, then lanes: neighbours in the panel are read one after the other.
-fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
+pub(super) fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
     ranges.sort_by_key(|r| (kind_of(r).is_expanded(), kind_of(r) == RangeKind::Vector, axis_of(r)));
     ranges
 }
 
 /// The row-major position over the ranges.
-fn flat(ranges: &[UOp]) -> UOp {
+pub(super) fn flat(ranges: &[UOp]) -> UOp {
     let mut stride = 1;
     let mut terms = Vec::new();
     for range in ranges.iter().rev() {
@@ -208,7 +208,7 @@ pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
     all.max_by_key(|s| s.len()).unwrap_or_default()
 }
 
-fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
+pub(super) fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(ast) {
         let replaced = match node == *old {

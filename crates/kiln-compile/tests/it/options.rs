@@ -120,6 +120,21 @@ fn blocks_change_nothing() {
 }
 
 #[test]
+fn reductions_in_blocks_change_nothing() {
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for axis in axes(&kernel, RangeKind::Reduce) {
+            for by in [2, 3, 4] {
+                let block = Opt::Block { axis, by };
+                check(name, &kernel, &[block]);
+                let first = axes(&kernel, RangeKind::Loop)[0];
+                check(name, &kernel, &[Opt::Block { axis: first, by: 2 }, block]);
+            }
+        }
+    }
+}
+
+#[test]
 fn staging_changes_nothing() {
     for (name, root) in kernels() {
         let kernel = kernel_of(&root);
@@ -176,6 +191,11 @@ fn random_options(kernel: &UOp, dice: &mut Dice) -> Vec<Opt> {
         let axis = outputs[dice.below(outputs.len())];
         options.push(Opt::Block { axis, by: 2 + dice.below(3) });
     }
+    let reduces = axes(kernel, RangeKind::Reduce);
+    if dice.below(3) == 0 {
+        let axis = reduces[dice.below(reduces.len())];
+        options.push(Opt::Block { axis, by: 2 + dice.below(3) });
+    }
     let threads = dice.below(2);
     if threads == 1 {
         options.push(split(RangeKind::Thread, outputs[dice.below(outputs.len())], 1));
@@ -194,7 +214,7 @@ fn options_together_change_nothing() {
     let mut dice = Dice(1);
     for (name, root) in kernels() {
         let kernel = kernel_of(&root);
-        for _ in 0..60 {
+        for _ in 0..150 {
             check(name, &kernel, &random_options(&kernel, &mut dice));
         }
     }

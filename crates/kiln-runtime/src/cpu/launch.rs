@@ -12,9 +12,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Launches with less to do (operations plus bytes) stay on the calling thread: waking another one takes about as long
-/// as this much work.
-const PARALLEL_FROM: u64 = 1 << 17;
+/// Launches with less to do (operations plus bytes) stay on the calling thread: waking another one takes longer than
+/// half of this much work (5 to 15 us; a product of 64 x 64 matrices takes 5).
+const PARALLEL_FROM: u64 = 600_000;
 
 /// The threads that share launches. They start with the first launch that needs them.
 pub(super) struct Workers {

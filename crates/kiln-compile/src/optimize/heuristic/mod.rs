@@ -1,12 +1,18 @@
 //! Which options to apply, without a search.
 //!
-//! In order: one loop of each nest becomes vectors (the one along which memory is read and written in a row), a
-//! reduction gets a register tile over an output loop along which something is reused, short reductions are unrolled,
-//! and the outermost output loop is shared among threads.
+//! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
+//! (`plan`, `blocks`; prices are in `tile_price`, `memory_price`). For all other kernels, in order: one loop of each nest
+//! becomes vectors (the one along which memory is read and written in a row), a reduction gets a register tile over an
+//! output loop along which something is reused, and the outermost output loop is shared among threads. Short
+//! reductions are unrolled in both.
 
+mod blocks;
+mod memory_price;
+mod operand;
 mod plan;
 mod threads;
 mod tile;
+mod tile_price;
 mod vectors;
 
 use super::access::Kernel;

@@ -61,6 +61,6 @@ impl Chooser {
     }
 }
 
-fn largest_divisor(n: usize, limit: usize) -> usize {
+pub(super) fn largest_divisor(n: usize, limit: usize) -> usize {
     (1..=limit).rev().find(|&d| n > 0 && n.is_multiple_of(d)).unwrap_or(1)
 }

@@ -1,0 +1,105 @@
+//! Reductions in blocks: the outer loop of a reduction moves outside of loops over outputs, so that what a block reads
+//! stays in the caches. What has been reduced so far is carried from block to block in scratch.
+
+use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::stage::{flat, reading_order, substitute};
+use kiln_ir::arg::Space;
+use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+/// The kernel with every reduction over the loop `over` carried, in scratch memories from number `id`, which is left at
+/// the next number.
+pub(super) fn carry(ast: &UOp, over: &UOp, id: &mut u32) -> UOp {
+    let mut ast = ast.clone();
+    let over_it = |n: &UOp| n.op() == Op::Reduce && n.srcs()[1..].contains(over);
+    while let Some(reduce) = toposort(&ast).into_iter().find(over_it) {
+        let carried = carried(&ast, &reduce, over, *id);
+        ast = substitute(&ast, &reduce, &carried);
+        *id += 1;
+    }
+    ast
+}
+
+/// What `reduce` gives, read from scratch after all blocks.
+fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
+    let open = open_ranges(reduce);
+    let (outer, inner): (Vec<UOp>, Vec<UOp>) = open.into_iter().partition(|r| is_around(r, over));
+    let inner = reading_order(inner);
+    let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let mut copy = |ranges: &[UOp]| Copy::of(ranges, &mut next);
+
+    let len = inner.iter().map(size_of).product();
+    let memory = UOp::local(Space::Scratch, id, len, reduce.dtype(), 1);
+    let op = reduce.arg().reduce_op().expect("a reduce has an op");
+    let start = copy(&inner);
+    let fresh = if outer.is_empty() { memory.clone() } else { memory.after(outer.clone()) };
+    let identity = UOp::constant(op.identity(reduce.dtype()), reduce.dtype());
+    let begun =
+        end(UOp::store(&fresh, &start.of_value(&flat(&inner)), &identity, None), start.ranges);
+
+    let rest: Vec<UOp> = reduce.srcs()[1..].iter().filter(|r| *r != over).cloned().collect();
+    // copies that are filled further in than the block's loop move along
+    let known = |r: &UOp| *r == *over || outer.contains(r) || inner.contains(r) || rest.contains(r);
+    let copies = ranges_of(reduce.src(0)).into_iter().filter(|r| !known(r)).collect();
+    let block = copy(&[inner.clone(), rest.clone(), copies].concat());
+    let (outputs, own) = block.ranges[..inner.len() + rest.len()].split_at(inner.len());
+    let sum = block.of_value(reduce.src(0)).reduce_ranges(op, own.iter().cloned());
+    let running = memory.after([begun].into_iter().chain(outer).chain([over.clone()]));
+    let place = block.of_value(&flat(&inner));
+    let joined = UOp::binary(op.alu(), &sum, &UOp::load(&running, &place));
+    let store = UOp::store(&running, &place, &joined, None);
+    let done = end(store, outputs.iter().cloned().chain([over.clone()]).collect());
+    UOp::load(&memory.after([done]), &flat(&inner))
+}
+
+/// Loops that stay around those of the blocks.
+fn is_around(range: &UOp, over: &UOp) -> bool {
+    !kind_of(range).is_expanded() && axis_of(range) < axis_of(over)
+}
+
+/// The ranges that a reduction's result varies over.
+fn open_ranges(reduce: &UOp) -> Vec<UOp> {
+    let mut open: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
+    for node in toposort(reduce) {
+        let mut own: Vec<UOp> = node.srcs().iter().flat_map(|s| open[s].clone()).collect();
+        match node.op() {
+            Op::Range => own.push(node.clone()),
+            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
+            _ => {}
+        }
+        own.sort_by_key(axis_of);
+        own.dedup();
+        open.insert(node, own);
+    }
+    open.remove(reduce).expect("walked to the end")
+}
+
+fn end(store: UOp, ranges: Vec<UOp>) -> UOp {
+    if ranges.is_empty() { store } else { store.end(ranges) }
+}
+
+/// Ranges like others, for another nest.
+struct Copy {
+    ranges: Vec<UOp>,
+    map: FxHashMap<UOp, (UOp, Srcs)>,
+}
+
+impl Copy {
+    /// In the order given, which is that of the nest.
+    fn of(old: &[UOp], next: &mut u32) -> Copy {
+        let mut copy = Copy { ranges: Vec::new(), map: FxHashMap::default() };
+        for range in old {
+            let new = UOp::range(*next, kind_of(range), size_of(range));
+            *next += 1;
+            copy.map.insert(range.clone(), (new.clone(), smallvec![new.clone()]));
+            copy.ranges.push(new);
+        }
+        copy
+    }
+
+    fn of_value(&self, value: &UOp) -> UOp {
+        replace_ranges(value, &self.map)
+    }
+}

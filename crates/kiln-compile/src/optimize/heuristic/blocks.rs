@@ -1,0 +1,157 @@
+//! Blocks that fit the caches, threads, and inside which loops operands are staged.
+
+use super::super::options::Opt;
+use super::operand::Operand;
+use super::plan::{Planner, Tile};
+use super::tile::largest_divisor;
+use kiln_ir::arg::RangeKind;
+
+/// A reduction's blocks are not shorter than this.
+const SHORTEST: usize = 32;
+
+/// How the loops around a tile are divided.
+pub(super) struct Blocks {
+    /// The loop that threads share.
+    thread: Option<usize>,
+    /// A loop of the reduction and the size of its blocks.
+    chunk: Option<(usize, usize)>,
+    /// Tiles in a block along the rows, and blocks.
+    rows: (usize, usize),
+    /// The same along the lanes.
+    columns: (usize, usize),
+}
+
+/// The loops around the two innermost ones, outermost first.
+pub(super) struct Around {
+    axes: Vec<u32>,
+    /// How many of them are around what is staged along the lanes.
+    lanes: usize,
+}
+
+impl Planner<'_> {
+    /// A loop of the reduction and the size of its blocks, if what a tile reads in all of it does not fit the second
+    /// cache, and what is carried from block to block the last one.
+    pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
+        let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
+        let &i = self.reduces.first()?;
+        let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
+        let each = (tile.lanes * tile.across + tile.rows) as f64 * bytes;
+        let outputs = self.size(tile.lane_loop) as f64 * self.size(tile.row_loop) as f64 * bytes;
+        if each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
+            return None;
+        }
+        let most = second / 4.0 * self.size(i) as f64 / (each * self.depth());
+        let by = largest_divisor(self.size(i), most as usize);
+        (by >= SHORTEST).then_some((i, by))
+    }
+
+    pub(super) fn blocks(
+        &self,
+        tile: &Tile,
+        staged: &[bool],
+        chunk: Option<(usize, usize)>,
+    ) -> Blocks {
+        let thread = self.thread_loop(tile, staged);
+        let threads = self.target.threads.max(1);
+        let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
+        let divided = |i: usize, bytes: f64, room: f64| {
+            let left = self.chooser.left[i].0;
+            let share = if thread == Some(i) { left.div_ceil(threads) } else { left };
+            let block = fit(share, bytes, room);
+            (block, share.div_ceil(block))
+        };
+        let row_bytes = self.panel_bytes(staged, tile.row_loop, tile.lane_loop) * tile.rows as f64;
+        let lane_bytes = self.panel_bytes(staged, tile.lane_loop, tile.row_loop);
+        let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
+        Blocks {
+            thread,
+            chunk,
+            rows: divided(tile.row_loop, row_bytes, second / 2.0),
+            columns: divided(tile.lane_loop, lane_bytes, last / (2 * threads) as f64),
+        }
+    }
+
+    /// Bytes that are staged for each iteration of loop `i`, of operands that stand still along `other`.
+    fn panel_bytes(&self, staged: &[bool], i: usize, other: usize) -> f64 {
+        let (i, other) = (self.axis(i), self.axis(other));
+        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+        let along = staged.filter(|(o, _)| o.moves(i) && !o.moves(other));
+        along.map(|(o, _)| o.bytes * self.block_depth).sum()
+    }
+
+    /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes.
+    pub(super) fn divide(&mut self, tile: &Tile, blocks: &Blocks) {
+        self.chooser.block(tile.row_loop, blocks.rows.0);
+        self.chooser.block(tile.lane_loop, blocks.columns.0);
+        self.chooser.block(tile.row_loop, blocks.rows.1);
+        if let Some((i, by)) = blocks.chunk {
+            self.chooser.block(i, by);
+            self.chooser.left[i].0 = by;
+        }
+        if blocks.thread == Some(tile.lane_loop) {
+            self.chooser.block(tile.lane_loop, blocks.columns.1);
+        }
+        if let Some(i) = blocks.thread {
+            self.chooser.apply(RangeKind::Thread, i, 1);
+        }
+    }
+
+    /// The loops around the blocks, once they are divided.
+    pub(super) fn around(&self, tile: &Tile, blocks: &Blocks) -> Around {
+        let thread = blocks.thread;
+        let mut loops: Vec<usize> = thread.into_iter().collect();
+        let others = self.outputs.iter().copied();
+        loops.extend(others.filter(|&i| thread != Some(i) && self.chooser.left[i].0 > 1));
+        if thread == Some(tile.lane_loop) && blocks.columns.1 > 1 {
+            loops.push(tile.lane_loop);
+        }
+        loops.extend(blocks.chunk.map(|(i, _)| i));
+        let lanes = loops.len();
+        if blocks.rows.1 > 1 {
+            loops.push(tile.row_loop);
+        }
+        Around { axes: loops.into_iter().map(|i| self.axis(i)).collect(), lanes }
+    }
+
+    /// The loop that threads share: the outermost or one of the tile's, whichever costs least by what the last thread
+    /// has to do and what every thread has to copy.
+    fn thread_loop(&self, tile: &Tile, staged: &[bool]) -> Option<usize> {
+        let threads = self.target.threads;
+        if threads < 2 || !self.chooser.worth_threads() {
+            return None;
+        }
+        let left = |i: usize| self.chooser.left[i].0;
+        let work = self.steps() * (tile.across * tile.rows) as f64;
+        let price = |i: usize| {
+            let copies = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+            let copy = |o: &Operand| match o.moves(self.axis(i)) {
+                true => self.copy(o, tile) / threads as f64,
+                false => self.copy(o, tile),
+            };
+            let share = left(i).div_ceil(threads) as f64 / left(i) as f64;
+            work * share + copies.map(|(o, _)| copy(o)).sum::<f64>()
+        };
+        let other = |i: &&usize| ![tile.lane_loop, tile.row_loop].contains(i) && left(**i) > 1;
+        let first = self.outputs.iter().find(other).copied();
+        let candidates = first.into_iter().chain([tile.row_loop, tile.lane_loop]);
+        let fits = candidates.filter(|&i| left(i) >= threads);
+        fits.min_by(|&a, &b| price(a).total_cmp(&price(b)))
+    }
+
+    /// Stages an operand inside the last loop that it moves along.
+    pub(super) fn stage(&mut self, operand: usize, tile: &Tile, around: &Around) {
+        let facts = &self.operands[operand];
+        let along_lanes = facts.moves(self.axis(tile.lane_loop));
+        let axes = &around.axes[..if along_lanes { around.lanes } else { around.axes.len() }];
+        let last = axes.iter().rposition(|&axis| facts.moves(axis)).map_or(0, |at| at + 1);
+        let in_thread = self.chooser.has_threads() as usize;
+        let lanes = if self.target.masks || !facts.gated { tile.lanes } else { 1 };
+        self.chooser.options.push(Opt::Stage { operand, depth: last.max(in_thread), lanes });
+    }
+}
+
+/// Blocks of about equal size of which each has at most `room` bytes, at `bytes` for each of `n`.
+fn fit(n: usize, bytes: f64, room: f64) -> usize {
+    let most = if bytes > 0.0 { ((room / bytes) as usize).clamp(1, n) } else { n };
+    n.div_ceil(n.div_ceil(most))
+}

@@ -1,0 +1,111 @@
+//! What reading memory costs: lines from the caches, or copies that make them neighbours.
+
+use super::operand::Operand;
+use super::plan::{Planner, Tile};
+use super::tile_price::TRANSPOSE;
+
+/// Copying an element in vectors.
+const COPY: f64 = 0.4;
+/// Cache lines: their bytes, and what one costs that is in the second cache, further out, or read in a row.
+const LINE: f64 = 64.0;
+const SECOND: f64 = 2.0;
+const FURTHER: f64 = 8.0;
+/// Places in a cache for lines whose addresses differ by a multiple of what a way holds.
+const WAYS: u64 = 8;
+const IN_A_ROW: f64 = 0.7;
+
+impl Planner<'_> {
+    /// Whether the operand is staged: its lanes are not neighbours, or misses cost more than the copy.
+    pub(super) fn is_staged(&self, operand: &Operand, tile: &Tile) -> bool {
+        if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
+            return true;
+        }
+        let loaded = self.loads(operand, tile) as f64 * operand.bytes;
+        let packed = loaded / LINE * self.lanes_of(operand, tile) * IN_A_ROW;
+        let steps = self.steps();
+        self.misses(operand, tile) * steps > packed * steps + self.copy(operand, tile)
+    }
+
+    /// How often the body of the tile runs.
+    pub(super) fn steps(&self) -> f64 {
+        let trips = |&i: &usize| self.chooser.left[i].0 as f64;
+        self.outputs.iter().map(trips).product::<f64>() * self.depth()
+    }
+
+    /// The price of copying all of an operand.
+    pub(super) fn copy(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let moving = |i: &&usize| operand.moves(self.axis(**i));
+        let loops = self.outputs.iter().chain(&self.reduces);
+        let elements: f64 = loops.filter(moving).map(|&i| self.size(i) as f64).product();
+        let in_vectors = operand.stride(self.axis(tile.lane_loop)) == Some(1);
+        elements * if in_vectors { COPY } else { TRANSPOSE }
+    }
+
+    fn lanes_of(&self, operand: &Operand, tile: &Tile) -> f64 {
+        if operand.moves(self.axis(tile.lane_loop)) { tile.lanes as f64 } else { 1.0 }
+    }
+
+    /// What a step of the tile pays for the lines of an operand that is not staged: for what it reads again in each
+    /// round of the other loop, and for what it reads for the first time.
+    fn misses(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let step = self.step(operand);
+        let columns = tile.lanes * tile.across;
+        let span = self.span(operand);
+        let (rounds, again) = match operand.moves(self.axis(tile.lane_loop)) {
+            true => {
+                let (run, strip) =
+                    (columns as f64 * operand.bytes, self.block_depth * operand.bytes);
+                (tile.row_loop, self.line_price(strip * columns as f64, run, step))
+            }
+            false => (tile.lane_loop, self.line_price(span, step, step)),
+        };
+        let first = self.line_price(span, 1.0, 1.0).max(SECOND);
+        let rounds = self.chooser.left[rounds].0 as f64;
+        self.lines(operand, tile) * (again + first / rounds)
+    }
+
+    /// Bytes between what two steps of the innermost loop read.
+    fn step(&self, operand: &Operand) -> f64 {
+        self.reduces.last().map_or(0.0, |&inner| operand.step(self.axis(inner)))
+    }
+
+    /// How many lines of an operand that is not staged a step of the tile meets for the first time.
+    pub(super) fn lines(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let along = |i: usize, n: usize| match operand.moves(self.axis(i)) {
+            true => (n as f64 * operand.step(self.axis(i)) / LINE).clamp(1.0, n as f64),
+            false => 1.0,
+        };
+        let lines =
+            along(tile.lane_loop, tile.lanes * tile.across) * along(tile.row_loop, tile.rows);
+        lines * (self.step(operand) / LINE).min(1.0)
+    }
+
+    /// The price of a line of memory that is read again and again: `bytes` in runs of `run` bytes, `step` apart. Where
+    /// that is a multiple of much of what a cache's ways hold, only some of the cache can be used.
+    fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
+        let holds = |cache: usize| {
+            let way = cache as u64 / WAYS;
+            let apart = gcd(step as u64, way);
+            bytes <= cache as f64 / 2.0 * (run / apart as f64).min(1.0)
+        };
+        match self.target.cache_bytes {
+            [first, ..] if holds(first) => 0.0,
+            [_, second, _] if holds(second) => SECOND,
+            _ => FURTHER,
+        }
+    }
+
+    /// Bytes of memory that the operand covers.
+    fn span(&self, operand: &Operand) -> f64 {
+        let loops =
+            || self.outputs.iter().chain(&self.reduces).filter(|&&i| operand.moves(self.axis(i)));
+        let reach: f64 =
+            loops().map(|&i| (self.size(i) - 1) as f64 * operand.step(self.axis(i))).sum();
+        let all: f64 = loops().map(|&i| self.size(i) as f64).product::<f64>() * operand.bytes;
+        reach.min(all)
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}

@@ -1,0 +1,105 @@
+//! What a register tile costs, in turns of an arithmetic unit for each point of the iteration space.
+
+use super::super::access::Access;
+use super::operand::Operand;
+use super::plan::{Planner, Tile};
+use super::vectors;
+use rustc_hash::FxHashSet;
+
+/// Steps that a multiply-add takes until its result can be used.
+const LATENCY: f64 = 4.0;
+/// What a load adds to the operations that wait for it.
+const LOAD: f64 = 0.25;
+/// What a line that a step meets for the first time adds to it.
+const NEW_LINE: f64 = 0.1;
+/// What a gated load adds, and the same again if it has a gate of its own.
+const GATE: f64 = 0.12;
+/// A load or store of one lane.
+const ELEMENT: f64 = 1.2;
+/// Combining the lanes of a vector.
+const HORIZONTAL: f64 = 20.0;
+/// Copying an element one by one across its memory.
+pub(super) const TRANSPOSE: f64 = 1.6;
+
+impl Planner<'_> {
+    /// How many loads of an operand a step of the tile takes.
+    pub(super) fn loads(&self, operand: &Operand, tile: &Tile) -> usize {
+        let along = |i, n| if operand.moves(self.axis(i)) { n } else { 1 };
+        along(tile.lane_loop, tile.across) * along(tile.row_loop, tile.rows)
+    }
+
+    /// Accumulators, the operand that is held while the others pass, and one of those.
+    pub(super) fn registers(&self, tile: &Tile) -> usize {
+        let held = self.operands.iter().map(|o| self.loads(o, tile)).min().unwrap_or(0);
+        tile.across * tile.rows + held + 1
+    }
+
+    /// The price of a point of the iteration space.
+    pub(super) fn tile_cost(&self, tile: &Tile) -> f64 {
+        let (lane, vectors) = (self.axis(tile.lane_loop), (tile.across * tile.rows) as f64);
+        let width = vectors::WIDTH[tile.lanes.trailing_zeros() as usize];
+        let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
+        let lines: f64 = self.operands.iter().map(|o| self.lines(o, tile)).sum();
+        let gates: f64 = self.operands.iter().map(|o| self.gates(o, tile)).sum();
+        let step = vectors * width + loads as f64 * LOAD + lines * NEW_LINE + gates * GATE;
+        let step = step.max(LATENCY * width);
+        let copies: f64 = self.operands.iter().map(|o| self.forced_copy(o, lane)).sum();
+        step * self.rounding(tile) / (vectors * tile.lanes as f64) + copies + self.outside(tile)
+    }
+
+    /// By how much rounding up to whole tiles multiplies the work.
+    fn rounding(&self, tile: &Tile) -> f64 {
+        let of = |i: usize, by: usize| {
+            let n = self.size(i);
+            n.next_multiple_of(by) as f64 / n as f64
+        };
+        of(tile.lane_loop, tile.lanes * tile.across) * of(tile.row_loop, tile.rows)
+    }
+
+    /// An operand whose neighbours along the lanes are not neighbours in memory must be staged.
+    pub(super) fn forced_copy(&self, operand: &Operand, lane: u32) -> f64 {
+        if !operand.moves(lane) || operand.stride(lane) == Some(1) {
+            return 0.0;
+        }
+        TRANSPOSE / self.uses(operand)
+    }
+
+    /// How often each element is used.
+    fn uses(&self, operand: &Operand) -> f64 {
+        let still = self.outputs.iter().filter(|&&i| !operand.moves(self.axis(i)));
+        still.map(|&i| self.size(i) as f64).product()
+    }
+
+    /// How many gates a step computes or looks at.
+    fn gates(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let each = if operand.gate.contains(&self.axis(tile.row_loop)) { 2.0 } else { 1.0 };
+        if operand.gated { each * self.loads(operand, tile) as f64 } else { 0.0 }
+    }
+
+    /// Loads and stores outside the reduction: vectors, or elements of which the rows of a tile may share lines.
+    fn outside(&self, tile: &Tile) -> f64 {
+        let reduces =
+            |scope: &FxHashSet<u32>| self.reduces.iter().any(|&i| scope.contains(&self.axis(i)));
+        let outside = self.chooser.kernel.accesses.iter().filter(|a| !reduces(&a.scope));
+        let (lane, row) = (self.axis(tile.lane_loop), self.axis(tile.row_loop));
+        let price = |a: &Access| match (a.stride(lane), a.stride(row)) {
+            (Some(1), _) => 1.0 / tile.lanes as f64,
+            (_, Some(0 | 1)) => ELEMENT,
+            _ => ELEMENT * 2.0,
+        };
+        outside.map(price).sum::<f64>() / self.depth()
+    }
+
+    /// The price of a point if the reduction's own loop became vectors.
+    pub(super) fn reduced_in_vectors(&self, lanes: usize) -> f64 {
+        let in_a_row = |&&i: &&usize| {
+            let axis = self.axis(i);
+            self.size(i) >= lanes
+                && self.operands.iter().all(|o| matches!(o.stride(axis), Some(0 | 1)))
+        };
+        let width = vectors::WIDTH[lanes.max(1).trailing_zeros() as usize];
+        let point = (width + 0.5 * self.operands.len() as f64) / lanes as f64;
+        let price = |&i: &usize| point + HORIZONTAL / self.size(i) as f64;
+        self.reduces.iter().filter(in_a_row).map(price).fold(f64::INFINITY, f64::min)
+    }
+}
