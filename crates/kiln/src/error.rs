@@ -80,6 +80,8 @@ impl std::error::Error for Error {}
 pub(crate) enum Fault {
     Carried(Error),
     New(String),
+    /// It makes sense, but the machine failed.
+    Failed(String),
 }
 
 impl Fault {
@@ -89,6 +91,7 @@ impl Fault {
         match self {
             Fault::Carried(error) => error,
             Fault::New(why) => Error::invalid(op, why),
+            Fault::Failed(why) => Error::failed(op, why),
         }
     }
 }

@@ -47,7 +47,9 @@ pub mod args {
 /// Hooks for kiln's own tests, without any promise.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::engine::testing::{INJECTED, Stages, break_next_kernel, fail_after, stages};
+    pub use crate::engine::testing::{
+        INJECTED, Stages, break_next_kernel, fail_after, fault_after, limit_pending, stages,
+    };
 }
 
 /// The environment variables that kiln reads.

@@ -7,6 +7,7 @@ use super::cache::Ready;
 use super::close::Closed;
 use super::device::Opened;
 use super::leaf::Slot;
+use super::taken::Taken;
 use super::{Failure, leaf, testing};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::Op;
@@ -19,6 +20,8 @@ pub(super) struct Bound {
     /// By root.
     pub(super) outputs: Vec<Buffer>,
     arena: Buffer,
+    /// What is overwritten.
+    pub(super) taken: Taken,
 }
 
 impl Bound {
@@ -63,14 +66,17 @@ pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bo
     };
     // a failure must leave every leaf as it was: allocate first, take afterwards
     let arena = alloc(opened, ready.schedule.arena_bytes)?;
-    let inputs: Vec<Buffer> =
-        closed.leaves.iter().map(|&at| leaf::buffer(&closed.nodes[at])).collect();
+    let inputs: Vec<Buffer> = closed
+        .leaves
+        .iter()
+        .map(|&at| leaf::buffer(&closed.nodes[at]))
+        .collect::<Result<_, _>>()?;
     let mut outputs: Vec<Option<Buffer>> = vec![None; ready.roots.len()];
     for (root, place) in ready.schedule.outputs.iter().enumerate() {
         outputs[root] = match *place {
             BufferRef::Param(slot) => Some(inputs[slot].clone()),
             BufferRef::Output(first) if first < root => outputs[first].clone(),
-            _ => match reusable[root].filter(|&slot| found.release(slot)) {
+            _ => match reusable[root].filter(|&slot| found.release(slot, root)) {
                 Some(slot) => Some(inputs[slot].clone()),
                 None => {
                     let (dtype, shape) = &ready.roots[root];
@@ -83,9 +89,9 @@ pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bo
             },
         };
     }
-    found.take();
+    let taken = found.take();
     let outputs = outputs.into_iter().map(|b| b.expect("every root has memory")).collect();
-    Ok(Bound { inputs, outputs, arena })
+    Ok(Bound { inputs, outputs, arena, taken })
 }
 
 /// Leaves whose memory goes to new values, unless something fails before that.
@@ -95,15 +101,16 @@ struct Released<'a> {
     stand_ins: Vec<Vec<usize>>,
     /// By node: how many references the walk has.
     references: Vec<usize>,
-    slots: Vec<usize>,
+    /// The slots, and the roots that get their memory.
+    slots: Vec<(usize, usize)>,
 }
 
 impl Released<'_> {
     /// Makes sure that nobody finds the leaf any more: a computed node may outlive its last reader inside a graph, and
     /// whoever writes the same expression down finds it again. Such nodes forget their leaf. Unless another thread has
     /// got hold of it, the leaf is ours.
-    fn release(&mut self, slot: usize) -> bool {
-        if self.slots.contains(&slot) {
+    fn release(&mut self, slot: usize, root: usize) -> bool {
+        if self.slots.iter().any(|&(taken, _)| taken == slot) {
             return false;
         }
         self.forget(slot);
@@ -113,7 +120,7 @@ impl Released<'_> {
             self.remember(slot);
             return false;
         }
-        self.slots.push(slot);
+        self.slots.push((slot, root));
         true
     }
 
@@ -129,16 +136,20 @@ impl Released<'_> {
     }
 
     /// The leaves are spent.
-    fn take(mut self) {
-        for slot in std::mem::take(&mut self.slots) {
-            leaf::take(&self.closed.nodes[self.closed.leaves[slot]]);
+    fn take(mut self) -> Taken {
+        let mut taken = Taken::default();
+        for (slot, root) in std::mem::take(&mut self.slots) {
+            let stand_ins = self.stand_ins[slot].iter().map(|&at| self.closed.nodes[at].clone());
+            let leaf = &self.closed.nodes[self.closed.leaves[slot]];
+            taken.take(leaf, root, stand_ins.collect());
         }
+        taken
     }
 }
 
 impl Drop for Released<'_> {
     fn drop(&mut self) {
-        self.slots.iter().for_each(|&slot| self.remember(slot));
+        self.slots.iter().for_each(|&(slot, _)| self.remember(slot));
     }
 }
 
@@ -171,8 +182,8 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
         let partly = plan.starts_from.map(|old| (plan.args[0], old));
         for pair in whole.chain(partly) {
             let (BufferRef::Output(root), BufferRef::Param(slot)) = pair else { continue };
-            let buffer = leaf::buffer(&closed.nodes[closed.leaves[slot]]);
-            let whole = buffer.is_writable() && buffer.offset() == 0;
+            let whole = leaf::buffer(&closed.nodes[closed.leaves[slot]])
+                .is_ok_and(|buffer| buffer.is_writable() && buffer.offset() == 0);
             if free[slot] && last_read[slot] == step && found[root].is_none() && whole {
                 found[root] = Some(slot);
                 free[slot] = false;

@@ -49,6 +49,13 @@ pub(super) struct Code {
     pub(super) compiled: Compiled,
 }
 
+impl ReadyKernel {
+    /// What the kernel is called.
+    pub(super) fn name(&self) -> &str {
+        &self.code.compiled.program.name
+    }
+}
+
 impl Ready {
     /// Whether it computes this graph: every constant that it has inside is the same.
     fn fits(&self, constants: &[Const]) -> bool {

@@ -9,11 +9,19 @@ use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 
-/// The memory of a leaf. Taken out when the leaf is overwritten in place; the leaf is spent then.
-/// Beside it, what the leaf was computed from, if a gradient may want to go there.
-struct LeafMemory(Mutex<Option<Buffer>>, Mutex<Option<UOp>>);
+/// The memory of a leaf, and beside it what the leaf was computed from, if a gradient may want to go there.
+struct LeafMemory(Mutex<State>, Mutex<Option<UOp>>);
+
+enum State {
+    /// It holds the leaf's value.
+    Live(Buffer),
+    /// It belongs to a later value.
+    Spent,
+    /// What was overwriting it failed.
+    Failed(Arc<str>),
+}
 
 /// What a computed node carries.
 pub(super) enum Slot {
@@ -30,7 +38,7 @@ pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let leaf =
         UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
-    let memory: Payload = Arc::new(LeafMemory(Mutex::new(Some(buffer)), Mutex::default()));
+    let memory: Payload = Arc::new(LeafMemory(Mutex::new(State::Live(buffer)), Mutex::default()));
     leaf.set_payload(Some(memory));
     leaf
 }
@@ -55,10 +63,10 @@ pub(super) fn map(
 /// `old` once. Whoever else holds it, or part of its memory, keeps the old bytes.
 pub(super) fn write_back(old: &UOp, new: &UOp, device: &Device) -> Result<UOp, Failure> {
     let path = device.file().ok_or("not a file")?;
-    let bytes = buffer(new).to_vec().map_err(|e| e.to_string())?;
+    let bytes = buffer(new)?.to_vec().map_err(|e| e.to_string())?;
     let memory = memory_of(old).expect("a leaf has memory");
     let alone = old.ref_count() == 1
-        && memory.0.lock().expect("leaf lock").as_ref().is_some_and(Buffer::is_unique);
+        && matches!(&*memory.state(), State::Live(buffer) if buffer.is_unique());
     let written = match alone {
         true => kiln_runtime::disk::overwrite(path, &bytes),
         false => kiln_runtime::disk::replace(path, &bytes),
@@ -96,13 +104,15 @@ fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
     leaf.payload()?.downcast::<LeafMemory>().ok()
 }
 
-/// A leaf's memory. Reading a spent leaf is our bug.
-pub(super) fn buffer(leaf: &UOp) -> Buffer {
-    let memory = memory_of(leaf).expect("a leaf has memory");
-    let buffer = memory.0.lock().expect("leaf lock").clone();
-    buffer.unwrap_or_else(|| {
-        panic!("{leaf:?} was overwritten in place and read again: a bug of kiln's binding")
-    })
+/// A leaf's memory, or why its value is lost. Reading a spent leaf is our bug.
+pub(super) fn buffer(leaf: &UOp) -> Result<Buffer, Failure> {
+    match &*memory_of(leaf).expect("a leaf has memory").state() {
+        State::Live(buffer) => Ok(buffer.clone()),
+        State::Failed(why) => Err(why.to_string()),
+        State::Spent => Err(format!(
+            "{leaf:?} was overwritten in place and read again: a bug of kiln's binding"
+        )),
+    }
 }
 
 /// What a leaf was computed from, if it is remembered.
@@ -120,9 +130,37 @@ pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
 
 /// Takes a leaf's memory: the leaf is spent.
 pub(super) fn take(leaf: &UOp) -> Buffer {
+    match set_state(leaf, State::Spent) {
+        State::Live(buffer) => buffer,
+        State::Spent | State::Failed(_) => unreachable!("only a living leaf is taken"),
+    }
+}
+
+/// Gives a leaf its memory, with its value in it.
+pub(super) fn give_back(leaf: &UOp, buffer: Buffer) {
+    drop(set_state(leaf, State::Live(buffer)));
+}
+
+/// The leaf's value is lost.
+pub(super) fn fail(leaf: &UOp, why: &str) {
+    drop(set_state(leaf, State::Failed(why.into())));
+}
+
+fn set_state(leaf: &UOp, state: State) -> State {
     let memory = memory_of(leaf).expect("a leaf has memory");
-    let buffer = memory.0.lock().expect("leaf lock").take();
-    buffer.expect("only an unspent leaf is taken")
+    let mut current = memory.state();
+    std::mem::replace(&mut current, state)
+}
+
+impl LeafMemory {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("leaf lock")
+    }
+}
+
+/// The leaf that a node is, or was computed into.
+pub(super) fn of(node: &UOp) -> Option<UOp> {
+    if node.op() == Op::Buffer { Some(node.clone()) } else { computed(node) }
 }
 
 /// What a computed node carries.

@@ -16,6 +16,8 @@ mod runs;
 mod cache;
 /// Which memory every argument is; what may be overwritten in place.
 mod bind;
+/// What is overwritten in place, until that is done.
+mod taken;
 /// Plan, claim, allocate, launch, commit.
 mod realize;
 mod starts;
@@ -33,7 +35,7 @@ pub(crate) use device::DEVICES;
 pub use measure::{Counts, measure};
 
 use crate::Device;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::{substitute, toposort_all};
@@ -106,21 +108,16 @@ pub(crate) fn current(version: &UOp) -> Option<UOp> {
 }
 
 /// Computes what the storages hold.
-#[track_caller]
-pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Error> {
+pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
     let mut nodes = Vec::with_capacity(storages.len());
     for storage in storages {
         nodes.push(storage.version()?);
     }
     let Some(first) = storages.first() else { return Ok(()) };
-    match realize::realize(&nodes, &first.device) {
-        Ok(leaves) => {
-            // what was computed replaces the graph that it was computed from
-            storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
-            storages.iter().try_for_each(|s| s.write_back())
-        }
-        Err(why) => Err(Error::failed("realize", why)),
-    }
+    let leaves = realize::realize(&nodes, &first.device).map_err(Fault::Failed)?;
+    // what was computed replaces the graph that it was computed from
+    storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
+    Ok(storages.iter().try_for_each(|s| s.write_back())?)
 }
 
 /// Computes a node and copies it out, row-major.

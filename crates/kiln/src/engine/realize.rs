@@ -2,7 +2,7 @@
 //!
 //! A short lock covers planning and binding: looking through what is computed, promising what will be, and taking
 //! memory that nobody needs any more. Scheduling, compiling and launching happen outside it. An error before the
-//! first launch changes nothing.
+//! first launch changes nothing; after it, what was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
 use super::cache::{self, Ready};
@@ -10,7 +10,7 @@ use super::close::{self, Busy, Closed};
 use super::device::{self, Opened};
 use super::leaf::{self, Latch, Slot};
 use super::measure::count;
-use super::{Failure, debug};
+use super::{Failure, debug, testing};
 use crate::Device;
 use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -26,9 +26,9 @@ fn planning() -> MutexGuard<'static, ()> {
 /// Computes the nodes and gives the leaf of each.
 pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failure> {
     loop {
-        let missing: Vec<UOp> = nodes.iter().filter(|n| leaf_of(n).is_none()).cloned().collect();
+        let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
         if missing.is_empty() {
-            return Ok(nodes.iter().filter_map(leaf_of).collect());
+            return Ok(nodes.iter().filter_map(leaf::of).collect());
         }
         let latch = Arc::new(Latch::default());
         match claim(&missing, &latch, device) {
@@ -36,17 +36,12 @@ pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failur
                 drop(missing);
                 let promise = Promise { roots: promised(&closed), latch };
                 let computed = compute(closed, promise, device)?;
-                let leaf = |n: &UOp| leaf_of(n).or_else(|| computed.get(n).cloned());
+                let leaf = |n: &UOp| leaf::of(n).or_else(|| computed.get(n).cloned());
                 return Ok(nodes.iter().map(|n| leaf(n).expect("computed above")).collect());
             }
             Err(Busy(other)) => other.wait(),
         }
     }
-}
-
-/// The leaf that a node is, or was computed into.
-fn leaf_of(node: &UOp) -> Option<UOp> {
-    if node.op() == Op::Buffer { Some(node.clone()) } else { leaf::computed(node) }
 }
 
 /// The roots that other threads may wait for, and that remember their leaf: all that are made from a leaf. What is not
@@ -137,58 +132,68 @@ fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<Leaves, 
     let opened = device::open(device)?;
     let ready = cache::ready(&closed, device.name(), &opened)?;
     let scalars = ready.scalars(&closed);
-    let bound = {
+    let mut bound = {
         let _planning = planning();
         bind::bind(&closed, &ready, &opened)?
     };
-    launch(&ready, &bound, &scalars, device, &opened)?;
-    let leaves = commit(&closed, &ready, bound, device);
+    let done = (0..ready.kernels.len()).try_for_each(|step| {
+        launch(&ready, step, &bound, &scalars, device, &opened).map_err(|why| (step, why))
+    });
+    debug::warnings();
+    if let Err((step, why)) = done {
+        let why = format!("{} on {device} failed: {why}", ready.kernels[step].name());
+        let _planning = planning();
+        bound.taken.fail(&ready, step, &why);
+        return Err(why);
+    }
+    bound.taken.spend();
+    let leaves = commit(&closed, &ready, &bound, device);
     promise.keep(&leaves);
     Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
 }
 
 fn launch(
     ready: &Ready,
+    step: usize,
     bound: &Bound,
     scalars: &[i64],
     device: &Device,
     opened: &Opened,
 ) -> Result<(), Failure> {
-    for (i, kernel) in ready.kernels.iter().enumerate() {
-        let program = &kernel.code.compiled.program;
-        // arguments that were simplified away are no arguments if they were the last
-        let mut buffers = bound.arguments(ready, i)?;
-        buffers.truncate(program.params.len());
-        let vars = kernel.plan.vars.iter().take(program.vars.len());
-        let vars: Vec<i64> = vars.map(|&v| scalars[v]).collect();
-        let copied = bound.copied_first(ready, i)?;
-        let start = Instant::now();
-        if let Some((old, new)) = &copied {
-            new.copy_from(old).map_err(|e| e.to_string())?;
-        }
-        kernel.code.kernel.launch(&buffers, &vars).map_err(|e| e.to_string())?;
-        let took = start.elapsed();
-        count(|c| {
-            c.kernels += 1;
-            c.bytes += program.bytes + copied.as_ref().map_or(0, |(old, _)| 2 * old.len() as u64);
-            c.flops += program.flops;
-            c.kernel_ns += took.as_nanos() as u64;
-        });
-        debug::launched(device, kernel, took, opened);
+    let kernel = &ready.kernels[step];
+    let program = &kernel.code.compiled.program;
+    // arguments that were simplified away are no arguments if they were the last
+    let mut buffers = bound.arguments(ready, step)?;
+    buffers.truncate(program.params.len());
+    let vars = kernel.plan.vars.iter().take(program.vars.len());
+    let vars: Vec<i64> = vars.map(|&v| scalars[v]).collect();
+    let copied = bound.copied_first(ready, step)?;
+    let start = Instant::now();
+    if let Some((old, new)) = &copied {
+        new.copy_from(old).map_err(|e| e.to_string())?;
     }
-    debug::warnings();
+    kernel.code.kernel.launch(&buffers, &vars).map_err(|e| e.to_string())?;
+    testing::launched()?;
+    let took = start.elapsed();
+    count(|c| {
+        c.kernels += 1;
+        c.bytes += program.bytes + copied.as_ref().map_or(0, |(old, _)| 2 * old.len() as u64);
+        c.flops += program.flops;
+        c.kernel_ns += took.as_nanos() as u64;
+    });
+    debug::launched(device, kernel, took, opened);
     Ok(())
 }
 
 /// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf.
-fn commit(closed: &Closed, ready: &Ready, bound: Bound, device: &Device) -> Vec<UOp> {
+fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<UOp> {
     let mut leaves: Vec<UOp> = Vec::new();
-    for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(bound.outputs).enumerate() {
+    for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
         use kiln_compile::schedule::BufferRef;
         leaves.push(match ready.schedule.outputs[root] {
             BufferRef::Param(slot) => closed.nodes[closed.leaves[slot]].clone(),
             BufferRef::Output(first) if first < root => leaves[first].clone(),
-            _ => leaf::new(buffer, *dtype, shape.clone(), device),
+            _ => leaf::new(buffer.clone(), *dtype, shape.clone(), device),
         });
     }
     leaves
@@ -197,7 +202,7 @@ fn commit(closed: &Closed, ready: &Ready, bound: Bound, device: &Device) -> Vec<
 /// Computes a node and copies it out, row-major.
 pub(super) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Failure> {
     let leaf = realize(std::slice::from_ref(node), device)?.remove(0);
-    let buffer = leaf::buffer(&leaf);
+    let buffer = leaf::buffer(&leaf)?;
     let mut bytes = vec![0; leaf.numel() * leaf.dtype().size()];
     buffer.read(&mut bytes).map_err(|e| e.to_string())?;
     Ok(bytes)

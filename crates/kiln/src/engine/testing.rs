@@ -3,10 +3,13 @@
 use super::{Failure, cache};
 use kiln_ir::UOp;
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 thread_local! {
     static BREAK: Cell<bool> = const { Cell::new(false) };
     static FAIL: Cell<Option<usize>> = const { Cell::new(None) };
+    static FAULT: Cell<Option<usize>> = const { Cell::new(None) };
+    static PENDING: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// What an injected failure says.
@@ -39,15 +42,40 @@ pub fn fail_after(steps: Option<usize>) -> bool {
     FAIL.replace(steps).is_some()
 }
 
-/// One step that may fail on request.
+/// Makes the launch after `launches` more of this thread fail, once, when its kernel has run: what it wrote to is in
+/// disorder. Whether an earlier request was still waiting.
+pub fn fault_after(launches: Option<usize>) -> bool {
+    FAULT.replace(launches).is_some()
+}
+
+/// Lets chains of writes of this thread be no longer than this.
+pub fn limit_pending(writes: Option<usize>) {
+    PENDING.set(writes);
+}
+
+/// How long a chain of pending writes may be, if a test has its own mind about it.
+pub(crate) fn pending_limit() -> Option<usize> {
+    PENDING.get()
+}
+
+/// One step before a launch, which may fail on request.
 pub(super) fn step() -> Result<(), Failure> {
-    match FAIL.get() {
+    failing(&FAIL)
+}
+
+/// A launch has ended, which may count as failed on request.
+pub(super) fn launched() -> Result<(), Failure> {
+    failing(&FAULT)
+}
+
+fn failing(request: &'static LocalKey<Cell<Option<usize>>>) -> Result<(), Failure> {
+    match request.get() {
         Some(0) => {
-            FAIL.set(None);
+            request.set(None);
             Err(INJECTED.to_owned())
         }
         left => {
-            FAIL.set(left.map(|n| n - 1));
+            request.set(left.map(|n| n - 1));
             Ok(())
         }
     }

@@ -113,7 +113,7 @@ impl<R: Rule> Optimizer<R> {
         let device = &storages[0].device.clone();
         storages.extend(recent::take_losses().into_iter().filter(|loss| loss.device == *device));
         storages.extend(also.into_iter().map(|t| t.storage().clone()));
-        engine::realize(&storages)
+        at_caller("step", engine::realize(&storages))
     }
 
     /// Makes the new versions; gives all that has to be computed.

@@ -51,7 +51,7 @@ pub fn sync() -> Result<(), Error> {
 #[track_caller]
 pub(super) fn written(storage: &Arc<Storage>) -> Result<(), Error> {
     match storage.unwritten() {
-        Some(_) => engine::realize(std::slice::from_ref(storage)),
+        Some(_) => at_caller("write", engine::realize(std::slice::from_ref(storage))),
         None => Ok(()),
     }
 }

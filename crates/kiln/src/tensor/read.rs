@@ -21,7 +21,7 @@ use kiln_ir::UOp;
 #[track_caller]
 pub fn realize<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Error> {
     let storages: Vec<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
-    engine::realize(&storages)
+    at_caller("realize", engine::realize(&storages))
 }
 
 /// Results.

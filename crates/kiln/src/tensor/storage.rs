@@ -3,7 +3,7 @@
 use super::file;
 use super::gradient::reads;
 use crate::engine;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::{Device, Tensor};
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, UOp};
@@ -23,6 +23,9 @@ pub(crate) struct Storage {
     grad: Mutex<Option<Tensor>>,
 }
 
+/// Writes that may wait in one storage, at most. A chain takes a few hundred bytes a write until it is computed.
+const MAX_PENDING: usize = 1 << 16;
+
 /// What changes. `version` is missing where the operation that made the storage was invalid.
 #[derive(Default)]
 struct Cell {
@@ -32,6 +35,8 @@ struct Cell {
     differentiated: bool,
     /// Of a file: the leaf that is the file as it is now. Another version is still to be written.
     file: Option<UOp>,
+    /// How many writes the version has seen since it was computed.
+    pending: usize,
 }
 
 fn next_id() -> u64 {
@@ -85,7 +90,7 @@ impl Storage {
         }
         let version = cell.version.as_mut().expect("a storage without an error has a version");
         if let Some(leaf) = self.settled(version, cell.differentiated) {
-            *version = leaf;
+            (*version, cell.pending) = (leaf, 0);
         }
         Ok(version.clone())
     }
@@ -108,6 +113,7 @@ impl Storage {
             // where the node remembers its leaf, so that a gradient may go through both
             let settled = self.settled(node, cell.differentiated).unwrap_or(leaf);
             let old = cell.version.replace(settled);
+            cell.pending = 0;
             drop(cell);
             drop(old);
         }
@@ -130,6 +136,13 @@ impl Storage {
             *version = file.clone();
         }
         Ok(())
+    }
+
+    /// Makes room for one more write: as many as may wait are computed first.
+    pub(crate) fn bound_pending(self: &Arc<Storage>) -> Result<(), Fault> {
+        let limit = engine::testing::pending_limit().unwrap_or(MAX_PENDING);
+        let full = { self.cell().pending >= limit };
+        if full { engine::realize(std::slice::from_ref(self)) } else { Ok(()) }
     }
 
     /// Whether the operation that made the storage was invalid: there is nothing to fall back to.
@@ -160,6 +173,7 @@ impl Storage {
         let mut cell = self.cell();
         let old = cell.version.replace(value);
         (cell.error, cell.differentiated) = (None, false);
+        cell.pending += 1;
         drop(cell);
         drop(old); // may free a long graph: not under the lock
     }
@@ -170,10 +184,13 @@ impl Storage {
         if let Some(error) = &cell.error {
             return Err(error.clone());
         }
-        let old = cell.version.take().expect("a storage without an error has a version");
-        let old = self.settled(&old, cell.differentiated).unwrap_or(old);
+        let mut old = cell.version.take().expect("a storage without an error has a version");
+        if let Some(leaf) = self.settled(&old, cell.differentiated) {
+            (old, cell.pending) = (leaf, 0);
+        }
         cell.version = Some(change(&old));
         cell.differentiated = false;
+        cell.pending += 1;
         Ok(())
     }
 

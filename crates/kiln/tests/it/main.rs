@@ -12,6 +12,7 @@ mod counts;
 mod disk;
 mod engine;
 mod gradients;
+mod faults;
 mod fuzz;
 mod random_graphs;
 mod model;

@@ -1,0 +1,84 @@
+//! Leaves that are being overwritten in place: taken before the first launch, spent after the last.
+//!
+//! If something fails in between, what no kernel has touched is given back, and the rest becomes an error: its old
+//! value is gone and its new one never came to be.
+
+use super::cache::Ready;
+use super::leaf::{self, Slot};
+use kiln_compile::schedule::BufferRef;
+use kiln_ir::UOp;
+use kiln_ir::uop::toposort_all;
+use kiln_runtime::Buffer;
+
+/// Leaves whose memory belongs to outputs while kernels run.
+#[derive(Default)]
+pub(super) struct Taken(Vec<Leaf>);
+
+struct Leaf {
+    leaf: UOp,
+    buffer: Buffer,
+    /// The root that has its memory now.
+    root: usize,
+    /// The computed nodes that stood for it.
+    stand_ins: Vec<UOp>,
+}
+
+impl Taken {
+    /// Takes a leaf's memory for a root. What stood for the leaf has forgotten it already.
+    pub(super) fn take(&mut self, leaf: &UOp, root: usize, stand_ins: Vec<UOp>) {
+        let buffer = leaf::take(leaf);
+        self.0.push(Leaf { leaf: leaf.clone(), buffer, root, stand_ins });
+    }
+
+    /// The new values are there.
+    pub(super) fn spend(&mut self) {
+        self.0.clear();
+    }
+
+    /// The kernel at `step` failed. Under the planning lock.
+    pub(super) fn fail(&mut self, ready: &Ready, step: usize, why: &str) {
+        let (touched, intact): (Vec<_>, Vec<_>) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|l| first_write(ready, l.root).is_none_or(|first| first <= step));
+        intact.iter().for_each(Leaf::give_back);
+        touched.iter().for_each(|l| leaf::fail(&l.leaf, why));
+        // only now is it known which of them can be computed again
+        touched.iter().for_each(Leaf::mourn);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0
+            .iter()
+            .for_each(|l| leaf::fail(&l.leaf, "the thread that was overwriting it panicked"));
+    }
+}
+
+impl Leaf {
+    fn give_back(&self) {
+        leaf::give_back(&self.leaf, self.buffer.clone());
+        self.stand_ins.iter().for_each(|n| self.stand_in(n));
+    }
+
+    /// Nodes that had this value have it no longer. They are computed again if that is possible; else reading them is
+    /// the same error.
+    fn mourn(&self) {
+        self.stand_ins.iter().filter(|n| !is_computable(n)).for_each(|n| self.stand_in(n));
+    }
+
+    fn stand_in(&self, node: &UOp) {
+        leaf::set_slot(node, Some(Slot::Computed(self.leaf.clone())));
+    }
+}
+
+/// The kernel that begins to write a root.
+fn first_write(ready: &Ready, root: usize) -> Option<usize> {
+    ready.kernels.iter().position(|k| k.plan.args.contains(&BufferRef::Output(root)))
+}
+
+/// Whether all that a node is computed from is there.
+fn is_computable(node: &UOp) -> bool {
+    let below = toposort_all(std::slice::from_ref(node), |n| leaf::computed(n).is_none());
+    below.iter().filter_map(leaf::of).all(|leaf| leaf::buffer(&leaf).is_ok())
+}

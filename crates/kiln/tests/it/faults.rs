@@ -1,0 +1,157 @@
+//! Failures on the way: before the first launch nothing changes; after it, what was being overwritten is an error.
+
+use kiln::testing::{INJECTED, fail_after, fault_after, limit_pending};
+use kiln::{Tensor, measure, s};
+
+fn numbers(n: usize) -> Tensor {
+    let t = Tensor::from_vec((0..n).map(|i| i as f32).collect(), [n]);
+    t.realize().expect("is there");
+    t
+}
+
+fn floats(t: &Tensor) -> Vec<f32> {
+    t.to_vec().expect("computes")
+}
+
+/// The message of the failure that reading gives.
+fn failure(t: &Tensor) -> String {
+    t.to_vec::<f32>().expect_err("its value is lost").to_string()
+}
+
+#[test]
+fn what_a_failing_kernel_was_overwriting_is_an_error() {
+    let t = numbers(8);
+    let alias = t.flip(0);
+    t.set(s![2..4], 9.0);
+    fault_after(Some(0));
+    let error = t.realize().map(drop).expect_err("injected").to_string();
+    assert!(error.contains(INJECTED) && error.contains("realize: E_2 on "), "{error}");
+    for _ in 0..2 {
+        assert!(failure(&t).contains(INJECTED));
+        assert!(failure(&alias).contains("E_2"), "{}", failure(&alias));
+        assert!(failure(&(&t + 1.0)).contains(INJECTED));
+    }
+    t.set(s![0], 1.0);
+    assert!(failure(&t).contains(INJECTED), "a part of it does not end it");
+    t.assign(3.0);
+    assert_eq!(floats(&alias), [3.0; 8]);
+    t.set(s![0], 1.0);
+    assert_eq!(floats(&t), [1.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0]);
+}
+
+#[test]
+fn an_old_value_that_is_held_survives_and_the_call_may_be_repeated() {
+    let t = numbers(4);
+    let before = &t * 2.0;
+    t.set(s![0], 9.0);
+    fault_after(Some(0));
+    assert!(t.realize().is_err());
+    assert_eq!(floats(&before), [0.0, 2.0, 4.0, 6.0]);
+    assert_eq!(floats(&t), [9.0, 1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn what_no_kernel_has_touched_is_given_back() {
+    let (a, b) = (numbers(4), numbers(7));
+    a.set(s![0], 9.0);
+    b.set(s![1], 9.0);
+    fault_after(Some(0));
+    assert!(kiln::realize([&a, &b]).is_err());
+    let reads = [a.to_vec::<f32>(), b.to_vec::<f32>()];
+    let lost = reads.iter().filter(|r| r.is_err()).count();
+    assert_eq!(lost, 1, "{reads:?}");
+    for read in reads.into_iter().flatten() {
+        let right: [&[f32]; 2] = [&[9.0, 1.0, 2.0, 3.0], &[0.0, 9.0, 2.0, 3.0, 4.0, 5.0, 6.0]];
+        assert!(right.contains(&read.as_slice()), "{read:?}");
+    }
+}
+
+#[test]
+fn a_value_that_stood_for_lost_memory_is_computed_again() {
+    let x = numbers(4);
+    let (sum, twice) = (&x + 1.0, &x + 1.0);
+    let more = &sum * 3.0;
+    sum.realize().expect("computes");
+    sum.set(s![0], 50.0);
+    drop(twice);
+    fault_after(Some(0));
+    assert!(kiln::realize([&sum, &more]).is_err());
+    assert_eq!(floats(&(&x + 1.0)), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(floats(&more), [3.0, 6.0, 9.0, 12.0]);
+}
+
+#[test]
+fn threads_that_wait_for_one_update_get_its_error() {
+    for _ in 0..20 {
+        let t = numbers(1 << 12);
+        t.set(s![..;2], 9.0);
+        let start = std::sync::Barrier::new(2);
+        let read = || {
+            start.wait();
+            fault_after(Some(0));
+            let result = t.realize().map(drop);
+            fault_after(None);
+            result
+        };
+        let both = std::thread::scope(|scope| {
+            let other = scope.spawn(read);
+            [read(), other.join().expect("no panic")]
+        });
+        for result in both {
+            assert!(result.expect_err("lost").to_string().contains(INJECTED));
+        }
+    }
+}
+
+#[test]
+fn before_the_first_launch_nothing_changes() {
+    for steps in 0.. {
+        let t = numbers(6 + steps);
+        let sum = t.sum(..);
+        t.set(s![1..3], 9.0);
+        fail_after(Some(steps));
+        let first = kiln::realize([&t, &sum]);
+        let reached = !fail_after(None);
+        assert_eq!(first.is_err(), reached);
+        assert_eq!(floats(&t)[..4], [0.0, 9.0, 9.0, 3.0]);
+        let n = (6 + steps) as f32;
+        assert_eq!(sum.item::<f32>().expect("computes"), n * (n - 1.0) / 2.0);
+        if !reached {
+            assert!(steps > 3, "scheduling, compiling and allocating are steps");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_long_chain_of_writes_is_computed_on_the_way() {
+    limit_pending(Some(100));
+    let t = numbers(64);
+    let (kernels, counts) = measure(|| (0..1000).for_each(|i| t.set(s![i % 48], i as f32)));
+    assert_eq!((kernels, counts.kernels), ((), 9));
+    assert!(counts.peak_memory <= 64 << 10, "{counts:?}");
+    let last = |i: usize| (0..1000).rev().find(|k| k % 48 == i).expect("written") as f32;
+    assert_eq!(floats(&t)[..48], (0..48).map(last).collect::<Vec<_>>());
+    limit_pending(None);
+}
+
+#[test]
+fn a_chain_that_cannot_be_computed_says_so_at_the_write() {
+    limit_pending(Some(2));
+    let t = numbers(4);
+    (0..2).for_each(|i| t.set(s![i], 7.0));
+    fail_after(Some(0));
+    let error = t.try_set(s![2], 7.0).expect_err("injected").to_string();
+    assert!(error.starts_with("set: ") && error.contains("faults.rs"), "{error}");
+    assert_eq!(floats(&t), [7.0, 7.0, 2.0, 3.0]);
+    (0..2).for_each(|i| t.set(s![i], 8.0));
+    fail_after(Some(0));
+    t.set(s![2], 8.0);
+    assert!(t.error().is_some_and(|e| e.to_string().contains(INJECTED)));
+    t.clear_error();
+    assert_eq!(floats(&t), [8.0, 8.0, 2.0, 3.0]);
+    let mut all = t.clone();
+    (0..9).for_each(|_| all += 1.0);
+    assert_eq!(floats(&t), [17.0, 17.0, 11.0, 12.0]);
+    limit_pending(None);
+}
