@@ -3,30 +3,38 @@
 use super::{floats, ints};
 use kiln::{DType, Device, Tensor, s};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `sync` writes everybody's files: the tests take turns.
+static TURNS: Mutex<()> = Mutex::new(());
 
 /// A file that goes when the test ends.
-struct File(PathBuf);
+struct File {
+    path: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl File {
     fn new(name: &str, bytes: &[u8]) -> File {
+        let turn = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
         let path = std::env::temp_dir().join(format!("kiln-meaning-{}-{name}", std::process::id()));
         std::fs::write(&path, bytes).unwrap();
-        File(path)
+        File { path, _turn: turn }
     }
 
     fn open(&self, len: usize, dtype: DType) -> Tensor {
-        let device = Device::parse(&format!("disk:{}", self.0.display())).unwrap();
+        let device = Device::parse(&format!("disk:{}", self.path.display())).unwrap();
         Tensor::empty_with([len], (dtype, device))
     }
 
     fn bytes(&self) -> Vec<u8> {
-        std::fs::read(&self.0).unwrap()
+        std::fs::read(&self.path).unwrap()
     }
 }
 
 impl Drop for File {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -133,6 +141,45 @@ fn a_file_that_is_open_is_one_storage() {
     drop((t, same, wide, first));
     assert_eq!(file.bytes(), [4, 1, 9, 0, 3, 0]);
     assert!(super::why(file.open(7, DType::U8).to_vec::<u8>()).contains("holds 6 bytes"));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error_and_may_be_written_later() {
+    let file = File::new("gone", &[1, 2]);
+    let t = file.open(2, DType::U8);
+    std::fs::remove_file(&file.path).unwrap();
+    t.set(s![0], 5);
+    assert!(super::why(t.to_vec::<u8>()).contains("gone"));
+    assert!(kiln::sync().is_err());
+    std::fs::write(&file.path, [3, 3]).unwrap();
+    assert_eq!(t.to_vec::<u8>().unwrap(), [5, 2]);
+    assert_eq!(file.bytes(), [5, 2]);
+    t.set(s![1], 6);
+    std::fs::remove_file(&file.path).unwrap();
+    drop(t);
+    assert!(super::why(kiln::sync()).contains("gone"));
+    kiln::sync().unwrap();
+}
+
+#[test]
+fn threads_write_to_one_file() {
+    let file = File::new("threads", &[0; 64]);
+    let t = file.open(64, DType::U8);
+    std::thread::scope(|scope| {
+        for thread in 0..4usize {
+            let t = &t;
+            scope.spawn(move || {
+                for i in 0..16usize {
+                    t.set(s![thread * 16 + i], thread * 16 + i);
+                    if i % 5 == thread {
+                        t.realize().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    t.realize().unwrap();
+    assert_eq!(file.bytes(), (0..64).collect::<Vec<u8>>());
 }
 
 #[test]

@@ -605,6 +605,18 @@ mod counts {
     }
 
     #[test]
+    fn permuted_reduceop_multioutput_dual_use_possible_is_three_kernels() {
+        let a = iota(32 * 32 * 32).reshape([32, 32, 32]);
+        let (b, c) = (iota(1024).reshape([32, 32]), iota(1024).reshape([32, 32]));
+        let r = a.sum(1);
+        let old = b.permute([1, 0]).contiguous();
+        b.assign(&r + &b);
+        c.assign(&r + &old);
+        // the copy of what `b` was, and the sum with each
+        assert!(kernels([&b, &c]) <= 3);
+    }
+
+    #[test]
     fn permuted_assignment_masked_view_possible_is_one_kernel() {
         let a = filled(16, 1.0).reshape([4, 4]);
         a.assign(&a + a.get(s![.., ..2]).pad_with([(0, 0), (0, 2)], 2.0));
