@@ -238,10 +238,9 @@ impl UOp {
 
     /// Leading axes of length 1 added, then expanded: broadcasting to `shape`.
     pub fn broadcast_to(&self, shape: &[usize]) -> UOp {
-        let missing = shape.len() - self.shape().len();
-        let padded: Shape =
-            std::iter::repeat_n(1, missing).chain(self.shape().iter().copied()).collect();
-        self.reshape(padded).expand(shape)
+        let mut padded = Shape::from_elem(1, shape.len() - self.shape().len());
+        padded.extend_from_slice(self.shape());
+        self.reshape(padded).expand(Shape::from_slice(shape))
     }
 
     /// Zeros around and between elements.

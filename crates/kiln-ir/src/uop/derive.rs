@@ -29,9 +29,10 @@ fn keeps_shape(op: Op) -> bool {
 
 fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
     match (op, arg) {
-        (Op::Reshape | Op::Expand | Op::Iota, Arg::Shape(s)) => s.clone(),
+        // copied as bytes: `clone` goes element by element
+        (Op::Reshape | Op::Expand | Op::Iota, Arg::Shape(s)) => Shape::from_slice(s),
         (Op::Buffer, Arg::Buffer { shape, .. }) | (Op::Param, Arg::Param { shape, .. }) => {
-            shape.clone()
+            Shape::from_slice(shape)
         }
         (Op::Permute, Arg::Axes(axes)) => axes.iter().map(|&a| srcs[0].shape()[a]).collect(),
         (Op::Pad, Arg::Pad(p)) => p.iter().zip(srcs[0].shape()).map(|(p, &n)| p.len(n)).collect(),

@@ -56,7 +56,7 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
-    let (normal, extra) = Default::default();
+    let (normal, payload, origin) = Default::default();
     let node = Arc::new(Node {
         op,
         dtype,
@@ -69,7 +69,8 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
         hash,
         bounds,
         shape,
-        extra,
+        payload,
+        origin,
         arg,
     });
     entry.insert_entry(Arc::downgrade(&node));

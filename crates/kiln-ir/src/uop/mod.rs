@@ -9,7 +9,7 @@ mod hash;
 mod intern;
 mod walk;
 
-pub use walk::{rebuild, substitute, toposort, toposort_all};
+pub use walk::{reaches, rebuild, substitute, toposort, toposort_all};
 
 use crate::arg::{Arg, Shape};
 use crate::dtype::{Const, DType};
@@ -33,7 +33,7 @@ pub type Payload = Arc<dyn Any + Send + Sync>;
 pub struct UOp(Arc<Node>);
 
 /// The node itself; read it through [`UOp`]'s methods. What the rewriter looks at comes first: a visit to a node that
-/// does not change touches the first 88 bytes of its allocation's 224.
+/// does not change touches the first 88 bytes of its allocation's 256.
 #[repr(C)]
 pub struct Node {
     op: Op,
@@ -52,15 +52,9 @@ pub struct Node {
     bounds: (i64, i64),
     /// `None` for rank 0, which everything inside a kernel has.
     shape: Option<Arc<Shape>>,
-    extra: OnceLock<Box<Extra>>,
-    arg: Arg,
-}
-
-/// What few nodes have.
-#[derive(Default)]
-struct Extra {
     payload: Mutex<Option<Payload>>,
     origin: OnceLock<&'static str>,
+    arg: Arg,
 }
 
 static RANK_0: Shape = Shape::new_const();
@@ -192,19 +186,12 @@ impl UOp {
 
     /// What hangs on the node outside its identity.
     pub fn payload(&self) -> Option<Payload> {
-        self.0.extra.get()?.payload.lock().expect("payload lock").clone()
+        self.0.payload.lock().expect("payload lock").clone()
     }
 
     /// Hangs something on the node, or takes it off; returns what was there.
     pub fn set_payload(&self, payload: Option<Payload>) -> Option<Payload> {
-        if payload.is_none() && self.0.extra.get().is_none() {
-            return None;
-        }
-        std::mem::replace(&mut *self.extra().payload.lock().expect("payload lock"), payload)
-    }
-
-    fn extra(&self) -> &Extra {
-        self.0.extra.get_or_init(Box::default)
+        std::mem::replace(&mut *self.0.payload.lock().expect("payload lock"), payload)
     }
 }
 
@@ -212,13 +199,13 @@ impl UOp {
 impl UOp {
     /// The user's method that made this node first.
     pub fn origin(&self) -> Option<&'static str> {
-        self.0.extra.get()?.origin.get().copied()
+        self.0.origin.get().copied()
     }
 
     /// Names the method that made this node, unless it has a name.
     pub fn set_origin(&self, method: &'static str) {
         // a second name loses: the node is the same for both makers
-        let _ = self.extra().origin.set(method);
+        let _ = self.0.origin.set(method);
     }
 
     /// Passes a name on to the node that replaces `from`.

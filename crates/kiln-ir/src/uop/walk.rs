@@ -38,6 +38,25 @@ pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     order
 }
 
+/// Whether the root reaches a node for which `is_wanted` holds. Sources of a node for which `enter` is false are not
+/// looked at (unless reached otherwise).
+pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp) -> bool) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut stack = vec![root];
+    while let Some(node) = stack.pop() {
+        if !seen.insert(node.id()) {
+            continue;
+        }
+        if is_wanted(node) {
+            return true;
+        }
+        if enter(node) {
+            stack.extend(node.srcs());
+        }
+    }
+    false
+}
+
 /// The node with other sources (itself, where they are the same). Binary arithmetic is canonicalized again.
 pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
     if node.srcs() == srcs.as_slice() {

@@ -9,6 +9,7 @@ use crate::memory::{ALIGN, Memory};
 use crate::warnings::warn_once;
 use kiln_ir::program::Program;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -35,7 +36,7 @@ pub(super) struct CpuKernel {
 /// The arguments of one launch.
 struct Call<'a> {
     code: &'a Code,
-    buffers: Vec<*mut u8>,
+    buffers: SmallVec<[*mut u8; 8]>,
     vars: &'a [i64],
     scratch: usize,
 }

@@ -11,15 +11,19 @@ use kiln_ir::uop::{Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use siphasher::sip128::{Hasher128, SipHasher13};
+use smallvec::SmallVec;
 use std::hash::Hash;
 use std::sync::Arc;
+
+/// Positions of a node's sources: as many as most nodes have without an allocation.
+pub(super) type Edges = SmallVec<[usize; 3]>;
 
 /// The nodes that a realize has to do with.
 pub(super) struct Closed {
     /// Every node reached, sources before users; a computed node stands for its leaf.
     pub(super) nodes: Vec<UOp>,
     /// Positions of each node's sources: of the nodes as they are, and after looking through computed ones.
-    edges: Vec<Vec<usize>>,
+    edges: Vec<Edges>,
     /// Which nodes stood for their leaf when they were walked. Another thread may compute more of them since.
     computed: Vec<bool>,
     /// The leaves by parameter slot (positions).
@@ -33,6 +37,8 @@ pub(super) struct Closed {
     pub(super) roots: Vec<usize>,
     /// Whether a node is among them.
     is_root: Vec<bool>,
+    /// Which nodes are made without any leaf.
+    filler: Vec<bool>,
     /// What is computed for each root (positions): the root itself, or what collecting its writes made of it.
     targets: Vec<usize>,
     /// Which nodes the targets need; only they are scheduled.
@@ -44,9 +50,13 @@ pub(super) struct Closed {
 /// Another thread computes something that this graph needs.
 pub(super) struct Busy(pub(super) Arc<Latch>);
 
+/// Nodes of a graph for which there is room from the start.
+const USUAL: usize = 256;
+
 /// Walks from the roots down to leaves, and collects runs of writes.
 pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
     let mut walk = Walk::default();
+    walk.position.reserve(USUAL);
     let mut wanted: Vec<UOp> = roots.to_vec();
     let mut next = 0;
     while next < wanted.len() {
@@ -70,7 +80,7 @@ pub(super) struct Walk {
     /// Sources before users.
     pub(super) nodes: Vec<UOp>,
     /// Positions of each node's sources; of a computed node, its leaf.
-    pub(super) edges: Vec<Vec<usize>>,
+    pub(super) edges: Vec<Edges>,
     /// Which nodes stand for their leaf.
     pub(super) computed: Vec<bool>,
     effects: Vec<UOp>,
@@ -78,34 +88,38 @@ pub(super) struct Walk {
 
 impl Walk {
     fn visit(&mut self, root: &UOp) -> Result<(), Busy> {
-        let mut stack = vec![(root.clone(), sources(root)?, 0)];
         if self.position.contains_key(&root.id()) {
             return Ok(());
         }
-        while let Some((node, srcs, next)) = stack.last_mut() {
-            if let Some(src) = srcs.get(*next) {
-                *next += 1;
-                if !self.position.contains_key(&src.id()) {
+        let mut stack = vec![Open::new(root.clone())?];
+        while let Some(open) = stack.last_mut() {
+            match open.next_source() {
+                Some(src) if self.position.contains_key(&src.id()) => {}
+                Some(src) => {
                     let src = src.clone();
-                    let below = sources(&src)?;
-                    stack.push((src, below, 0));
+                    stack.push(Open::new(src)?);
                 }
-                continue;
+                None => {
+                    let open = stack.pop().expect("just looked at");
+                    self.leave(open);
+                }
             }
-            let id = node.id();
-            let (node, srcs, _) = stack.pop().expect("just looked at");
-            if self.position.contains_key(&id) {
-                continue;
-            }
-            if node.op() == Op::After && leaf::computed(&node).is_none() {
-                self.effects.extend(node.srcs()[1..].iter().cloned());
-            }
-            self.edges.push(srcs.iter().map(|s| self.position[&s.id()]).collect());
-            self.position.insert(id, self.nodes.len());
-            self.computed.push(node.op() != Op::Buffer && leaf::computed(&node).is_some());
-            self.nodes.push(node);
         }
         Ok(())
+    }
+
+    /// Gives a node its position, after all its sources.
+    fn leave(&mut self, open: Open) {
+        if self.position.contains_key(&open.node.id()) {
+            return;
+        }
+        if matches!(open.below, Below::First) {
+            self.effects.extend(open.node.srcs()[1..].iter().cloned());
+        }
+        self.edges.push(open.sources().iter().map(|s| self.position[&s.id()]).collect());
+        self.computed.push(matches!(open.below, Below::Leaf(_)));
+        self.position.insert(open.node.id(), self.nodes.len());
+        self.nodes.push(open.node);
     }
 
     fn finish(self, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
@@ -117,6 +131,7 @@ impl Walk {
             constants: Vec::new(),
             starts: Starts::default(),
             is_root: vec![false; self.position.len()],
+            filler: Vec::new(),
             roots: Vec::new(),
             targets: Vec::new(),
             active: vec![false; self.position.len()],
@@ -129,22 +144,52 @@ impl Walk {
                 closed.targets.push(self.position[&target.id()]);
             }
         }
+        closed.fill();
         closed.activate();
         closed.number();
         closed
     }
 }
 
-/// What a node is computed from: its leaf, if it has been computed.
-fn sources(node: &UOp) -> Result<Srcs, Busy> {
-    match leaf::slot(node).as_deref() {
-        Some(Slot::Computed(leaf)) => Ok(Srcs::from_iter([leaf.clone()])),
-        Some(Slot::Pending(latch)) => Err(Busy(latch.clone())),
-        // effects become roots of their own
-        Some(Slot::Seen) | None if node.op() == Op::After => {
-            Ok(Srcs::from_iter([node.src(0).clone()]))
+/// A node whose sources are being walked.
+struct Open {
+    node: UOp,
+    below: Below,
+    next: usize,
+}
+
+/// What a node is computed from.
+enum Below {
+    /// It has been computed: its leaf.
+    Leaf(UOp),
+    /// The first source; the others are effects, which become roots of their own.
+    First,
+    /// Its sources.
+    All,
+}
+
+impl Open {
+    fn new(node: UOp) -> Result<Open, Busy> {
+        let below = match leaf::slot(&node).as_deref() {
+            Some(Slot::Computed(leaf)) => Below::Leaf(leaf.clone()),
+            Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
+            Some(Slot::Seen) | None if node.op() == Op::After => Below::First,
+            Some(Slot::Seen) | None => Below::All,
+        };
+        Ok(Open { node, below, next: 0 })
+    }
+
+    fn sources(&self) -> &[UOp] {
+        match &self.below {
+            Below::Leaf(leaf) => std::slice::from_ref(leaf),
+            Below::First => &self.node.srcs()[..1],
+            Below::All => self.node.srcs(),
         }
-        Some(Slot::Seen) | None => Ok(node.srcs().into()),
+    }
+
+    fn next_source(&mut self) -> Option<&UOp> {
+        self.next += 1;
+        self.sources().get(self.next - 1)
     }
 }
 
@@ -165,12 +210,8 @@ impl Closed {
     }
 
     /// Which nodes are made without any leaf.
-    pub(super) fn fillers(&self) -> Vec<bool> {
-        let mut filler = vec![false; self.nodes.len()];
-        for (at, node) in self.nodes.iter().enumerate() {
-            filler[at] = node.op() != Op::Buffer && self.edges[at].iter().all(|&s| filler[s]);
-        }
-        filler
+    pub(super) fn fillers(&self) -> &[bool] {
+        &self.filler
     }
 
     /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
@@ -214,6 +255,15 @@ impl Closed {
     pub(super) fn constant_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
         let starts = self.starts.constants().map(|_| DType::Index);
         self.constants.iter().map(|&at| self.nodes[at].dtype()).chain(starts)
+    }
+
+    /// Finds what is made without any leaf.
+    fn fill(&mut self) {
+        self.filler = vec![false; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate() {
+            self.filler[at] =
+                node.op() != Op::Buffer && self.edges[at].iter().all(|&s| self.filler[s]);
+        }
     }
 
     /// Finds what the targets need.

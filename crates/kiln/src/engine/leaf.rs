@@ -177,10 +177,11 @@ pub(super) fn set_slot(node: &UOp, slot: Option<Slot>) {
     drop(old);
 }
 
-/// Remembers that a realize walked the node.
-pub(super) fn set_seen(node: &UOp) {
+/// Remembers that a realize walked the node; whether one had before.
+pub(super) fn set_seen(node: &UOp) -> bool {
     static SEEN: LazyLock<Payload> = LazyLock::new(|| Arc::new(Slot::Seen));
-    node.set_payload(Some(SEEN.clone()));
+    let old = node.set_payload(Some(SEEN.clone()));
+    old.and_then(|p| p.downcast::<Slot>().ok()).is_some_and(|slot| matches!(*slot, Slot::Seen))
 }
 
 /// The leaf that a node was computed into.

@@ -38,7 +38,7 @@ use crate::Device;
 use crate::error::{Error, Fault};
 use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
-use kiln_ir::uop::{substitute, toposort_all};
+use kiln_ir::uop::{reaches, substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -147,9 +147,14 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
     }
 }
 
-/// Whether a leaf under `root` remembers what it was computed from.
-pub(crate) fn has_history(root: &UOp) -> bool {
-    leaves(root).any(|l| leaf::history(&l).is_some())
+/// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from.
+pub(crate) fn has_gradient(root: &UOp) -> bool {
+    let leads_on = |n: &UOp| match n.op() {
+        Op::Mark => true,
+        Op::Buffer => leaf::history(n).is_some(),
+        _ => false,
+    };
+    reaches(root, is_open, leads_on)
 }
 
 /// Makes every leaf under `root` forget what it was computed from.
@@ -159,6 +164,11 @@ pub(crate) fn forget_history(root: &UOp) {
 
 /// The leaves that a gradient could reach.
 fn leaves(root: &UOp) -> impl Iterator<Item = UOp> {
-    let open = |n: &UOp| !matches!(n.op(), Op::Mark | Op::Detach);
-    toposort_all(std::slice::from_ref(root), open).into_iter().filter(|n| n.op() == Op::Buffer)
+    let nodes = toposort_all(std::slice::from_ref(root), is_open);
+    nodes.into_iter().filter(|n| n.op() == Op::Buffer)
+}
+
+/// Whether gradients go through a node to its sources.
+fn is_open(node: &UOp) -> bool {
+    !matches!(node.op(), Op::Mark | Op::Detach)
 }

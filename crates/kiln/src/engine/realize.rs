@@ -85,14 +85,11 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
         if !is_root && !asked[at] {
             continue;
         }
-        if !is_root && !trivial && matches!(leaf::slot(node).as_deref(), Some(Slot::Seen)) {
+        if !is_root && !trivial && leaf::set_seen(node) {
             again.push(node.clone());
             continue;
         }
         closed.sources(at).iter().for_each(|&s| asked[s] = true);
-        if !is_root && !trivial {
-            leaf::set_seen(node);
-        }
     }
     again
 }

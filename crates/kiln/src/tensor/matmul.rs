@@ -83,7 +83,7 @@ impl Matrices {
     fn new(node: UOp, vector: [usize; 2]) -> Matrices {
         let shape: Shape = match node.shape().len() {
             1 => Shape::from_slice(&vector),
-            _ => node.shape().clone(),
+            _ => Shape::from_slice(node.shape()),
         };
         let (batch, matrix) = shape.split_at(shape.len() - 2);
         let (batch, rows, columns) = (batch.into(), matrix[0], matrix[1]);
@@ -101,7 +101,7 @@ impl Matrices {
 
     /// The stack with an axis of length 1 at `at` of the last three, broadcast to `shape`.
     fn spread(&self, at: usize, shape: &[usize]) -> UOp {
-        let mut own = self.node.shape().clone();
+        let mut own = Shape::from_slice(self.node.shape());
         let rank = own.len();
         own.insert(rank - 2 + at, 1);
         self.node.reshape(own).broadcast_to(shape)

@@ -1,7 +1,6 @@
 //! The shared cell that tensors alias: its current version, or the error that a write left in it.
 
 use super::file;
-use super::gradient::reads;
 use crate::engine;
 use crate::error::{Error, Fault};
 use crate::{Device, Tensor};
@@ -99,8 +98,7 @@ impl Storage {
     /// ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has started from.
     fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
         let leaf = engine::current(version)?;
-        let has_gradient = || !reads(version).is_empty() || engine::has_history(version);
-        if !self.requires_grad() && !differentiated && has_gradient() {
+        if !self.requires_grad() && !differentiated && engine::has_gradient(version) {
             engine::remember(&leaf, version.clone());
         }
         Some(leaf)
