@@ -26,6 +26,10 @@ pub struct Compiled {
     pub program: Program,
 }
 
+/// A program of more operations than this is optimized again, with less room: what a vector cannot load in one piece is
+/// loaded lane by lane, and compilers take more than linear time.
+const MAX_OPS: usize = 4096;
+
 /// How to compile.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -42,13 +46,21 @@ pub fn schedule(roots: &[UOp]) -> Result<Schedule, Bug> {
 
 /// Kernel -> program text.
 pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Compiled, Bug> {
-    let Settings { optimize, verify } = settings;
+    let verify = settings.verify;
     check("schedule", kernel, verify)?;
-    let optimized =
-        pass("optimize", from_ref(kernel), || optimize::optimize(kernel, target, optimize))?;
-    check("optimize", &optimized.ast, verify)?;
+    let mut nodes = if settings.optimize { optimize::MAX_NODES } else { 0 };
+    let (optimized, mut program) = loop {
+        let optimized =
+            pass("optimize", from_ref(kernel), || optimize::optimize_within(kernel, target, nodes))?;
+        check("optimize", &optimized.ast, verify)?;
+        let ast = from_ref(&optimized.ast);
+        let program = pass("lower", ast, || lower::lower(&optimized.ast, target))?;
+        if program.ops.len() <= MAX_OPS || nodes == 0 {
+            break (optimized, program);
+        }
+        nodes /= 8;
+    };
     let ast = optimized.ast;
-    let mut program = pass("lower", from_ref(&ast), || lower::lower(&ast, target))?;
     if verify && let Err(error) = spec::verify_program(&program.ops) {
         let what = format!("left a broken program: {error}");
         return Err(Bug { pass: "lower", what, rule: None, graph: text::print_list(&program.ops) });

@@ -37,10 +37,19 @@ pub struct Optimized {
     pub applied: Vec<Opt>,
 }
 
+/// Past this many nodes the kernel's text is not multiplied further.
+pub const MAX_NODES: usize = 2000;
+
 /// Optimizes by heuristic; without `enabled`, names the kernel and does no more.
 pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
+    optimize_within(ast, target, if enabled { MAX_NODES } else { 0 })
+}
+
+/// Optimizes by heuristic as long as there are no more than about `nodes` nodes; with none, names the kernel and does
+/// no more.
+pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
     let ast = collapse::collapse(ast);
-    let options = if enabled { heuristic::choose(&ast, target) } else { Vec::new() };
+    let options = if nodes > 0 { heuristic::choose(&ast, target, nodes) } else { Vec::new() };
     apply(&ast, &options)
 }
 

@@ -23,11 +23,8 @@ use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 
-/// Past this many nodes the kernel's text is not multiplied further.
-const MAX_NODES: usize = 2000;
-
-/// The options for a kernel.
-pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
+/// The options for a kernel, which multiply its text to no more than `nodes` nodes.
+pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     // loops that must run in their order are left alone
     let ordered = ordered(ast);
     let free = ranges_of(ast).into_iter().filter(|r| !ordered.contains(&axis_of(r)));
@@ -36,7 +33,7 @@ pub(super) fn choose(ast: &UOp, target: &Target) -> Vec<Opt> {
         left: free.map(|r| (size_of(&r), r)).collect(),
         options: Vec::new(),
         masks: target.masks,
-        room: MAX_NODES / toposort(ast).len().max(1),
+        room: nodes / toposort(ast).len().max(1),
     };
     if chooser.plan(ast, target) {
         chooser.unroll();
