@@ -215,6 +215,32 @@ fn item_may_come_before_backward() {
     }
 }
 
+/// What a computed loss was computed from is gone after backward; what is not computed can be walked again.
+#[test]
+fn backward_drops_the_history() {
+    let w = marked(&[1.0, 2.0]);
+    let loss = w.square().sum(..);
+    loss.backward().unwrap();
+    loss.backward().unwrap();
+    assert_eq!(grad(&w), [4.0, 8.0]);
+    loss.realize().unwrap();
+    assert!(loss.backward().is_err());
+    let early = w.square().sum(..);
+    early.realize().unwrap();
+    early.backward().unwrap();
+    assert!(early.backward().is_err());
+    assert_eq!(grad(&w), [6.0, 12.0]);
+}
+
+#[test]
+fn whose_mark_it_is_is_no_part_of_a_schedule() {
+    let compute = |t: &Tensor| floats(&((t * 0.125 - 7.0).square() + 0.375));
+    let (a, b) = (iota(13).set_requires_grad(true), iota(13).set_requires_grad(true));
+    let expected = compute(&a);
+    let (values, n) = measure(|| compute(&b));
+    assert_eq!((values, n.scheduled, n.compiled + n.loaded), (expected, 0, 0));
+}
+
 #[test]
 fn gradients_add_up_until_they_are_cleared() {
     let w = marked(&[3.0]);
