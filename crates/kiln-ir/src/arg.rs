@@ -80,6 +80,8 @@ pub enum Arg {
     Lane(u16),
     /// `Mark`: the storage.
     Mark(u64),
+    /// `After`, of a tensor: its effect is a bool that has to be false, and this is what to say if it is true.
+    Check(Arc<str>),
     /// `Copy`: the destination.
     Device(Arc<str>),
     /// `Sink` of a kernel.

@@ -173,7 +173,7 @@ ops! {
     /// `gather(x, at)`: element `k` is the one of `x` at the row-major position `at[k]`; 0 where `x` has none there.
     Gather "gather" Memory;
     /// The first source, ordered after the effects that follow it. In a tensor graph the effects are values that are
-    /// computed whenever the first source is.
+    /// computed whenever the first source is; with `Arg::Check` the effect is one bool, and true is an error.
     After "after" Memory;
     /// A value from another device; `Arg::Device`.
     Copy "copy" Memory;

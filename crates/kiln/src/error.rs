@@ -96,6 +96,26 @@ impl Fault {
     }
 }
 
+/// Which method the program called, and where: for what only computing can show to be wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    op: &'static str,
+    at: &'static Location<'static>,
+}
+
+impl Caller {
+    #[track_caller]
+    pub(crate) fn of(op: &'static str) -> Caller {
+        Caller { op, at: Location::caller() }
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` at {}:{}", self.op, self.at.file(), self.at.line())
+    }
+}
+
 /// The result as the caller sees it. (In a closure the caller's line would be lost: a closure is its own caller.)
 #[track_caller]
 pub(crate) fn at_caller<T>(op: &'static str, result: Result<T, Fault>) -> Result<T, Error> {

@@ -98,6 +98,9 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         },
         Op::Copy => matches!(arg, Arg::Device(_)),
         Op::Sink => matches!(arg, Arg::None | Arg::Kernel { .. }),
+        Op::After if matches!(arg, Arg::Check(_)) => {
+            matches!(srcs, [_, wrong] if wrong.dtype() == DType::Bool && wrong.shape().is_empty())
+        }
         Op::After => *arg == after_arg(&srcs[0]),
         _ => *arg == Arg::None,
     }

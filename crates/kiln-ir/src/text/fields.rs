@@ -153,6 +153,7 @@ impl<'a> Fields<'a> {
             }
             Op::Copy => Arg::Device(self.text("device")?.into()),
             Op::Sink if !self.keys.is_empty() => Arg::Kernel { name: self.text("name")?.into() },
+            Op::After if !self.keys.is_empty() => Arg::Check(self.text("check")?.into()),
             Op::After => self.srcs.first().map_or(Arg::None, form::after_arg),
             _ => Arg::None,
         })

@@ -136,7 +136,7 @@ fn head(node: &UOp) -> String {
     if node.dtype() != DType::Void || node.lanes() != 1 || !is_effect(op) {
         out += &format!(" {}", type_name(node.dtype(), node.lanes()));
     }
-    if op != Op::After {
+    if op != Op::After || matches!(node.arg(), Arg::Check(_)) {
         print_arg(&mut out, node.arg());
     }
     out
@@ -200,6 +200,7 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Memory { space, id, len } => *out += &format!(" {} id={id} len={len}", space.name()),
         Arg::Lane(i) => *out += &format!(" lane={i}"),
         Arg::Mark(id) => *out += &format!(" storage={id}"),
+        Arg::Check(text) => *out += &format!(" check={}", quoted(text)),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),
         Arg::Kernel { name } => *out += &format!(" name={}", quoted(name)),
     }

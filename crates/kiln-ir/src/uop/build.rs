@@ -385,6 +385,12 @@ impl UOp {
         }
         UOp::new(Op::After, self.dtype(), self.lanes(), srcs, self.arg().memory_arg())
     }
+
+    /// `self`, unless `wrong`: then computing it is an error that says `text`.
+    pub fn checked(&self, wrong: &UOp, text: &str) -> UOp {
+        let srcs = smallvec![self.clone(), wrong.clone()];
+        UOp::new(Op::After, self.dtype(), 1, srcs, Arg::Check(text.into()))
+    }
 }
 
 impl Arg {

@@ -1,6 +1,7 @@
 //! Walks over graphs, none of them recursive.
 
 use super::{Srcs, UOp};
+use crate::arg::Arg;
 use crate::op::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -67,7 +68,7 @@ pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
         let (a, b) = (srcs.next().expect("two sources"), srcs.next().expect("two sources"));
         return UOp::binary_typed(node.op(), node.dtype(), a, b);
     }
-    if node.op() == Op::After {
+    if node.op() == Op::After && !matches!(node.arg(), Arg::Check(_)) {
         // its argument is the memory's, which may be another now
         return srcs[0].after(srcs[1..].iter().cloned());
     }

@@ -43,6 +43,8 @@ pub(super) struct Closed {
     targets: Vec<usize>,
     /// Which nodes the targets need; only they are scheduled.
     active: Vec<bool>,
+    /// Conditions that have to be false, and what to say if one is not.
+    pub(super) checks: Vec<(UOp, Arc<str>)>,
     /// The shape of the graph: everything but the identity of leaves and the value of constants.
     pub(super) key: u128,
 }
@@ -84,6 +86,7 @@ pub(super) struct Walk {
     /// Which nodes stand for their leaf.
     pub(super) computed: Vec<bool>,
     effects: Vec<UOp>,
+    checks: Vec<(UOp, Arc<str>)>,
 }
 
 impl Walk {
@@ -115,6 +118,9 @@ impl Walk {
         }
         if matches!(open.below, Below::First) {
             self.effects.extend(open.node.srcs()[1..].iter().cloned());
+            if let Arg::Check(text) = open.node.arg() {
+                self.checks.push((open.node.src(1).clone(), text.clone()));
+            }
         }
         self.edges.push(open.sources().iter().map(|s| self.position[&s.id()]).collect());
         self.computed.push(matches!(open.below, Below::Leaf(_)));
@@ -135,6 +141,7 @@ impl Walk {
             roots: Vec::new(),
             targets: Vec::new(),
             active: vec![false; self.position.len()],
+            checks: self.checks,
             key: 0,
         };
         for (root, target) in wanted.iter().zip(collected.unwrap_or(wanted)) {
@@ -303,8 +310,8 @@ impl Closed {
                     shape.hash(&mut h);
                     self.leaves.push(at);
                 }
-                // which storage it is does not change what is computed
-                Arg::Mark(_) => {}
+                // which storage it is does not change what is computed, nor does what is said if it is wrong
+                Arg::Mark(_) | Arg::Check(_) => {}
                 // hashed by the visit
                 Arg::Slice(_) => {}
                 arg => arg.hash(&mut h),

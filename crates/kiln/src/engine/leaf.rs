@@ -11,8 +11,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 
-/// The memory of a leaf, and beside it what the leaf was computed from, if a gradient may want to go there.
-struct LeafMemory(Mutex<State>, Mutex<Option<UOp>>);
+/// The memory of a leaf, and beside it what the leaf was computed from, if a gradient may want to go there, and what was
+/// wrong with that.
+struct LeafMemory(Mutex<State>, Mutex<Option<UOp>>, Mutex<Option<Failure>>);
 
 enum State {
     /// It holds the leaf's value.
@@ -38,7 +39,8 @@ pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let leaf =
         UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
-    let memory: Payload = Arc::new(LeafMemory(Mutex::new(State::Live(buffer)), Mutex::default()));
+    let state = Mutex::new(State::Live(buffer));
+    let memory: Payload = Arc::new(LeafMemory(state, Mutex::default(), Mutex::default()));
     leaf.set_payload(Some(memory));
     leaf
 }
@@ -125,6 +127,18 @@ pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
     if let Some(memory) = memory_of(leaf) {
         let old = std::mem::replace(&mut *memory.1.lock().expect("history lock"), history);
         drop(old);
+    }
+}
+
+/// What was wrong with what a leaf was computed from: reading it says so.
+pub(super) fn fault(leaf: &UOp) -> Option<Failure> {
+    memory_of(leaf)?.2.lock().expect("fault lock").clone()
+}
+
+/// Makes reads of a leaf fail, or not any more.
+pub(super) fn set_fault(leaf: &UOp, fault: Option<Failure>) {
+    if let Some(memory) = memory_of(leaf) {
+        *memory.2.lock().expect("fault lock") = fault;
     }
 }
 

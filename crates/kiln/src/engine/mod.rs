@@ -20,6 +20,9 @@ mod bind;
 mod taken;
 /// Plan, claim, allocate, launch, commit.
 mod realize;
+/// What only computing can show to be wrong.
+mod checks;
+/// Where slices start, as numbers that a graph is given.
 mod starts;
 /// Counters of what a thread does.
 mod measure;
@@ -127,6 +130,11 @@ pub(crate) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Error> {
         Ok(bytes) => Ok(bytes),
         Err(why) => Err(Error::failed("read", why)),
     }
+}
+
+/// Forgets what was found wrong when `version`, a leaf, was computed.
+pub(crate) fn forgive(version: &UOp) {
+    leaf::set_fault(version, None);
 }
 
 /// Remembers that `leaf` was computed from `history`, which a gradient may go through.

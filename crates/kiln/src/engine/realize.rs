@@ -10,7 +10,7 @@ use super::close::{self, Busy, Closed};
 use super::device::{self, Opened};
 use super::leaf::{self, Latch, Slot};
 use super::measure::count;
-use super::{Failure, debug, testing};
+use super::{Failure, checks, debug, testing};
 use crate::Device;
 use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -28,7 +28,7 @@ pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failur
     loop {
         let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
         if missing.is_empty() {
-            return Ok(nodes.iter().filter_map(leaf::of).collect());
+            return checks::sound(nodes.iter().filter_map(leaf::of).collect());
         }
         let latch = Arc::new(Latch::default());
         match claim(&missing, &latch, device) {
@@ -37,7 +37,8 @@ pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failur
                 let promise = Promise { roots: promised(&closed), latch };
                 let computed = compute(closed, promise, device)?;
                 let leaf = |n: &UOp| leaf::of(n).or_else(|| computed.get(n).cloned());
-                return Ok(nodes.iter().map(|n| leaf(n).expect("computed above")).collect());
+                let leaves = nodes.iter().map(|n| leaf(n).expect("computed above"));
+                return checks::sound(leaves.collect());
             }
             Err(Busy(other)) => other.wait(),
         }
@@ -126,6 +127,7 @@ impl Drop for Promise {
 type Leaves = FxHashMap<UOp, UOp>;
 
 fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<Leaves, Failure> {
+    checks::inputs(&closed)?;
     let opened = device::open(device)?;
     let ready = cache::ready(&closed, device.name(), &opened)?;
     let scalars = ready.scalars(&closed);
@@ -145,7 +147,9 @@ fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<Leaves, 
     }
     bound.taken.spend();
     let leaves = commit(&closed, &ready, &bound, device);
+    let checked = checks::outputs(&closed, &leaves);
     promise.keep(&leaves);
+    checked?;
     Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
 }
 

@@ -14,7 +14,7 @@ use super::view::{Slices, View};
 use super::write::refuse_repeated;
 use super::{Index, Indices, Tensor};
 use crate::element::{Value, encode};
-use crate::error::{Fault, refuse};
+use crate::error::{Caller, Fault, refuse};
 use crate::{Device, engine};
 use kiln_ir::arg::{Shape, SliceAxis};
 use kiln_ir::{DType, UOp};
@@ -87,7 +87,7 @@ impl Plan {
     }
 
     /// The points. What masks pick is computed.
-    fn points(self, device: &Device) -> Result<Points, Fault> {
+    fn points(self, device: &Device, caller: Caller) -> Result<Points, Fault> {
         let (place, mut rest, mut picks) = (self.place(), Shape::new(), Vec::new());
         for part in self.parts {
             match part {
@@ -116,6 +116,7 @@ impl Plan {
             picks: picks.into_iter().map(aligned).collect(),
             plain: around(&ones(across.len())),
             shape: holdable(around(&across))?,
+            caller,
         })
     }
 
@@ -212,18 +213,19 @@ pub(super) fn trusted(
 /// Reads and writes at points.
 impl Tensor {
     /// The elements that `indices` pick, tensors or lists among them.
-    pub(super) fn picked(&self, indices: &Indices) -> Result<UOp, Fault> {
+    pub(super) fn picked(&self, indices: &Indices, caller: Caller) -> Result<UOp, Fault> {
         Tensor::all_valid([self])?;
-        let points = Plan::new(indices, &self.view, self.device())?.points(self.device())?;
+        let plan = Plan::new(indices, &self.view, self.device())?;
+        let points = plan.points(self.device(), caller)?;
         Ok(self.seen(|base| points.of(base))?)
     }
 
     /// Writes where `indices` pick, tensors or lists among them.
     pub(super) fn write_picked(
         &self,
-        op: &'static str,
         indices: &Indices,
         value: Value,
+        caller: Caller,
     ) -> Result<(), Fault> {
         Tensor::all_valid([self])?;
         let plan = Plan::new(indices, &self.view, self.device())?;
@@ -232,17 +234,17 @@ impl Tensor {
             && is_one_along(&value, axis, plan.parts_in_result())
         {
             let target = Tensor { view: plan.unmasked(mask), ..self.clone() };
-            return target.write_where(op, &mask.shown(axis, target.shape())?, &value);
+            return target.write_where(&mask.shown(axis, target.shape())?, &value);
         }
-        let points = plan.points(self.device())?;
+        let points = plan.points(self.device(), caller)?;
         let value = self.fitting(&value, &points.shape)?;
-        self.change(op, |old| points.written(old, &value))
+        self.change("set", |old| points.written(old, &value))
     }
 
     /// Writes `value` where `mask`, of this shape, is true.
-    fn write_where(&self, op: &'static str, mask: &UOp, value: &Value) -> Result<(), Fault> {
+    fn write_where(&self, mask: &UOp, value: &Value) -> Result<(), Fault> {
         let value = self.fitting(value, self.shape())?;
-        self.change(op, |old| {
+        self.change("set", |old| {
             let new = mask.where_(&value, &self.view.of(old));
             self.view.inverse(&new).unwrap_or_else(|| self.view.written(old, &new))
         })

@@ -4,7 +4,7 @@ use super::Tensor;
 use super::points::{Pick, Points, integers};
 use super::shape_args::{Int, axis};
 use super::view::{Slices, View};
-use crate::error::{Fault, refuse};
+use crate::error::{Caller, Fault, refuse};
 use crate::{Device, s};
 use kiln_ir::UOp;
 use kiln_ir::arg::{Shape, SliceAxis};
@@ -15,6 +15,7 @@ pub(super) fn each(
     along: impl Int,
     index: &Tensor,
     device: &Device,
+    caller: Caller,
 ) -> Result<Points, Fault> {
     let (lengths, axis) = (view.shape().clone(), axis(along, view.shape().len())?);
     let at = integers(index, device)?;
@@ -29,7 +30,7 @@ pub(super) fn each(
     let mut slices: Slices = shape.iter().map(|&n| SliceAxis::full(n)).collect();
     slices[axis] = SliceAxis::full(lengths[axis]);
     let picks = vec![Pick::new(axis, lengths[axis], at, device)?];
-    Ok(Points { view: view.slice(slices), picks, plain, shape })
+    Ok(Points { view: view.slice(slices), picks, plain, shape, caller })
 }
 
 /// All points whose position along `axis` is one of `index`.
@@ -38,6 +39,7 @@ pub(super) fn sections(
     along: impl Int,
     index: &Tensor,
     device: &Device,
+    caller: Caller,
 ) -> Result<Points, Fault> {
     let (lengths, axis) = (view.shape().clone(), axis(along, view.shape().len())?);
     let at = integers(index, device)?;
@@ -49,7 +51,7 @@ pub(super) fn sections(
     line.resize(lengths.len(), 1);
     line[axis] = at.numel();
     let pick = Pick::new(axis, lengths[axis], at, device)?.shaped(|at| at.reshape(line));
-    Ok(Points { view: view.clone(), picks: vec![pick], plain, shape })
+    Ok(Points { view: view.clone(), picks: vec![pick], plain, shape, caller })
 }
 
 /// Reading by positions. Negative positions count from the end. A position that is not there is an error: at once if
@@ -70,7 +72,9 @@ impl Tensor {
     /// An index of another shape, that is no integer, is out of range or on another device; an axis that is not there.
     #[track_caller]
     pub fn gather(&self, axis: impl Int, index: &Tensor) -> Tensor {
-        self.lift("gather", self.read_at(|| each(&self.view, axis, index, self.device())))
+        let caller = Caller::of("gather");
+        let points = || each(&self.view, axis, index, self.device(), caller);
+        self.lift("gather", self.read_at(points))
     }
 
     /// The sections at the positions along `axis` that `index`, of one axis, holds.
@@ -87,7 +91,9 @@ impl Tensor {
     /// there.
     #[track_caller]
     pub fn index_select(&self, axis: impl Int, index: &Tensor) -> Tensor {
-        self.lift("index_select", self.read_at(|| sections(&self.view, axis, index, self.device())))
+        let caller = Caller::of("index_select");
+        let points = || sections(&self.view, axis, index, self.device(), caller);
+        self.lift("index_select", self.read_at(points))
     }
 
     /// The elements at row-major positions, in `index`'s shape.
@@ -103,8 +109,9 @@ impl Tensor {
     /// An index that is no integer, is out of range or on another device.
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Tensor {
+        let caller = Caller::of("take");
         let read = || match integers(index, self.device())?.dtype() {
-            dtype if dtype.is_int() => self.flatten().picked(&s![index]),
+            dtype if dtype.is_int() => self.flatten().picked(&s![index], caller),
             dtype => refuse!("indices are integers, not {dtype}"),
         };
         self.lift("take", read())

@@ -5,7 +5,7 @@ use super::Tensor;
 use super::list::{List, Numbers};
 use super::shape_args::Int;
 use super::view::{Slices, View};
-use crate::error::{Fault, refuse};
+use crate::error::{Caller, Fault, refuse};
 use kiln_ir::DType;
 use kiln_ir::arg::{Shape, SliceAxis};
 use std::ops;
@@ -291,7 +291,7 @@ impl Tensor {
     #[track_caller]
     pub fn get(&self, index: Indices) -> Tensor {
         match index.is_advanced() {
-            true => self.lift("get", self.picked(&index)),
+            true => self.lift("get", self.picked(&index, Caller::of("get"))),
             false => self.alias("get", |view| index.view(view)),
         }
     }

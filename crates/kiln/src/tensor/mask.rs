@@ -5,7 +5,7 @@ use super::advanced::trusted;
 use super::broadcast::{broadcast_shapes, common_device};
 use super::points::Pick;
 use crate::element::{Operand, encode};
-use crate::error::{Fault, refuse};
+use crate::error::{Caller, Fault, refuse};
 use crate::{Device, engine, s};
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, UOp};
@@ -78,17 +78,17 @@ impl Tensor {
     /// A mask that is not bool, shapes that do not broadcast, other devices; whatever computing the mask gives.
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Tensor {
-        self.lift("masked_select", self.selected(mask))
+        self.lift("masked_select", self.selected(mask, Caller::of("masked_select")))
     }
 
-    fn selected(&self, mask: &Tensor) -> Result<UOp, Fault> {
+    fn selected(&self, mask: &Tensor, caller: Caller) -> Result<UOp, Fault> {
         Tensor::all_valid([self, mask])?;
         common_device([&self.into_value(), &mask.into_value()])?;
         if mask.dtype() != DType::Bool {
             return refuse!("wants a bool mask, not {}", mask.dtype());
         }
         let shape = broadcast_shapes(self.shape(), mask.shape())?;
-        self.expand(&shape).picked(&s![mask.expand(&shape)])
+        self.expand(&shape).picked(&s![mask.expand(&shape)], caller)
     }
 
     /// The positions of the elements that are not 0, i64 `[count, axes]`, in row-major order. Computes the tensor.

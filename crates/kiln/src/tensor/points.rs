@@ -6,13 +6,15 @@ use super::known::{Bounds, bounds};
 use super::shape_args::Lengths;
 use super::view::{Slices, View};
 use crate::Device;
-use crate::error::{Fault, refuse};
-use kiln_ir::arg::{Shape, SliceAxis};
+use crate::error::{Caller, Fault, refuse};
+use kiln_ir::arg::{Axes, ReduceOp, Shape, SliceAxis};
 use kiln_ir::{DType, Op, UOp};
 
 /// What integers pick along one axis.
 pub(super) struct Pick {
     axis: usize,
+    /// The number that the program knows the axis by.
+    named: usize,
     /// The length of the axis.
     len: usize,
     /// One integer for each point; of the points' rank, with length 1 along the axes that it is the same for.
@@ -36,12 +38,13 @@ impl Pick {
             None if len == 0 => return refuse!("there is no index into axis {axis} of length 0"),
             None => None,
         };
-        Ok(Pick { axis, len, at, inside })
+        Ok(Pick { axis, named: axis, len, at, inside })
     }
 
     /// The integers of `at`, which the caller knows to count from the start and to be there.
     pub(super) fn trusted(axis: usize, len: usize, at: UOp) -> Pick {
-        Pick { axis, len, at, inside: Some((0, len.saturating_sub(1) as i64)) }
+        let inside = Some((0, len.saturating_sub(1) as i64));
+        Pick { axis, named: axis, len, at, inside }
     }
 
     pub(super) fn shape(&self) -> &Shape {
@@ -104,6 +107,8 @@ pub(super) struct Points {
     pub(super) plain: Shape,
     /// One point for each element.
     pub(super) shape: Shape,
+    /// Who picks.
+    pub(super) caller: Caller,
 }
 
 impl Points {
@@ -194,9 +199,26 @@ impl Points {
     /// `at`, but -1, which is no position, where an integer is outside its axis.
     fn skipping(&self, at: UOp) -> UOp {
         match self.all_inside() {
-            Some(inside) => inside.expand(self.shape.clone()).where_(&at, &at.const_like(-1)),
+            Some(inside) => {
+                let at = inside.expand(self.shape.clone()).where_(&at, &at.const_like(-1));
+                self.checked(at)
+            }
             None => at,
         }
+    }
+
+    /// `at`, which is an error to compute where an integer turns out to be outside its axis.
+    fn checked(&self, at: UOp) -> UOp {
+        self.picks.iter().fold(at, |at, pick| match pick.is_inside() {
+            Some(inside) => {
+                let axes: Axes = (0..inside.shape().len()).collect();
+                let (axis, len, caller) = (pick.named, pick.len, self.caller);
+                let text =
+                    format!("an index is out of range for axis {axis} of length {len} in {caller}");
+                at.checked(&inside.not().reduce(ReduceOp::Add, axes), &text)
+            }
+            None => at,
+        })
     }
 
     /// Where all integers are inside their axes, in the shape that the picks broadcast to.

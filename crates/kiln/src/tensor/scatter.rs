@@ -6,7 +6,7 @@ use super::points::Points;
 use super::shape_args::Int;
 use super::view::View;
 use crate::element::{Operand, Value};
-use crate::error::{Fault, refuse};
+use crate::error::{Caller, Fault, refuse};
 use kiln_ir::arg::{ReduceOp, Shape, SliceAxis};
 use kiln_ir::{Op, UOp};
 
@@ -70,9 +70,10 @@ impl Tensor {
     /// smaller than the index, of another device, or a float for integers.
     #[track_caller]
     pub fn scatter(&self, axis: impl Int, index: &Tensor, value: impl Operand) -> Tensor {
-        let value = value.into_value();
+        let (value, caller) = (value.into_value(), Caller::of("scatter"));
         let scatter = || {
-            let (base, points) = self.landing(|view| each(view, axis, index, self.device()))?;
+            let (base, points) =
+                self.landing(|view| each(view, axis, index, self.device(), caller))?;
             Ok(points.written(&base, &self.landed(&value, &points.shape)?))
         };
         self.lift("scatter", scatter())
@@ -103,10 +104,11 @@ impl Tensor {
         reduction: impl ReductionArg,
         include_self: bool,
     ) -> Tensor {
-        let value = value.into_value();
+        let (value, caller) = (value.into_value(), Caller::of("scatter_reduce"));
         let scatter = || {
             let reduction = reduction.reduction()?;
-            let (base, points) = self.landing(|view| each(view, axis, index, self.device()))?;
+            let (base, points) =
+                self.landing(|view| each(view, axis, index, self.device(), caller))?;
             let value = self.landed(&value, &points.shape)?;
             Ok(match points.shape.contains(&0) {
                 true => base,
@@ -130,9 +132,10 @@ impl Tensor {
     /// An index that is no integer, out of range, on another device, or of more axes; a value that does not fit.
     #[track_caller]
     pub fn index_add(&self, axis: impl Int, index: &Tensor, value: impl Operand) -> Tensor {
-        let value = value.into_value();
+        let (value, caller) = (value.into_value(), Caller::of("index_add"));
         let add = || {
-            let (base, points) = self.landing(|view| sections(view, axis, index, self.device()))?;
+            let (base, points) =
+                self.landing(|view| sections(view, axis, index, self.device(), caller))?;
             let value = self.fitting(&value, &points.shape)?;
             Ok(match points.shape.contains(&0) {
                 true => base,

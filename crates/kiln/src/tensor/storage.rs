@@ -161,7 +161,9 @@ impl Storage {
     /// Forgets an invalid write; the data is what it was before.
     pub(crate) fn clear_error(&self) {
         let mut cell = self.cell();
-        if cell.version.is_some() {
+        if let Some(version) = &cell.version {
+            let leaf = engine::current(version);
+            engine::forgive(leaf.as_ref().unwrap_or(version));
             cell.error = None;
         }
     }

@@ -5,7 +5,7 @@ use super::origin::name;
 use super::view::View;
 use super::{Indices, Tensor};
 use crate::element::{Operand, Value};
-use crate::error::{Error, Fault, at_caller, refuse};
+use crate::error::{Caller, Error, Fault, at_caller, refuse};
 use kiln_ir::UOp;
 
 /// Writes.
@@ -53,7 +53,7 @@ impl Tensor {
     pub fn try_set(&self, index: Indices, value: impl Operand) -> Result<(), Error> {
         let value = value.into_value();
         let written = match index.is_advanced() {
-            true => self.write_picked("set", &index, value),
+            true => self.write_picked(&index, value, Caller::of("set")),
             false => Tensor::all_valid([self]).and_then(|()| {
                 let target = Tensor { view: index.view(&self.view)?, ..self.clone() };
                 target.write("set", value)

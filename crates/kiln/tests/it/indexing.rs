@@ -1,6 +1,6 @@
 //! Indexing by tensors, lists and masks: NumPy's rules against a model that follows their text, element by element.
 
-use kiln::{DType, Index, Indices, Reduction, Rng, Tensor, s};
+use kiln::{DType, Index, Indices, Reduction, Rng, Tensor, measure, s};
 
 fn ints(t: &Tensor) -> Vec<i32> {
     t.to_vec().expect("readable")
@@ -592,4 +592,91 @@ fn a_value_is_read_before_it_is_overwritten() {
     let (ones, counts) = (Tensor::ones([3]), Tensor::ones([3]));
     let counts = counts.index_add(0, &unknown(&Tensor::from([1, 1])), &Tensor::ones([2]));
     assert_eq!(floats(&(&ones * 6 / counts)), [6.0, 2.0, 6.0]);
+}
+
+/// Why computing fails.
+fn computing(t: &Tensor) -> String {
+    t.to_vec::<i32>().expect_err("an index is out of range").to_string()
+}
+
+#[test]
+fn what_turns_out_to_be_out_of_range_is_an_error_of_computing_it() {
+    let bad = &unknown(&Tensor::from([1, 3, -4]));
+    let t = Tensor::from([10, 20, 30]);
+    let line = line!() + 1;
+    let picked = t.get(s![bad]);
+    let plus = &picked + 1;
+    for _ in 0..2 {
+        let why = computing(&plus);
+        let text = "an index is out of range for axis 0 of length 3 in `get` at ";
+        assert!(why.contains(text) && why.contains(&format!("indexing.rs:{line}")), "{why}");
+        computing(&picked);
+    }
+    for bad in [
+        t.gather(0, bad),
+        t.index_select(0, bad),
+        t.take(bad),
+        t.scatter(0, bad, 0),
+        t.scatter_reduce(0, bad, bad, "sum", false),
+        t.index_add(0, bad, 1),
+        t.get(s![NewAxis, unknown(&Tensor::from(-4i64))]),
+        t.get(s![unknown(&Tensor::from([1u64 << 40]))]),
+        t.get(s![unknown(&Tensor::from([1i64 << 32]))]),
+        t.unsqueeze(0).get(s![unknown(&Tensor::from([0])), bad]),
+    ] {
+        assert!(computing(&bad).contains("out of range"));
+    }
+    // nothing else is touched
+    assert_eq!(ints(&t), [10, 20, 30]);
+    assert_eq!(ints(&t.get(s![unknown(&Tensor::from([-3i8, 2]))])), [10, 30]);
+}
+
+#[test]
+fn a_write_out_of_range_skips_it_and_is_an_error() {
+    let t = Tensor::from([10, 20, 30]);
+    let alias = t.reshape([3, 1]);
+    t.set(s![unknown(&Tensor::from([0, 3, 2]))], Tensor::from([1, 2, 3]));
+    assert!(t.error().is_none());
+    let why = t.realize().map(drop).expect_err("out of range").to_string();
+    assert!(
+        why.contains("for axis 0 of length 3 in `set` at ") && why.contains("indexing.rs"),
+        "{why}"
+    );
+    assert!(
+        computing(&alias).contains("out of range") && computing(&(&t + 1)).contains("out of range")
+    );
+    t.clear_error();
+    assert_eq!(ints(&t), [1, 20, 3]);
+    t.set(s![unknown(&Tensor::from([9]))], 0);
+    assert!(computing(&t).contains("out of range"));
+    t.assign(7);
+    assert_eq!(ints(&alias), [7, 7, 7]);
+    let w = Tensor::ones([3]).set_requires_grad(true);
+    let loss = w.get(s![unknown(&Tensor::from([0, 5]))]).sum(..);
+    loss.backward().unwrap();
+    assert!(w.grad().unwrap().to_vec::<f32>().is_err() && loss.item::<f32>().is_err());
+}
+
+#[test]
+fn indexing_costs_what_the_indices_cost() {
+    let table = Tensor::from(vec![[1.0f32; 16]; 1000]);
+    let words = Tensor::from([3, 999, -1, 500]);
+    let (rows, n) = measure(|| floats(&table.get(s![&words])));
+    assert_eq!((rows, n.kernels), (vec![1.0; 64], 1));
+    assert!(n.bytes <= 2 * 4 * 64 + 16, "{} bytes", n.bytes);
+    table.set(s![&words], 2.0);
+    let (_, n) = measure(|| table.realize().map(drop).unwrap());
+    assert_eq!((n.kernels, n.peak_memory), (1, 0));
+    assert!(n.bytes <= 4 * 64 + 16, "{} bytes", n.bytes);
+    table.assign(table.index_add(0, &words, 1.0));
+    let (_, n) = measure(|| table.realize().map(drop).unwrap());
+    assert_eq!((n.kernels, n.peak_memory), (1, 0));
+    table.set(s![table.get(s![.., 0]).lt(2)], 0.0);
+    let (_, n) = measure(|| table.realize().map(drop).unwrap());
+    assert_eq!(n.kernels, 1);
+    // the rows that are still to be computed are checked by one more kernel
+    let computed = unknown(&words);
+    let (_, n) = measure(|| floats(&table.get(s![&computed])));
+    assert_eq!(n.kernels, 2);
+    assert_eq!(table.sum(..).item::<f32>().unwrap(), 16.0 * (3.0 + 3.0 + 4.0));
 }

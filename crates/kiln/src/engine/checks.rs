@@ -1,0 +1,70 @@
+//! What only computing can show to be wrong, such as positions that were computed: conditions that are computed with the
+//! values that depend on them, and looked at afterwards.
+//!
+//! Where one holds, whatever depends on it has a value that means nothing. Its leaf says so to everybody who reads it.
+
+use super::Failure;
+use super::close::Closed;
+use super::leaf;
+use kiln_ir::{Arg, UOp};
+use rustc_hash::FxHashMap;
+
+/// The leaves, unless something was wrong with one.
+pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
+    match leaves.iter().find_map(leaf::fault) {
+        Some(fault) => Err(fault),
+        None => Ok(leaves),
+    }
+}
+
+/// Fails where something was wrong with a leaf that is going to be read.
+pub(super) fn inputs(closed: &Closed) -> Result<(), Failure> {
+    match closed.leaves.iter().find_map(|&at| leaf::fault(&closed.nodes[at])) {
+        Some(fault) => Err(fault),
+        None => Ok(()),
+    }
+}
+
+/// Looks at the conditions that were computed, and fails where one holds. `leaves` are the roots'.
+pub(super) fn outputs(closed: &Closed, leaves: &[UOp]) -> Result<(), Failure> {
+    if closed.checks.is_empty() {
+        return Ok(());
+    }
+    let roots = closed.roots.iter().map(|&root| &closed.nodes[root]);
+    let leaf_of: FxHashMap<&UOp, &UOp> = roots.zip(leaves).collect();
+    let mut wrong: FxHashMap<&UOp, &str> = FxHashMap::default();
+    for (condition, text) in &closed.checks {
+        if holds(leaf_of[condition])? {
+            wrong.insert(condition, text);
+        }
+    }
+    let first = closed.checks.iter().find_map(|(condition, _)| wrong.get(condition));
+    match first {
+        Some(text) => {
+            blame(closed, leaves, &wrong);
+            Err((*text).to_string())
+        }
+        None => Ok(()),
+    }
+}
+
+fn holds(condition: &UOp) -> Result<bool, Failure> {
+    let mut byte = [0];
+    leaf::buffer(condition)?.read(&mut byte).map_err(|e| e.to_string())?;
+    Ok(byte != [0])
+}
+
+/// Marks the leaves of all roots that depend on a condition that holds.
+fn blame(closed: &Closed, leaves: &[UOp], wrong: &FxHashMap<&UOp, &str>) {
+    let mut faults: Vec<Option<&str>> = vec![None; closed.nodes.len()];
+    for (at, node) in closed.nodes.iter().enumerate() {
+        let own = matches!(node.arg(), Arg::Check(_)).then(|| wrong.get(node.src(1)).copied());
+        let below = || closed.sources(at).iter().find_map(|&s| faults[s]);
+        faults[at] = own.flatten().or_else(below);
+    }
+    for (&root, leaf) in closed.roots.iter().zip(leaves) {
+        if let Some(text) = faults[root] {
+            leaf::set_fault(leaf, Some(text.to_string()));
+        }
+    }
+}
