@@ -28,7 +28,7 @@ pub struct Compiled {
 
 /// A program of more operations than this is optimized again, with less room: what a vector cannot load in one piece is
 /// loaded lane by lane, and compilers take more than linear time.
-const MAX_OPS: usize = 4096;
+const MAX_OPS: usize = 1536;
 
 /// How to compile.
 #[derive(Clone, Copy, Debug)]
