@@ -50,8 +50,9 @@ pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Comp
     check("schedule", kernel, verify)?;
     let mut nodes = if settings.optimize { optimize::MAX_NODES } else { 0 };
     let (optimized, mut program) = loop {
-        let optimized =
-            pass("optimize", from_ref(kernel), || optimize::optimize_within(kernel, target, nodes))?;
+        let optimized = pass("optimize", from_ref(kernel), || {
+            optimize::optimize_within(kernel, target, nodes)
+        })?;
         check("optimize", &optimized.ast, verify)?;
         let ast = from_ref(&optimized.ast);
         let program = pass("lower", ast, || lower::lower(&optimized.ast, target))?;

@@ -244,6 +244,9 @@ impl Tensor {
     /// Writes `value` where `mask`, of this shape, is true.
     fn write_where(&self, mask: &UOp, value: &Value) -> Result<(), Fault> {
         let value = self.fitting(value, self.shape())?;
+        if self.numel() == 0 {
+            return Ok(());
+        }
         self.change("set", |old| {
             let new = mask.where_(&value, &self.view.of(old));
             self.view.inverse(&new).unwrap_or_else(|| self.view.written(old, &new))

@@ -105,6 +105,8 @@ fn masks_pick_and_write() {
     assert_eq!(Tensor::from(3).nonzero().shape(), [1, 0]);
     assert_eq!(Tensor::from(3).get(s![Tensor::from(true)]).shape(), [1]);
     assert_eq!(t.get(s![Tensor::from(false)]).shape(), [0, 2, 3]);
+    t.get(s![1..1]).set(s![Tensor::from_vec::<bool>(vec![], [0])], 9);
+    assert_eq!(ints(&t), [30, 40, 1, 2, 9, 2]);
 }
 
 #[test]
