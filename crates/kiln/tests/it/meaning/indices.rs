@@ -183,6 +183,20 @@ mod out_of_range {
         t.set(s![[-1]], 5.0);
         assert_eq!(floats(&t), [0.0, 1.0, 5.0]);
     }
+
+    #[test]
+    fn unknown_ones_are_an_error_where_they_are_computed() {
+        let t = iota(3);
+        t.set(s![unknown(&[1, 3])], 9.0);
+        assert!(t.realize().is_err());
+        let read = iota(3).get(s![unknown(&[0, -4])]);
+        assert!(read.to_vec::<f32>().is_err());
+        // neighbours in memory are as they were
+        let (a, b) = (iota(3), iota(3));
+        a.set(s![unknown(&[1 << 20, -(1 << 20)])], 9.0);
+        assert!(a.realize().is_err());
+        assert_eq!(floats(&b), [0.0, 1.0, 2.0]);
+    }
 }
 
 #[test]
