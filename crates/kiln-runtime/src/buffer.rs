@@ -122,6 +122,16 @@ impl Buffer {
         self.block.memory.get().is_none_or(Memory::is_writable)
     }
 
+    /// Whether it is part of a file.
+    pub fn is_file(&self) -> bool {
+        self.block.memory.get().is_some_and(Memory::is_file)
+    }
+
+    /// Waits until its file, if it is part of one, holds what was written to it.
+    pub fn flush(&self) -> std::io::Result<()> {
+        self.block.memory.get().map_or(Ok(()), Memory::flush)
+    }
+
     /// The first byte; allocates. Valid for `len` bytes as long as a handle exists.
     pub fn as_ptr(&self) -> Result<*mut u8> {
         // `wrapping_add` stays within the block: `view` has checked the offset.

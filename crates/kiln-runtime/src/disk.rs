@@ -9,10 +9,8 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use kiln_ir::program::Program;
 use memmap2::{MmapOptions, MmapRaw};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{File, OpenOptions};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maps an existing file for reading.
 pub fn open(path: &Path) -> Result<Buffer> {
@@ -39,34 +37,24 @@ pub fn create(path: &Path, bytes: usize) -> Result<Buffer> {
     map(path, &file, true)
 }
 
-/// Writes over the first bytes of a file. Whoever has mapped it sees them.
-pub fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
-    OpenOptions::new()
-        .write(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|e| Error::file(path, e))
-}
+/// Which file it is, whatever its name: another one that was put in its place is told from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity(u64, u64);
 
-/// As [`overwrite`], but the file is made anew: whoever has mapped it keeps what was there.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let place = fs::canonicalize(path).map_err(|e| Error::file(path, e))?;
-    let mut beside = place.clone().into_os_string();
-    beside.push(format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    let beside = Path::new(&beside);
-    let written = fs::copy(&place, beside).map_err(|e| Error::file(path, e)).and_then(|_| {
-        overwrite(beside, bytes)?;
-        fs::rename(beside, &place).map_err(|e| Error::file(path, e))
-    });
-    if written.is_err() {
-        // the error that counts is the first one
-        let _ = fs::remove_file(beside);
+/// The identity of the file at `path`. Where the system has none, all are equal.
+pub fn identity(path: &Path) -> Result<Identity> {
+    let meta = std::fs::metadata(path).map_err(|e| Error::file(path, e))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        Ok(Identity(meta.dev(), meta.ino()))
     }
-    written
+    #[cfg(not(unix))]
+    {
+        let _ = meta;
+        Ok(Identity(0, 0))
+    }
 }
-
-/// Numbers the files that are written beside others.
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// DISK as a device: it holds files and runs nothing. Its buffers come from the functions above.
 #[derive(Clone, Copy, Debug, Default)]

@@ -34,7 +34,6 @@ enum Origin {
     /// Held for its `Drop`, which unmaps.
     Mapped(#[allow(dead_code)] MmapRaw),
     File {
-        #[allow(dead_code)]
         map: MmapRaw,
         writable: bool,
     },
@@ -76,6 +75,19 @@ impl Memory {
     /// Whether the bytes may be changed: all but files that were opened for reading.
     pub fn is_writable(&self) -> bool {
         !matches!(self.origin, Origin::File { writable: false, .. })
+    }
+
+    /// Whether it is a file.
+    pub fn is_file(&self) -> bool {
+        matches!(self.origin, Origin::File { .. })
+    }
+
+    /// Waits until the file holds what was written to its memory.
+    pub fn flush(&self) -> std::io::Result<()> {
+        match &self.origin {
+            Origin::File { map, writable: true } => map.flush(),
+            Origin::Heap(_) | Origin::Mapped(_) | Origin::File { .. } => Ok(()),
+        }
     }
 
     fn heap(bytes: usize) -> Result<Memory> {

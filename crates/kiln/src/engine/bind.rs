@@ -6,11 +6,12 @@
 use super::cache::Ready;
 use super::close::Closed;
 use super::device::Opened;
+use super::file::{self, Access, Pinned};
 use super::leaf::Slot;
 use super::taken::Taken;
 use super::{Failure, leaf, testing};
 use kiln_compile::schedule::BufferRef;
-use kiln_ir::Op;
+use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
 
 /// Memory for one run of a schedule.
@@ -22,6 +23,10 @@ pub(super) struct Bound {
     arena: Buffer,
     /// What is overwritten.
     pub(super) taken: Taken,
+    /// Keeps files as they are, or for this launch alone; none if it has nothing to do with any.
+    pub(super) access: Option<Access>,
+    /// The root that becomes a file, and where it is before that, if it is computed elsewhere.
+    pub(super) file: Option<(usize, Option<Buffer>)>,
 }
 
 impl Bound {
@@ -42,10 +47,23 @@ impl Bound {
         Ok((!old.overlaps(&new)).then_some((old, new)))
     }
 
+    /// Copies what was computed elsewhere to the file that it is for.
+    pub(super) fn write_back(&self) -> Result<(), Failure> {
+        match &self.file {
+            Some((root, Some(elsewhere))) => {
+                self.outputs[*root].copy_from(elsewhere).map_err(|e| e.to_string())
+            }
+            Some((_, None)) | None => Ok(()),
+        }
+    }
+
     fn buffer(&self, ready: &Ready, which: &BufferRef) -> Result<Buffer, Failure> {
         match *which {
             BufferRef::Param(slot) => Ok(self.inputs[slot].clone()),
-            BufferRef::Output(root) => Ok(self.outputs[root].clone()),
+            BufferRef::Output(root) => match &self.file {
+                Some((at, Some(elsewhere))) if *at == root => Ok(elsewhere.clone()),
+                Some(_) | None => Ok(self.outputs[root].clone()),
+            },
             BufferRef::Temp(temp) => {
                 let temp = &ready.schedule.temps[temp];
                 let bytes = temp.len * temp.dtype.size();
@@ -56,8 +74,20 @@ impl Bound {
 }
 
 /// Binds everything.
-pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bound, Failure> {
-    let reusable = reusable(closed, ready);
+pub(super) fn bind(
+    closed: &Closed,
+    ready: &Ready,
+    opened: &Opened,
+    pinned: Option<&Pinned>,
+) -> Result<Bound, Failure> {
+    let is_file = |&at: &usize| leaf::buffer(&closed.nodes[at]).is_ok_and(|b| b.is_file());
+    let access = match pinned {
+        Some(_) => Some(file::writing()),
+        None => closed.leaves.iter().any(is_file).then(file::reading),
+    };
+    let root = pinned.and_then(|p| closed.roots.iter().position(|&r| closed.nodes[r] == p.version));
+    let pinned = pinned.zip(root);
+    let reusable = reusable(closed, ready, pinned);
     let mut found = Released {
         closed,
         stand_ins: closed.stand_ins(),
@@ -76,22 +106,75 @@ pub(super) fn bind(closed: &Closed, ready: &Ready, opened: &Opened) -> Result<Bo
         outputs[root] = match *place {
             BufferRef::Param(slot) => Some(inputs[slot].clone()),
             BufferRef::Output(first) if first < root => outputs[first].clone(),
-            _ => match reusable[root].filter(|&slot| found.release(slot, root)) {
-                Some(slot) => Some(inputs[slot].clone()),
-                None => {
-                    let (dtype, shape) = &ready.roots[root];
-                    let len = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
-                    Some(alloc(
-                        opened,
-                        len.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))?,
-                    )?)
-                }
+            _ => match pinned.filter(|&(p, at)| at == root && is_direct(closed, p, reusable[root]))
+            {
+                Some((pinned, _)) => Some(pinned.memory.clone()),
+                None => match reusable[root].filter(|&slot| found.release(slot, root)) {
+                    Some(slot) => Some(inputs[slot].clone()),
+                    None => Some(alloc(opened, bytes_of(ready, root)?)?),
+                },
             },
         };
     }
-    let taken = found.take();
-    let outputs = outputs.into_iter().map(|b| b.expect("every root has memory")).collect();
-    Ok(Bound { inputs, outputs, arena, taken })
+    let mut outputs: Vec<Buffer> =
+        outputs.into_iter().map(|b| b.expect("every root has memory")).collect();
+    let file = pinned.map(|(pinned, root)| {
+        let elsewhere = std::mem::replace(&mut outputs[root], pinned.memory.clone());
+        (root, Some(elsewhere).filter(|b| !b.overlaps(&pinned.memory)))
+    });
+    let spent = match pinned {
+        Some((pinned, root)) => overwritten(closed, pinned, root, opened)?,
+        None => None,
+    };
+    let mut taken = found.take();
+    if let Some((leaf, root, stand_ins)) = spent {
+        taken.take(&leaf, root, stand_ins);
+    }
+    Ok(Bound { inputs, outputs, arena, taken, access, file })
+}
+
+fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
+    let (dtype, shape) = &ready.roots[root];
+    let len = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+    len.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))
+}
+
+/// Whether kernels may write a new version straight into its file: nobody reads the old one in there, or only as one who
+/// overwrites may.
+fn is_direct(closed: &Closed, pinned: &Pinned, reusable: Option<usize>) -> bool {
+    let is_old = |&at: &usize| closed.nodes[at] == pinned.old;
+    match closed.leaves.iter().position(|at| is_old(at)) {
+        Some(slot) => reusable == Some(slot) || !pinned.is_old_there(),
+        None => true,
+    }
+}
+
+/// The old version of a file, and what stood for it, if nobody needs it any more; else it is copied out.
+fn overwritten(
+    closed: &Closed,
+    pinned: &Pinned,
+    root: usize,
+    opened: &Opened,
+) -> Result<Option<(UOp, usize, Vec<UOp>)>, Failure> {
+    if !pinned.is_old_there() {
+        return Ok(None);
+    }
+    let at = closed.nodes.iter().position(|n| *n == pinned.old);
+    let stand_ins: Vec<UOp> = (0..closed.nodes.len())
+        .filter(|&i| closed.is_computed(i) && Some(closed.sources(i)[0]) == at)
+        .map(|i| closed.nodes[i].clone())
+        .collect();
+    stand_ins.iter().for_each(|n| leaf::set_slot(n, None));
+    let inside = at.map_or(0, |at| closed.references()[at] - stand_ins.len());
+    let held = pinned.old.ref_count() > inside + pinned.own;
+    if !held && !at.is_some_and(|at| wanted(closed, Some(at))[at]) {
+        return Ok(Some((pinned.old.clone(), root, stand_ins)));
+    }
+    let stand_in = |n: &UOp| leaf::set_slot(n, Some(Slot::Computed(pinned.old.clone())));
+    stand_ins.iter().for_each(stand_in);
+    testing::step()?;
+    pinned.keep_old(opened.backend.as_ref())?;
+    Ok(None)
 }
 
 /// Leaves whose memory goes to new values, unless something fails before that.
@@ -159,7 +242,11 @@ fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
 }
 
 /// For each root, a parameter slot whose memory it may take.
-fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
+fn reusable(
+    closed: &Closed,
+    ready: &Ready,
+    pinned: Option<(&Pinned, usize)>,
+) -> Vec<Option<usize>> {
     let mut found = vec![None; ready.roots.len()];
     let mut last_read = vec![0; closed.leaves.len()];
     for (step, kernel) in ready.kernels.iter().enumerate() {
@@ -182,9 +269,13 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
         let partly = plan.starts_from.map(|old| (plan.args[0], old));
         for pair in whole.chain(partly) {
             let (BufferRef::Output(root), BufferRef::Param(slot)) = pair else { continue };
-            let whole = leaf::buffer(&closed.nodes[closed.leaves[slot]])
-                .is_ok_and(|buffer| buffer.is_writable() && buffer.offset() == 0);
-            if free[slot] && last_read[slot] == step && found[root].is_none() && whole {
+            let leaf = &closed.nodes[closed.leaves[slot]];
+            // a file is written to by its own storage only, which may do so in any case
+            let own = pinned.is_some_and(|(p, at)| at == root && p.old == *leaf);
+            let whole = leaf::buffer(leaf)
+                .is_ok_and(|b| b.is_writable() && b.offset() == 0 && !b.is_file());
+            let may = own || (free[slot] && whole);
+            if may && last_read[slot] == step && found[root].is_none() {
                 found[root] = Some(slot);
                 free[slot] = false;
             }
@@ -196,7 +287,14 @@ fn reusable(closed: &Closed, ready: &Ready) -> Vec<Option<usize>> {
 /// Which leaves nobody can ask for once the roots are computed: no reference from outside this walk, and none to any
 /// uncomputed node between a leaf and the roots.
 fn free_leaves(closed: &Closed) -> Vec<bool> {
+    let wanted = wanted(closed, None);
+    closed.leaves.iter().map(|&at| !wanted[at]).collect()
+}
+
+/// Which nodes somebody can ask for once the roots are computed. References to `except` itself do not count.
+fn wanted(closed: &Closed, except: Option<usize>) -> Vec<bool> {
     let mut wanted = closed.held();
+    except.into_iter().for_each(|at| wanted[at] = false);
     for at in (0..closed.nodes.len()).rev() {
         let op = closed.nodes[at].op();
         if closed.is_root(at) && op != Op::Buffer && !op.is_movement() {
@@ -206,5 +304,5 @@ fn free_leaves(closed: &Closed) -> Vec<bool> {
             closed.sources(at).iter().for_each(|&s| wanted[s] = true);
         }
     }
-    closed.leaves.iter().map(|&at| !wanted[at]).collect()
+    wanted
 }

@@ -7,7 +7,6 @@ use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 
@@ -36,45 +35,22 @@ pub(super) enum Slot {
 
 /// A leaf around memory.
 pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -> UOp {
+    with_state(State::Live(buffer), dtype, shape, device)
+}
+
+/// A leaf without a value, and why.
+pub(super) fn missing(why: &str, dtype: DType, shape: Shape, device: &Device) -> UOp {
+    with_state(State::Failed(why.into()), dtype, shape, device)
+}
+
+fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let leaf =
         UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
-    let state = Mutex::new(State::Live(buffer));
+    let state = Mutex::new(state);
     let memory: Payload = Arc::new(LeafMemory(state, Mutex::default(), Mutex::default()));
     leaf.set_payload(Some(memory));
     leaf
-}
-
-/// A leaf that is the beginning of a file, mapped for reading.
-pub(super) fn map(
-    path: &Path,
-    dtype: DType,
-    shape: Shape,
-    device: &Device,
-) -> Result<UOp, Failure> {
-    let bytes = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
-    let file = kiln_runtime::disk::open(path).map_err(|e| e.to_string())?;
-    let part = bytes.filter(|&n| n <= file.len()).ok_or_else(|| {
-        format!("{} holds {} bytes, too few for {shape:?} of {dtype}", path.display(), file.len())
-    })?;
-    let buffer = file.view(0, part).map_err(|e| e.to_string())?;
-    Ok(new(buffer, dtype, shape, device))
-}
-
-/// Writes the data of `new` over the beginning of the file that `old` maps, and gives a leaf that maps it. The caller holds
-/// `old` once. Whoever else holds it, or part of its memory, keeps the old bytes.
-pub(super) fn write_back(old: &UOp, new: &UOp, device: &Device) -> Result<UOp, Failure> {
-    let path = device.file().ok_or("not a file")?;
-    let bytes = buffer(new)?.to_vec().map_err(|e| e.to_string())?;
-    let memory = memory_of(old).expect("a leaf has memory");
-    let alone = old.ref_count() == 1
-        && matches!(&*memory.state(), State::Live(buffer) if buffer.is_unique());
-    let written = match alone {
-        true => kiln_runtime::disk::overwrite(path, &bytes),
-        false => kiln_runtime::disk::replace(path, &bytes),
-    };
-    written.map_err(|e| e.to_string())?;
-    map(path, new.dtype(), new.shape().clone(), device)
 }
 
 /// A leaf with a copy of `bytes`.

@@ -18,6 +18,8 @@ mod cache;
 mod bind;
 /// What is overwritten in place, until that is done.
 mod taken;
+/// Files as memory.
+mod file;
 /// Plan, claim, allocate, launch, commit.
 mod realize;
 /// What only computing can show to be wrong.
@@ -35,16 +37,17 @@ mod debug;
 pub(crate) mod testing;
 
 pub(crate) use device::DEVICES;
+pub(crate) use file::File;
 pub use measure::{Counts, measure};
 
 use crate::Device;
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, at_caller};
+use crate::tensor::file as files;
 use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::{reaches, substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// A failure of the machine, before it is known whose line it was.
@@ -73,38 +76,6 @@ pub(crate) fn upload(
     }
 }
 
-/// A leaf that is the beginning of a file.
-#[track_caller]
-pub(crate) fn map(path: &Path, dtype: DType, shape: Shape, device: &Device) -> Result<UOp, Error> {
-    match leaf::map(path, dtype, shape, device) {
-        Ok(leaf) => Ok(leaf),
-        Err(why) => Err(Error::failed("empty", why)),
-    }
-}
-
-/// Writes the data `new` over the beginning of the file that `old` maps, and gives a leaf that maps it.
-#[track_caller]
-pub(crate) fn write_back(old: &UOp, new: &UOp, device: &Device) -> Result<UOp, Error> {
-    match leaf::write_back(old, new, device) {
-        Ok(leaf) => Ok(leaf),
-        Err(why) => Err(Error::failed("write", why)),
-    }
-}
-
-/// Whether a version is a leaf.
-pub(crate) fn is_data(version: &UOp) -> bool {
-    version.op() == Op::Buffer
-}
-
-/// Computes a node.
-#[track_caller]
-pub(crate) fn compute(node: &UOp, device: &Device) -> Result<UOp, Error> {
-    match realize::realize(std::slice::from_ref(node), device) {
-        Ok(leaves) => Ok(leaves.into_iter().next().expect("one of one")),
-        Err(why) => Err(Error::failed("realize", why)),
-    }
-}
-
 /// The leaf that a node was computed into, if it was.
 pub(crate) fn current(version: &UOp) -> Option<UOp> {
     leaf::computed(version)
@@ -112,20 +83,22 @@ pub(crate) fn current(version: &UOp) -> Option<UOp> {
 
 /// Computes what the storages hold.
 pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
-    let mut nodes = Vec::with_capacity(storages.len());
-    for storage in storages {
-        nodes.push(storage.version()?);
+    let versions = || storages.iter().map(|s| s.version()).collect::<Result<Vec<UOp>, Error>>();
+    let mut nodes = versions()?;
+    if files::written_below(&nodes)? {
+        nodes = versions()?;
     }
     let Some(first) = storages.first() else { return Ok(()) };
     let leaves = realize::realize(&nodes, &first.device).map_err(Fault::Failed)?;
     // what was computed replaces the graph that it was computed from
     storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
-    Ok(storages.iter().try_for_each(|s| s.write_back())?)
+    Ok(())
 }
 
 /// Computes a node and copies it out, row-major.
 #[track_caller]
 pub(crate) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Error> {
+    at_caller("read", files::written_below(std::slice::from_ref(node)))?;
     match realize::read(node, device) {
         Ok(bytes) => Ok(bytes),
         Err(why) => Err(Error::failed("read", why)),

@@ -5,9 +5,10 @@
 //! first launch changes nothing; after it, what was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
-use super::cache::{self, Ready};
+use super::cache::{self, Ready, ReadyKernel};
 use super::close::{self, Busy, Closed};
 use super::device::{self, Opened};
+use super::file::{self, Pinned};
 use super::leaf::{self, Latch, Slot};
 use super::measure::count;
 use super::{Failure, checks, debug, testing};
@@ -25,6 +26,31 @@ fn planning() -> MutexGuard<'static, ()> {
 
 /// Computes the nodes and gives the leaf of each.
 pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failure> {
+    realize_into(nodes, device, None)
+}
+
+/// Computes a version into its file, and gives the leaf that the file is then.
+pub(super) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
+    let version = std::slice::from_ref(&pinned.version);
+    let leaf = realize_into(version, device, Some(pinned))?.remove(0);
+    if pinned.is_there(&leaf) {
+        return Ok(leaf);
+    }
+    // somebody had it computed before, for a reason of his own
+    let (opened, new) = (device::open(device)?, leaf::buffer(&leaf)?);
+    let _access = file::writing();
+    if pinned.is_old_there() {
+        pinned.keep_old(opened.backend.as_ref())?;
+    }
+    pinned.memory.copy_from(&new).map_err(|e| e.to_string())?;
+    Ok(pinned.leaf(device))
+}
+
+fn realize_into(
+    nodes: &[UOp],
+    device: &Device,
+    pinned: Option<&Pinned>,
+) -> Result<Vec<UOp>, Failure> {
     loop {
         let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
         if missing.is_empty() {
@@ -35,7 +61,7 @@ pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failur
             Ok(closed) => {
                 drop(missing);
                 let promise = Promise { roots: promised(&closed), latch };
-                let computed = compute(closed, promise, device)?;
+                let computed = compute(closed, promise, device, pinned)?;
                 let leaf = |n: &UOp| leaf::of(n).or_else(|| computed.get(n).cloned());
                 let leaves = nodes.iter().map(|n| leaf(n).expect("computed above"));
                 return checks::sound(leaves.collect());
@@ -126,21 +152,30 @@ impl Drop for Promise {
 /// The roots with their leaves.
 type Leaves = FxHashMap<UOp, UOp>;
 
-fn compute(closed: Closed, promise: Promise, device: &Device) -> Result<Leaves, Failure> {
+fn compute(
+    closed: Closed,
+    promise: Promise,
+    device: &Device,
+    pinned: Option<&Pinned>,
+) -> Result<Leaves, Failure> {
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
     let ready = cache::ready(&closed, device.name(), &opened)?;
     let scalars = ready.scalars(&closed);
     let mut bound = {
         let _planning = planning();
-        bind::bind(&closed, &ready, &opened)?
+        bind::bind(&closed, &ready, &opened, pinned)?
     };
     let done = (0..ready.kernels.len()).try_for_each(|step| {
         launch(&ready, step, &bound, &scalars, device, &opened).map_err(|why| (step, why))
     });
     debug::warnings();
+    let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
+    // not under the planning lock: those who wait for it may have that
+    bound.access = None;
     if let Err((step, why)) = done {
-        let why = format!("{} on {device} failed: {why}", ready.kernels[step].name());
+        let what = ready.kernels.get(step).map_or("the copy to the file", ReadyKernel::name);
+        let why = format!("{what} on {device} failed: {why}");
         let _planning = planning();
         bound.taken.fail(&ready, step, &why);
         return Err(why);
@@ -192,6 +227,9 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
     for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
         use kiln_compile::schedule::BufferRef;
         leaves.push(match ready.schedule.outputs[root] {
+            _ if bound.file.as_ref().is_some_and(|(at, _)| *at == root) => {
+                leaf::new(buffer.clone(), *dtype, shape.clone(), device)
+            }
             BufferRef::Param(slot) => closed.nodes[closed.leaves[slot]].clone(),
             BufferRef::Output(first) if first < root => leaves[first].clone(),
             _ => leaf::new(buffer.clone(), *dtype, shape.clone(), device),
@@ -203,6 +241,8 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
 /// Computes a node and copies it out, row-major.
 pub(super) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Failure> {
     let leaf = realize(std::slice::from_ref(node), device)?.remove(0);
+    let _access = leaf::buffer(&leaf)?.is_file().then(file::reading);
+    // not before: a file's leaf may have been copied out of it meanwhile
     let buffer = leaf::buffer(&leaf)?;
     let mut bytes = vec![0; leaf.numel() * leaf.dtype().size()];
     buffer.read(&mut bytes).map_err(|e| e.to_string())?;

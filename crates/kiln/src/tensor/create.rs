@@ -226,8 +226,9 @@ impl Tensor {
     }
 
     /// Storage that is going to be written, of a dtype, on a device. What is not written is 0. On a device `disk:PATH` it is
-    /// the beginning of that file, mapped; views of it may start at any byte. What is written to it reaches the file when it
-    /// is read or realized, in [`sync`](crate::sync), or when its last handle goes.
+    /// the beginning of that file, mapped; views of it may start at any byte. What is written to it reaches the file when
+    /// something is computed from it, in [`sync`](crate::sync), or when its last handle goes. Where there is no file yet,
+    /// the first write makes one, of zeros; reading is an error until then.
     ///
     /// ```
     /// use kiln::{DType, Tensor};

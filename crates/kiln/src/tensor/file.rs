@@ -1,15 +1,18 @@
-//! Tensors that are files. A file that is open is one storage, whoever opens it again. What is written to it reaches the
-//! file when the tensor is read or realized, in [`sync`], or when its last handle goes.
+//! Tensors that are files. A file that is open is one storage, all of it, whoever opens it again. What is written to it
+//! reaches the file when something is computed from it, in [`sync`], or when its last handle goes.
 
 use super::Tensor;
 use super::storage::Storage;
 use super::view::{Slices, View};
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::{Device, engine};
-use kiln_ir::DType;
 use kiln_ir::arg::{Shape, SliceAxis};
+use kiln_ir::uop::toposort_all;
+use kiln_ir::{DType, UOp};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Files that are open, by their absolute names.
@@ -18,12 +21,18 @@ static OPEN: Mutex<BTreeMap<PathBuf, Weak<Storage>>> = Mutex::new(BTreeMap::new(
 /// What went wrong while a last handle went, for the next one who can be told.
 static FAILED: Mutex<Option<Error>> = Mutex::new(None);
 
+/// Versions are written to files one at a time.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Whether there is any need to look for files.
+static EVER_OPEN: AtomicBool = AtomicBool::new(false);
+
 /// Nothing here breaks in the middle.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes everything that was written to tensors on `DISK` to their files.
+/// Writes everything that was written to tensors on `DISK` to their files, and waits until it is there.
 ///
 /// ```
 /// use kiln::{DType, Tensor, s};
@@ -43,26 +52,54 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[track_caller]
 pub fn sync() -> Result<(), Error> {
     let open: Vec<_> = locked(&OPEN).values().filter_map(Weak::upgrade).collect();
-    open.iter().try_for_each(written)?;
-    locked(&FAILED).take().map_or(Ok(()), Err)
+    let synced = |storage: &Arc<Storage>| {
+        write(storage)?;
+        storage.file().map_or(Ok(()), |file| file.flush().map_err(Fault::Failed))
+    };
+    // one that fails does not keep others from being written
+    let results: Vec<Result<(), Fault>> = open.iter().map(synced).collect();
+    at_caller("sync", results.into_iter().collect::<Result<(), Fault>>().and_then(|()| late()))
 }
 
-/// What was written to the storage is in its file, if it has one.
-#[track_caller]
-pub(super) fn written(storage: &Arc<Storage>) -> Result<(), Error> {
-    match storage.unwritten() {
-        Some(_) => at_caller("write", engine::realize(std::slice::from_ref(storage))),
-        None => Ok(()),
+/// An error of a last handle, which the next one who can be told gets.
+fn late() -> Result<(), Fault> {
+    locked(&FAILED).take().map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Writes the versions of files that are still to be written and that `nodes` are computed from. Whether there were any.
+pub(crate) fn written_below(nodes: &[UOp]) -> Result<bool, Fault> {
+    if !EVER_OPEN.load(Ordering::Relaxed) {
+        return Ok(false);
     }
+    late()?;
+    let open: Vec<_> = locked(&OPEN).values().filter_map(Weak::upgrade).collect();
+    let unwritten = |storage: &Arc<Storage>| Some((storage.unwritten()?.0, storage.clone()));
+    let pending: FxHashMap<UOp, Arc<Storage>> = open.iter().filter_map(unwritten).collect();
+    if pending.is_empty() {
+        return Ok(false);
+    }
+    // nodes that are kept here would count as held
+    let below: Vec<Arc<Storage>> = toposort_all(nodes, |node| engine::current(node).is_none())
+        .iter()
+        .filter_map(|node| pending.get(node).cloned())
+        .collect();
+    drop(pending);
+    below.iter().try_for_each(|storage| write(storage))?;
+    Ok(!below.is_empty())
 }
 
-/// Writes the version of a storage that nobody has any more.
-pub(super) fn write_last(version: &kiln_ir::UOp, storage: &Storage) {
-    let written = engine::compute(version, &storage.device).and_then(|leaf| {
-        storage.settle(version, leaf);
-        storage.write_back()
-    });
-    if let Err(error) = written {
+/// Writes to the storage's file what it does not hold yet.
+fn write(storage: &Storage) -> Result<(), Fault> {
+    let _one = locked(&WRITING);
+    let Some((version, file)) = storage.unwritten() else { return Ok(()) };
+    let leaf = file.write(&version, &storage.device).map_err(Fault::Failed)?;
+    storage.settle_file(&version, leaf);
+    Ok(())
+}
+
+/// Writes the last version of a storage that nobody has any more.
+pub(super) fn write_last(storage: &Storage) {
+    if let Err(error) = at_caller("write", write(storage)) {
         locked(&FAILED).get_or_insert(error);
     }
 }
@@ -70,25 +107,40 @@ pub(super) fn write_last(version: &kiln_ir::UOp, storage: &Storage) {
 /// The beginning of the file at `path` as a tensor.
 #[track_caller]
 pub(super) fn open(path: &Path, dtype: DType, shape: Shape, device: &Device) -> Tensor {
-    let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    EVER_OPEN.store(true, Ordering::Relaxed);
+    let opened = storage_of(path, dtype, &shape, device).and_then(|storage| {
+        let view = beginning(&storage, dtype, shape, path)?;
+        Ok(Tensor { view, ..Tensor::whole(storage) })
+    });
+    Tensor::or_broken("empty", opened)
+}
+
+/// The storage that is the file at `path`.
+fn storage_of(
+    path: &Path,
+    dtype: DType,
+    shape: &Shape,
+    device: &Device,
+) -> Result<Arc<Storage>, Fault> {
+    let name = name_of(path);
     let mut open = locked(&OPEN);
     open.retain(|_, storage| storage.strong_count() > 0);
-    if let Some(storage) = open.get(&name).and_then(Weak::upgrade) {
-        drop(open); // the handle may be the last one by now
-        let view = beginning(&storage, dtype, shape, path);
-        return match at_caller("empty", view) {
-            Ok(view) => Tensor { view, ..Tensor::whole(storage) },
-            Err(error) => Tensor::broken(error),
-        };
+    let known = open.get(&name).and_then(Weak::upgrade);
+    let known = known.filter(|storage| storage.file().is_some_and(|file| file.is_at(path)));
+    if let Some(storage) = known {
+        return Ok(storage);
     }
-    match engine::map(path, dtype, shape, device) {
-        Ok(leaf) => {
-            let storage = Storage::of_file(leaf, device.clone());
-            open.insert(name, Arc::downgrade(&storage));
-            Tensor::whole(storage)
-        }
-        Err(error) => Tensor::broken(error),
-    }
+    let file = engine::File::open(path, dtype, shape.clone(), device).map_err(Fault::Failed)?;
+    let storage = Storage::of_file(file, device.clone());
+    open.insert(name, Arc::downgrade(&storage));
+    Ok(storage)
+}
+
+/// The name that every path to a file has in common, also while there is no file yet.
+fn name_of(path: &Path) -> PathBuf {
+    let canonical = std::fs::canonicalize(path).ok();
+    let beside = || Some(std::fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    canonical.or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 /// The view of an open file's first bytes.
@@ -100,7 +152,7 @@ fn beginning(storage: &Storage, dtype: DType, shape: Shape, path: &Path) -> Resu
     let numel = |shape: &Shape| shape.iter().product::<usize>();
     let (has, wants) = (numel(&storage.shape) * storage.dtype.size(), numel(&shape) * dtype.size());
     if wants > has {
-        return refuse!("{} is open already, {has} bytes of it, not {wants}", path.display());
+        return refuse!("{} holds {has} bytes, too few for {shape:?} of {dtype}", path.display());
     }
     let flat = |n| Shape::from_slice(&[n]);
     let bytes = whole.reshape(flat(numel(&storage.shape))).bitcast(DType::U8)?;

@@ -15,7 +15,8 @@ mod broadcast;
 mod origin;
 mod source;
 mod create;
-mod file;
+/// Tensors that are files.
+pub(crate) mod file;
 mod elementwise;
 mod operators;
 mod movement;

@@ -32,8 +32,8 @@ struct Cell {
     error: Option<Error>,
     /// Backward has started from this version: what it is computed from is no longer needed.
     differentiated: bool,
-    /// Of a file: the leaf that is the file as it is now. Another version is still to be written.
-    file: Option<UOp>,
+    /// The file that it is. A version that is not the file's leaf is still to be written.
+    file: Option<engine::File>,
     /// How many writes the version has seen since it was computed.
     pending: usize,
 }
@@ -51,10 +51,10 @@ impl Storage {
         Storage::with_cell(dtype, shape, device, cell)
     }
 
-    /// A storage that is the beginning of a file, which `leaf` maps.
-    pub(crate) fn of_file(leaf: UOp, device: Device) -> Arc<Storage> {
-        let (dtype, shape) = (leaf.dtype(), leaf.shape().clone());
-        let cell = Cell { version: Some(leaf.clone()), file: Some(leaf), ..Cell::default() };
+    /// A storage that is a file.
+    pub(crate) fn of_file(file: engine::File, device: Device) -> Arc<Storage> {
+        let (dtype, shape) = (file.leaf.dtype(), file.leaf.shape().clone());
+        let cell = Cell { version: Some(file.leaf.clone()), file: Some(file), ..Cell::default() };
         Storage::with_cell(dtype, shape, device, cell)
     }
 
@@ -117,23 +117,33 @@ impl Storage {
         }
     }
 
-    /// The version that the file of this storage does not hold yet.
-    pub(crate) fn unwritten(&self) -> Option<UOp> {
-        let cell = self.cell();
-        cell.file.as_ref().and_then(|file| cell.version.clone().filter(|version| version != file))
+    /// The file that the storage is.
+    pub(crate) fn file(&self) -> Option<engine::File> {
+        self.cell().file.clone()
     }
 
-    /// Writes a version that is computed to the file, if there is one: from then on, the version is the file.
-    pub(crate) fn write_back(&self) -> Result<(), Error> {
-        let mut cell = self.cell();
-        let Cell { version: Some(version), file: Some(file), .. } = &mut *cell else {
-            return Ok(());
-        };
-        if version != file && engine::is_data(version) {
-            *file = engine::write_back(file, version, &self.device)?;
-            *version = file.clone();
+    /// The version that the file of this storage does not hold yet.
+    pub(crate) fn unwritten(&self) -> Option<(UOp, engine::File)> {
+        let cell = self.cell();
+        let file = cell.file.as_ref()?;
+        let version = cell.version.as_ref().filter(|version| **version != file.leaf)?;
+        Some((version.clone(), file.clone()))
+    }
+
+    /// The file holds `version` now, as `leaf`.
+    pub(crate) fn settle_file(&self, version: &UOp, leaf: UOp) {
+        if let Some(file) = &mut self.cell().file {
+            file.leaf = leaf.clone();
         }
-        Ok(())
+        self.settle(version, leaf);
+    }
+
+    /// Makes sure that a file can be written.
+    pub(crate) fn make_writable(&self) -> Result<(), Fault> {
+        match (&mut self.cell().file, self.device.file()) {
+            (Some(file), Some(path)) => file.make_writable(path).map_err(Fault::Failed),
+            _ => Ok(()),
+        }
     }
 
     /// Makes room for one more write: as many as may wait are computed first.
@@ -224,8 +234,8 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(version) = self.unwritten() {
-            file::write_last(&version, self);
+        if self.unwritten().is_some() {
+            file::write_last(self);
         }
         if self.requires_grad() {
             marked().lock().expect("registry lock").remove(&self.id);

@@ -259,8 +259,13 @@ fn permute(x: &UOp, axes: Axes) -> UOp {
     permute(x.src(0), axes).expand(shape)
 }
 
-/// A slice, in front of an expansion: repeated axes are repeated less.
+/// A slice, in front of a bitcast that it cuts between elements of both sides, or of an expansion: repeated axes are
+/// repeated less.
 fn slice(x: &UOp, slices: &[SliceAxis]) -> UOp {
+    let before = if x.op() == Op::Bitcast { before_bitcast(x, slices) } else { None };
+    if let Some(slices) = before {
+        return slice(x.src(0), &slices).bitcast(x.dtype());
+    }
     if x.op() != Op::Expand {
         return x.slice(slices);
     }
@@ -273,4 +278,20 @@ fn slice(x: &UOp, slices: &[SliceAxis]) -> UOp {
         .map(|(i, s)| if repeated(i) { SliceAxis::full(1) } else { *s })
         .collect();
     slice(inner, &kept).expand(shape)
+}
+
+/// The slices of what is cast that the slices of the bitcast `x` show, if there are such.
+fn before_bitcast(x: &UOp, slices: &[SliceAxis]) -> Option<Slices> {
+    let (from, to) = (x.src(0).dtype().size(), x.dtype().size());
+    let mut before = Slices::from_slice(slices);
+    if from == to {
+        return Some(before);
+    }
+    let last = before.last_mut()?;
+    if last.len > 1 && last.step != 1 {
+        return None;
+    }
+    let scaled = |n: usize| (n * to).is_multiple_of(from).then_some(n * to / from);
+    *last = SliceAxis { start: scaled(last.start)?, step: 1, len: scaled(last.len)? };
+    Some(before)
 }

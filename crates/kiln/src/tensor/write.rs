@@ -106,6 +106,7 @@ impl Tensor {
         refuse_repeated(&self.view)?;
         if let Some(whole) = self.view.inverse(&value) {
             name(&whole, op);
+            self.storage.make_writable()?;
             // if the old value cannot be had, that shows in the new one if that needs it
             let _ = self.storage.bound_pending();
             self.storage.overwrite(whole);
@@ -124,6 +125,7 @@ impl Tensor {
         op: &'static str,
         new: impl FnOnce(&UOp) -> UOp,
     ) -> Result<(), Fault> {
+        self.storage.make_writable()?;
         self.storage.bound_pending()?;
         Ok(self.storage.update(|old| {
             let new = new(old);

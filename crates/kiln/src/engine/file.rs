@@ -1,0 +1,157 @@
+//! Files as memory: a storage whose buffer is a mapped file, and writing to it.
+//!
+//! A new version of such a storage is computed into the mapping, by the kernels that would overwrite any other memory
+//! in place. Somebody who still needs the old version keeps it: it is copied to other memory before. Kernels that read
+//! a file elsewhere are waited for.
+
+use super::{Failure, leaf, realize};
+use crate::Device;
+use kiln_ir::arg::Shape;
+use kiln_ir::{DType, UOp};
+use kiln_runtime::disk::{self, Identity};
+use kiln_runtime::{Backend, Buffer};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A file that is open.
+#[derive(Clone)]
+pub(crate) struct File {
+    /// The leaf that is what it holds now.
+    pub(crate) leaf: UOp,
+    /// Its memory; none as long as there is no file.
+    memory: Option<(Buffer, Identity)>,
+}
+
+/// Reading files excludes writing to them. Taken after the planning lock, if at all, and given back before.
+static ACCESS: RwLock<()> = RwLock::new(());
+
+/// Who reads files, or writes to one.
+pub(super) enum Access {
+    Reads { _guard: RwLockReadGuard<'static, ()> },
+    Writes { _guard: RwLockWriteGuard<'static, ()> },
+}
+
+/// Nobody writes to a file as long as this lives.
+pub(super) fn reading() -> Access {
+    Access::Reads { _guard: ACCESS.read().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// Nobody else uses a file as long as this lives.
+pub(super) fn writing() -> Access {
+    Access::Writes { _guard: ACCESS.write().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// A version that becomes the content of a file.
+pub(super) struct Pinned {
+    pub(super) version: UOp,
+    /// What the file holds until then.
+    pub(super) old: UOp,
+    /// How many references to `old` are neither a graph's nor a reader's.
+    pub(super) own: usize,
+    pub(super) memory: Buffer,
+}
+
+impl File {
+    /// The file at `path`. Its leaf has this dtype and shape if they take up all of it, else it is flat. Where no file is
+    /// yet, the leaf has no value until somebody writes to it.
+    pub(crate) fn open(
+        path: &Path,
+        dtype: DType,
+        shape: Shape,
+        device: &Device,
+    ) -> Result<File, Failure> {
+        let wanted = bytes(dtype, &shape)?;
+        let memory = match disk::open(path) {
+            Ok(memory) => memory,
+            Err(why) if path.exists() => return Err(why.to_string()),
+            Err(why) => {
+                let why = format!("{why}; the first write would make it");
+                return Ok(File { leaf: leaf::missing(&why, dtype, shape, device), memory: None });
+            }
+        };
+        let holds = memory.len();
+        if holds < wanted {
+            let why = format!("holds {holds} bytes, too few for {shape:?} of {dtype}");
+            return Err(format!("{} {why}", path.display()));
+        }
+        let identity = disk::identity(path).map_err(|e| e.to_string())?;
+        let (dtype, shape) = match holds.is_multiple_of(dtype.size()) {
+            _ if holds == wanted => (dtype, shape),
+            true => (dtype, Shape::from_slice(&[holds / dtype.size()])),
+            false => (DType::U8, Shape::from_slice(&[holds])),
+        };
+        let leaf = leaf::new(memory.clone(), dtype, shape, device);
+        Ok(File { leaf, memory: Some((memory, identity)) })
+    }
+
+    /// Whether `path` still names this file.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.memory.as_ref().map(|(_, identity)| *identity) == disk::identity(path).ok()
+    }
+
+    /// Makes sure that the file can be written: it is mapped anew, or made.
+    pub(crate) fn make_writable(&mut self, path: &Path) -> Result<(), Failure> {
+        let text = |e: kiln_runtime::Error| e.to_string();
+        let memory = match &self.memory {
+            Some((memory, _)) if memory.is_writable() => return Ok(()),
+            Some(_) if !self.is_at(path) => {
+                return Err(format!("{} is another file than was opened", path.display()));
+            }
+            Some((memory, _)) => {
+                let writable = disk::open_writable(path).map_err(text)?;
+                writable.view(0, memory.len()).map_err(text)?
+            }
+            None => {
+                disk::create(path, bytes(self.leaf.dtype(), self.leaf.shape())?).map_err(text)?
+            }
+        };
+        leaf::give_back(&self.leaf, memory.clone());
+        self.memory = Some((memory, disk::identity(path).map_err(text)?));
+        Ok(())
+    }
+
+    /// Computes `version` into the file, and gives the leaf that the file is then. The storage that the file belongs to
+    /// holds one other `File`.
+    pub(crate) fn write(self, version: &UOp, device: &Device) -> Result<UOp, Failure> {
+        let (memory, _) = self.memory.expect("what has been written to is mapped");
+        let pinned = Pinned { version: version.clone(), old: self.leaf, own: 2, memory };
+        realize::write(&pinned, device)
+    }
+
+    /// Waits until the file itself holds what its memory does.
+    pub(crate) fn flush(&self) -> Result<(), Failure> {
+        let flush = |(memory, _): &(Buffer, Identity)| memory.flush();
+        self.memory.as_ref().map_or(Ok(()), flush).map_err(|e| e.to_string())
+    }
+}
+
+impl Pinned {
+    /// Copies the old version out of the file.
+    pub(super) fn keep_old(&self, backend: &dyn Backend) -> Result<(), Failure> {
+        let copy = backend.alloc(self.memory.len()).map_err(|e| e.to_string())?;
+        copy.copy_from(&self.memory).map_err(|e| e.to_string())?;
+        leaf::give_back(&self.old, copy);
+        Ok(())
+    }
+
+    /// Whether the old version is in the file and nowhere else.
+    pub(super) fn is_old_there(&self) -> bool {
+        leaf::buffer(&self.old).is_ok_and(|buffer| buffer.overlaps(&self.memory))
+    }
+
+    /// Whether a leaf is in the file.
+    pub(super) fn is_there(&self, leaf: &UOp) -> bool {
+        leaf::buffer(leaf).is_ok_and(|buffer| buffer.overlaps(&self.memory) || buffer.is_empty())
+    }
+
+    /// A leaf that is the file.
+    pub(super) fn leaf(&self, device: &Device) -> UOp {
+        let (dtype, shape) = (self.old.dtype(), self.old.shape().clone());
+        leaf::new(self.memory.clone(), dtype, shape, device)
+    }
+}
+
+fn bytes(dtype: DType, shape: &Shape) -> Result<usize, Failure> {
+    let bytes = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+    bytes.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))
+}
