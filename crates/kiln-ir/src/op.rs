@@ -175,7 +175,7 @@ ops! {
     /// The first source, ordered after the effects that follow it. In a tensor graph the effects are values that are
     /// computed whenever the first source is; with `Arg::Check` the effect is one bool, and true is an error.
     After "after" Memory;
-    /// A value from another device; `Arg::Device`.
+    /// The value on a device, whose graph it belongs to from there on; `Arg::Device`.
     Copy "copy" Memory;
 
     /// A loop variable of dtype index counting from 0 to its source; `Arg::Range`.

@@ -345,6 +345,11 @@ impl UOp {
         UOp::unary(Op::Detach, self)
     }
 
+    /// The value on this device.
+    pub fn on_device(&self, device: Arc<str>) -> UOp {
+        UOp::new(Op::Copy, self.dtype(), 1, smallvec![self.clone()], Arg::Device(device))
+    }
+
     /// A read of the storage `id`, which wants a gradient.
     pub fn mark(&self, id: u64) -> UOp {
         UOp::new(Op::Mark, self.dtype(), 1, smallvec![self.clone()], Arg::Mark(id))

@@ -37,7 +37,7 @@ pub(super) struct Closed {
     pub(super) roots: Vec<usize>,
     /// Whether a node is among them.
     is_root: Vec<bool>,
-    /// Which nodes are made without any leaf.
+    /// Which nodes are made without any leaf, and belong to no device.
     filler: Vec<bool>,
     /// What is computed for each root (positions): the root itself, or what collecting its writes made of it.
     targets: Vec<usize>,
@@ -268,8 +268,8 @@ impl Closed {
     fn fill(&mut self) {
         self.filler = vec![false; self.nodes.len()];
         for (at, node) in self.nodes.iter().enumerate() {
-            self.filler[at] =
-                node.op() != Op::Buffer && self.edges[at].iter().all(|&s| self.filler[s]);
+            let everywhere = !matches!(node.op(), Op::Buffer | Op::Copy);
+            self.filler[at] = everywhere && self.edges[at].iter().all(|&s| self.filler[s]);
         }
     }
 
@@ -353,7 +353,9 @@ impl Closed {
             let srcs: Srcs = edges.map(|&s| used(&self.nodes[s], &built[s])).collect();
             let new = match slots.remove(&at) {
                 Some(slot) => UOp::param(slot, node.dtype(), node.shape().clone()),
-                None if self.is_computed(at) || matches!(node.op(), Op::Mark | Op::After) => {
+                None if self.is_computed(at)
+                    || matches!(node.op(), Op::Mark | Op::After | Op::Copy) =>
+                {
                     srcs[0].clone()
                 }
                 None => {

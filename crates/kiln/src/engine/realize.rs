@@ -107,7 +107,8 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
     let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
         let is_root = closed.is_root(at);
-        let free = filler[at] || node.op() == Op::Buffer || node.op().is_movement();
+        let kept = matches!(node.op(), Op::Buffer | Op::Copy);
+        let free = filler[at] || kept || node.op().is_movement();
         let trivial = free || closed.is_computed(at);
         if !is_root && !asked[at] {
             continue;

@@ -182,7 +182,7 @@ fn folded(node: &UOp, srcs: &[UOp]) -> Option<Const> {
 /// The constant that a value is everywhere.
 fn uniform(value: &UOp) -> Option<&UOp> {
     let mut value = value;
-    while is_view(value) {
+    while is_view(value) || value.op() == Op::Copy {
         value = value.src(0);
     }
     (value.op() == Op::Const).then_some(value)

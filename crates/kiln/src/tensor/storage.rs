@@ -5,7 +5,7 @@ use crate::engine;
 use crate::error::{Error, Fault};
 use crate::{Device, Tensor};
 use kiln_ir::arg::Shape;
-use kiln_ir::{DType, UOp};
+use kiln_ir::{DType, Op, UOp};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -197,6 +197,10 @@ impl Storage {
         let mut old = cell.version.take().expect("a storage without an error has a version");
         if let Some(leaf) = self.settled(&old, cell.differentiated) {
             (old, cell.pending) = (leaf, 0);
+        }
+        // what is made of constants alone has no device yet: what is written to it, has
+        if !matches!(old.op(), Op::Buffer | Op::Update | Op::Copy) {
+            old = old.on_device(self.device.shared_name());
         }
         cell.version = Some(change(&old));
         cell.differentiated = false;

@@ -242,3 +242,19 @@ fn a_loop_that_reads_a_growing_value_is_linear() {
     assert!(n.kernels <= 300 && n.bytes <= 100 * 16 * 4 * 8, "{n:?}");
     assert!((item(&x.get(s![3])) - 2.0).abs() < 1e-6);
 }
+
+/// Reading what was written piece by piece does not go through all that was written for every piece: after the second, it
+/// is in memory, also where it is made of constants alone, and for every device by itself.
+#[test]
+fn pieces_of_a_run_are_read_from_memory() {
+    for device in ["CPU", "INTERP"] {
+        let options = (DType::F32, kiln::Device::parse(device).unwrap());
+        let c = Tensor::zeros_with([200], options);
+        (0..200).for_each(|i| c.set(s![i], i * i));
+        let (found, counts) =
+            measure(|| (0..200).map(|i| item(&(c.get(s![i]) + 0.5))).collect::<Vec<_>>());
+        assert_eq!(found, (0..200).map(|i| (i * i) as f32 + 0.5).collect::<Vec<_>>());
+        assert!(counts.bytes < 200 * 32, "{counts:?}");
+        assert!(counts.kernels > 190, "the run is in memory, and read from there: {counts:?}");
+    }
+}
