@@ -143,7 +143,7 @@ fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
 /// overwrites may.
 fn is_direct(closed: &Closed, pinned: &Pinned, reusable: Option<usize>) -> bool {
     let is_old = |&at: &usize| closed.nodes[at] == pinned.old;
-    match closed.leaves.iter().position(|at| is_old(at)) {
+    match closed.leaves.iter().position(is_old) {
         Some(slot) => reusable == Some(slot) || !pinned.is_old_there(),
         None => true,
     }
