@@ -101,23 +101,22 @@ pub(super) fn bind(
         .iter()
         .map(|&at| leaf::buffer(&closed.nodes[at]))
         .collect::<Result<_, _>>()?;
-    let mut outputs: Vec<Option<Buffer>> = vec![None; ready.roots.len()];
+    let direct = pinned.filter(|&(p, root)| is_direct(closed, p, reusable[root]));
+    let mut memory = |root: usize| match direct.filter(|&(_, at)| at == root) {
+        Some((pinned, _)) => Ok(pinned.memory.clone()),
+        None => match reusable[root].filter(|&slot| found.release(slot, root)) {
+            Some(slot) => Ok(inputs[slot].clone()),
+            None => alloc(opened, bytes_of(ready, root)?),
+        },
+    };
+    let mut outputs: Vec<Buffer> = Vec::with_capacity(ready.roots.len());
     for (root, place) in ready.schedule.outputs.iter().enumerate() {
-        outputs[root] = match *place {
-            BufferRef::Param(slot) => Some(inputs[slot].clone()),
+        outputs.push(match *place {
+            BufferRef::Param(slot) => inputs[slot].clone(),
             BufferRef::Output(first) if first < root => outputs[first].clone(),
-            _ => match pinned.filter(|&(p, at)| at == root && is_direct(closed, p, reusable[root]))
-            {
-                Some((pinned, _)) => Some(pinned.memory.clone()),
-                None => match reusable[root].filter(|&slot| found.release(slot, root)) {
-                    Some(slot) => Some(inputs[slot].clone()),
-                    None => Some(alloc(opened, bytes_of(ready, root)?)?),
-                },
-            },
-        };
+            _ => memory(root)?,
+        });
     }
-    let mut outputs: Vec<Buffer> =
-        outputs.into_iter().map(|b| b.expect("every root has memory")).collect();
     let file = pinned.map(|(pinned, root)| {
         let elsewhere = std::mem::replace(&mut outputs[root], pinned.memory.clone());
         (root, Some(elsewhere).filter(|b| !b.overlaps(&pinned.memory)))
