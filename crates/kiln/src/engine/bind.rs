@@ -13,6 +13,7 @@ use super::{Failure, leaf, testing};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
+use rustc_hash::FxHashSet;
 
 /// Memory for one run of a schedule.
 pub(super) struct Bound {
@@ -73,11 +74,12 @@ impl Bound {
     }
 }
 
-/// Binds everything.
+/// Binds everything. `last` are ids of roots that no gradient will go through.
 pub(super) fn bind(
     closed: &Closed,
     ready: &Ready,
     opened: &Opened,
+    last: &[usize],
     pinned: Option<&Pinned>,
 ) -> Result<Bound, Failure> {
     let is_file = |&at: &usize| leaf::buffer(&closed.nodes[at]).is_ok_and(|b| b.is_file());
@@ -87,7 +89,7 @@ pub(super) fn bind(
     };
     let root = pinned.and_then(|p| closed.roots.iter().position(|&r| closed.nodes[r] == p.version));
     let pinned = pinned.zip(root);
-    let reusable = reusable(closed, ready, pinned);
+    let reusable = reusable(closed, ready, last, pinned);
     let mut found = Released {
         closed,
         stand_ins: closed.stand_ins(),
@@ -166,7 +168,7 @@ fn overwritten(
     stand_ins.iter().for_each(|n| leaf::set_slot(n, None));
     let inside = at.map_or(0, |at| closed.references()[at] - stand_ins.len());
     let held = pinned.old.ref_count() > inside + pinned.own;
-    if !held && !at.is_some_and(|at| wanted(closed, Some(at))[at]) {
+    if !held && !at.is_some_and(|at| wanted(closed, &[], Some(at))[at]) {
         return Ok(Some((pinned.old.clone(), root, stand_ins)));
     }
     let stand_in = |n: &UOp| leaf::set_slot(n, Some(Slot::Computed(pinned.old.clone())));
@@ -244,6 +246,7 @@ fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
 fn reusable(
     closed: &Closed,
     ready: &Ready,
+    last: &[usize],
     pinned: Option<(&Pinned, usize)>,
 ) -> Vec<Option<usize>> {
     let mut found = vec![None; ready.roots.len()];
@@ -255,7 +258,7 @@ fn reusable(
             }
         }
     }
-    let mut free = free_leaves(closed);
+    let mut free = free_leaves(closed, last);
     // a root that is a leaf's own value shares its memory
     for place in &ready.schedule.outputs {
         if let BufferRef::Param(slot) = place {
@@ -284,20 +287,24 @@ fn reusable(
 }
 
 /// Which leaves nobody can ask for once the roots are computed: no reference from outside this walk, and none to any
-/// uncomputed node between a leaf and the roots.
-fn free_leaves(closed: &Closed) -> Vec<bool> {
-    let wanted = wanted(closed, None);
+/// uncomputed node between a leaf and the roots. `last` are ids of roots that no gradient will go through.
+fn free_leaves(closed: &Closed, last: &[usize]) -> Vec<bool> {
+    let wanted = wanted(closed, last, None);
     closed.leaves.iter().map(|&at| !wanted[at]).collect()
 }
 
 /// Which nodes somebody can ask for once the roots are computed. References to `except` itself do not count.
-fn wanted(closed: &Closed, except: Option<usize>) -> Vec<bool> {
+fn wanted(closed: &Closed, last: &[usize], except: Option<usize>) -> Vec<bool> {
     let mut wanted = closed.held();
     except.into_iter().for_each(|at| wanted[at] = false);
+    let differentiable = closed.differentiable();
+    let last: FxHashSet<usize> = last.iter().copied().collect();
     for at in (0..closed.nodes.len()).rev() {
-        let op = closed.nodes[at].op();
-        if closed.is_root(at) && op != Op::Buffer && !op.is_movement() {
-            // whoever holds a root finds its leaf, unless it is a view: further views look through it
+        let node = &closed.nodes[at];
+        // whoever holds a root finds its leaf, but further views look through a view, and gradients through all
+        let looked_through =
+            node.op().is_movement() || (differentiable[at] && !last.contains(&node.id()));
+        if closed.is_root(at) && node.op() != Op::Buffer && !looked_through {
             wanted[at] = false;
         } else if wanted[at] {
             closed.sources(at).iter().for_each(|&s| wanted[s] = true);

@@ -221,6 +221,19 @@ impl Closed {
         &self.filler
     }
 
+    /// Which nodes a gradient could go through: they are computed from something that wants one.
+    pub(super) fn differentiable(&self) -> Vec<bool> {
+        let mut found = vec![false; self.nodes.len()];
+        for (at, node) in self.nodes.iter().enumerate() {
+            found[at] = match node.op() {
+                Op::Detach => false,
+                Op::Buffer => leaf::is_differentiable(node),
+                _ => shows_mark(node) || self.edges[at].iter().any(|&s| found[s]),
+            };
+        }
+        found
+    }
+
     /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
     /// while nothing but `self` holds the walk's nodes.
     pub(super) fn held(&self) -> Vec<bool> {
@@ -369,6 +382,14 @@ impl Closed {
         }
         self.targets.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()
     }
+}
+
+/// Whether the node is a view of what wants a gradient; if it is computed, the walk has not seen that.
+fn shows_mark(mut node: &UOp) -> bool {
+    while node.op().is_movement() {
+        node = node.src(0);
+    }
+    node.op() == Op::Mark
 }
 
 /// Hashes that the node at `s` is used, and notes which constant it is.

@@ -7,12 +7,19 @@ use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 
-/// The memory of a leaf, and beside it what the leaf was computed from, if a gradient may want to go there, and what was
-/// wrong with that.
-struct LeafMemory(Mutex<State>, Mutex<Option<UOp>>, Mutex<Option<Failure>>);
+/// What hangs on a leaf.
+struct LeafMemory {
+    state: Mutex<State>,
+    /// What the leaf was computed from, if a gradient may want to go there.
+    history: Mutex<Option<UOp>>,
+    /// Whether a gradient could go through what the leaf was computed from.
+    differentiable: AtomicBool,
+    /// What was wrong with what the leaf was computed from.
+    fault: Mutex<Option<Failure>>,
+}
 
 enum State {
     /// It holds the leaf's value.
@@ -47,8 +54,12 @@ fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp 
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let leaf =
         UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
-    let state = Mutex::new(state);
-    let memory: Payload = Arc::new(LeafMemory(state, Mutex::default(), Mutex::default()));
+    let memory: Payload = Arc::new(LeafMemory {
+        state: Mutex::new(state),
+        history: Mutex::default(),
+        differentiable: AtomicBool::new(false),
+        fault: Mutex::default(),
+    });
     leaf.set_payload(Some(memory));
     leaf
 }
@@ -95,27 +106,39 @@ pub(super) fn buffer(leaf: &UOp) -> Result<Buffer, Failure> {
 
 /// What a leaf was computed from, if it is remembered.
 pub(super) fn history(leaf: &UOp) -> Option<UOp> {
-    memory_of(leaf)?.1.lock().expect("history lock").clone()
+    memory_of(leaf)?.history.lock().expect("history lock").clone()
 }
 
 /// Remembers, or forgets, what a leaf was computed from.
 pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
     if let Some(memory) = memory_of(leaf) {
-        let old = std::mem::replace(&mut *memory.1.lock().expect("history lock"), history);
+        let old = std::mem::replace(&mut *memory.history.lock().expect("history lock"), history);
         drop(old);
     }
 }
 
 /// What was wrong with what a leaf was computed from: reading it says so.
 pub(super) fn fault(leaf: &UOp) -> Option<Failure> {
-    memory_of(leaf)?.2.lock().expect("fault lock").clone()
+    memory_of(leaf)?.fault.lock().expect("fault lock").clone()
 }
 
 /// Makes reads of a leaf fail, or not any more.
 pub(super) fn set_fault(leaf: &UOp, fault: Option<Failure>) {
     if let Some(memory) = memory_of(leaf) {
-        *memory.2.lock().expect("fault lock") = fault;
+        *memory.fault.lock().expect("fault lock") = fault;
     }
+}
+
+/// Notes that a gradient could go through what a leaf was computed from.
+pub(super) fn set_differentiable(leaf: &UOp) {
+    if let Some(memory) = memory_of(leaf) {
+        memory.differentiable.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a gradient could go through what a leaf was computed from.
+pub(super) fn is_differentiable(leaf: &UOp) -> bool {
+    memory_of(leaf).is_some_and(|memory| memory.differentiable.load(Ordering::Relaxed))
 }
 
 /// Takes a leaf's memory: the leaf is spent.
@@ -144,7 +167,7 @@ fn set_state(leaf: &UOp, state: State) -> State {
 
 impl LeafMemory {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("leaf lock")
+        self.state.lock().expect("leaf lock")
     }
 }
 

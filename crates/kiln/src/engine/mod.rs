@@ -88,8 +88,10 @@ pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
     if files::written_below(&nodes)? {
         nodes = versions()?;
     }
+    let ends = storages.iter().zip(&nodes).filter(|(s, _)| !s.has_history());
+    let last: Vec<usize> = ends.map(|(_, node)| node.id()).collect();
     let Some(first) = storages.first() else { return Ok(()) };
-    let leaves = realize::realize(&nodes, &first.device).map_err(Fault::Failed)?;
+    let leaves = realize::realize(&nodes, &last, &first.device).map_err(Fault::Failed)?;
     // what was computed replaces the graph that it was computed from
     storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
     Ok(())
@@ -128,8 +130,12 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
     }
 }
 
-/// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from.
-pub(crate) fn has_gradient(root: &UOp) -> bool {
+/// Whether a gradient of `root`, which was computed into `leaf`, could reach a marked read, or a leaf that remembers what
+/// it was computed from.
+pub(crate) fn has_gradient(root: &UOp, leaf: &UOp) -> bool {
+    if !leaf::is_differentiable(leaf) {
+        return false;
+    }
     let leads_on = |n: &UOp| match n.op() {
         Op::Mark => true,
         Op::Buffer => leaf::history(n).is_some(),

@@ -24,15 +24,15 @@ fn planning() -> MutexGuard<'static, ()> {
     PLANNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Computes the nodes and gives the leaf of each.
-pub(super) fn realize(nodes: &[UOp], device: &Device) -> Result<Vec<UOp>, Failure> {
-    realize_into(nodes, device, None)
+/// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
+pub(super) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Vec<UOp>, Failure> {
+    realize_into(nodes, last, device, None)
 }
 
 /// Computes a version into its file, and gives the leaf that the file is then.
 pub(super) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
     let version = std::slice::from_ref(&pinned.version);
-    let leaf = realize_into(version, device, Some(pinned))?.remove(0);
+    let leaf = realize_into(version, &[], device, Some(pinned))?.remove(0);
     if pinned.is_there(&leaf) {
         return Ok(leaf);
     }
@@ -48,6 +48,7 @@ pub(super) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
 
 fn realize_into(
     nodes: &[UOp],
+    last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
 ) -> Result<Vec<UOp>, Failure> {
@@ -61,7 +62,7 @@ fn realize_into(
             Ok(closed) => {
                 drop(missing);
                 let promise = Promise { roots: promised(&closed), latch };
-                let computed = compute(closed, promise, device, pinned)?;
+                let computed = compute(closed, promise, last, device, pinned)?;
                 let leaf = |n: &UOp| leaf::of(n).or_else(|| computed.get(n).cloned());
                 let leaves = nodes.iter().map(|n| leaf(n).expect("computed above"));
                 return checks::sound(leaves.collect());
@@ -156,6 +157,7 @@ type Leaves = FxHashMap<UOp, UOp>;
 fn compute(
     closed: Closed,
     promise: Promise,
+    last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
 ) -> Result<Leaves, Failure> {
@@ -165,7 +167,7 @@ fn compute(
     let scalars = ready.scalars(&closed);
     let mut bound = {
         let _planning = planning();
-        bind::bind(&closed, &ready, &opened, pinned)?
+        bind::bind(&closed, &ready, &opened, last, pinned)?
     };
     let done = (0..ready.kernels.len()).try_for_each(|step| {
         launch(&ready, step, &bound, &scalars, device, &opened).map_err(|why| (step, why))
@@ -225,6 +227,7 @@ fn launch(
 /// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf.
 fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<UOp> {
     let mut leaves: Vec<UOp> = Vec::new();
+    let differentiable = closed.differentiable();
     for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
         use kiln_compile::schedule::BufferRef;
         leaves.push(match ready.schedule.outputs[root] {
@@ -235,13 +238,17 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
             BufferRef::Output(first) if first < root => leaves[first].clone(),
             _ => leaf::new(buffer.clone(), *dtype, shape.clone(), device),
         });
+        let is_new = matches!(ready.schedule.outputs[root], BufferRef::Output(_));
+        if is_new && differentiable[closed.roots[root]] {
+            leaf::set_differentiable(&leaves[root]);
+        }
     }
     leaves
 }
 
 /// Computes a node and copies it out, row-major.
 pub(super) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Failure> {
-    let leaf = realize(std::slice::from_ref(node), device)?.remove(0);
+    let leaf = realize(std::slice::from_ref(node), &[], device)?.remove(0);
     let _access = leaf::buffer(&leaf)?.is_file().then(file::reading);
     // not before: a file's leaf may have been copied out of it meanwhile
     let buffer = leaf::buffer(&leaf)?;

@@ -98,10 +98,19 @@ impl Storage {
     /// ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has started from.
     fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
         let leaf = engine::current(version)?;
-        if !self.requires_grad() && !differentiated && engine::has_gradient(version) {
+        if self.remembers(differentiated) && engine::has_gradient(version, &leaf) {
             engine::remember(&leaf, version.clone());
         }
         Some(leaf)
+    }
+
+    fn remembers(&self, differentiated: bool) -> bool {
+        !self.requires_grad() && !differentiated
+    }
+
+    /// Whether gradients go through what the version is computed from.
+    pub(crate) fn has_history(&self) -> bool {
+        self.remembers(self.cell().differentiated)
     }
 
     /// Replaces the version `node` by the leaf that it was computed into, unless it was overwritten meanwhile.

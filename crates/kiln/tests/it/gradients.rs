@@ -138,3 +138,25 @@ fn reading_before_backward() {
     loss.backward().unwrap();
     assert_eq!(w.grad().unwrap().to_vec::<f32>().unwrap(), [12.0]);
 }
+
+/// What was read is differentiated too: what it was computed from must still be there, wherever else its memory is wanted.
+#[test]
+fn reading_spends_nothing_that_a_gradient_needs() {
+    let w = Tensor::from([1f32, 2.0, 3.0]).set_requires_grad(true);
+    let y = (&w * Tensor::from([0.5f32, 0.25, 2.0])).exp();
+    let expected: Vec<f32> = y.to_vec().unwrap();
+    assert_eq!(y.to_vec::<f32>().unwrap(), expected);
+    let loss = y.log().sum(..);
+    for _ in 0..3 {
+        let grad = loss.gradient([&w]).unwrap().remove(0);
+        assert_eq!(grad.to_vec::<f32>().unwrap(), [0.5, 0.25, 2.0]);
+    }
+    let v = Tensor::ones([3]).set_requires_grad(true);
+    let t = w.square();
+    t.set(s![Tensor::from([2, 0, 1])], &v);
+    let y = &t * &t;
+    assert_eq!(y.to_vec::<f32>().unwrap(), [1.0, 1.0, 1.0]);
+    let loss = y.sum(..);
+    assert_eq!(loss.gradient([&v]).unwrap()[0].to_vec::<f32>().unwrap(), [2.0, 2.0, 2.0]);
+    assert_eq!(loss.gradient([&w]).unwrap()[0].to_vec::<f32>().unwrap(), [0.0, 0.0, 0.0]);
+}
