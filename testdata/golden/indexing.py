@@ -3,7 +3,7 @@
     pip install -r requirements.txt && python indexing.py
 
 A case is `{op, x, at, value, out}`, or `{op, x, args, out}`, in the notation of compact.py; `out` is what a read gives,
-or the array after a write, or "error". NumPy decides `get` and `set`, PyTorch the rest.
+or the array after a write, or "error", or "outside": a position that is not there. NumPy decides `get` and `set`, PyTorch the rest.
 """
 
 import numpy as np
@@ -27,11 +27,15 @@ def mask(text):
     return rows[0] if len(rows) == 1 else rows
 
 
+def failure(error):
+    return "outside" if "out of bounds" in str(error) or "out of range" in str(error) else "error"
+
+
 def get(x, index):
     try:
         out = packed(x[index])
-    except (IndexError, ValueError, TypeError):
-        out = "error"
+    except (IndexError, ValueError, TypeError) as error:
+        out = failure(error)
     cases.append({"op": "get", "x": packed(x), "at": spelled(index), "out": out})
 
 
@@ -40,8 +44,8 @@ def set_(x, index, value, out=None):
     try:
         after[index] = value
         out = out or packed(after)
-    except (IndexError, ValueError, TypeError):
-        out = "error"
+    except (IndexError, ValueError, TypeError) as error:
+        out = failure(error)
     value = packed(value) if isinstance(value, np.ndarray) else value
     cases.append({"op": "set", "x": packed(x), "at": spelled(index), "value": value, "out": out})
 
@@ -239,8 +243,8 @@ def method(op, x, f, **rest):
         tensors["index"] = tensors["index"].long()
     try:
         out = packed(f(torch.tensor(x), **tensors).numpy())
-    except (IndexError, RuntimeError):
-        out = "error"
+    except (IndexError, RuntimeError) as error:
+        out = failure(error)
     arguments = [packed(v) if isinstance(v, np.ndarray) else v for v in rest.values()]
     cases.append({"op": op, "x": packed(x), "args": arguments, "out": out})
 

@@ -2,7 +2,7 @@
 
 use super::data::{Array, tensor};
 use super::list;
-use kiln::{Device, Index, Indices, Tensor};
+use kiln::{DType, Device, Index, Indices, Tensor};
 use serde_json::Value;
 
 /// An argument of a method.
@@ -15,17 +15,68 @@ pub(super) enum Given {
     Tensor(Tensor),
 }
 
-impl Given {
-    pub(super) fn new(value: &Value, device: &Device) -> Given {
+/// Makes the tensors of a case.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Maker<'a> {
+    pub(super) device: &'a Device,
+    /// Whether what is made is still to be computed.
+    pub(super) lazy: bool,
+}
+
+impl Maker<'_> {
+    pub(super) fn tensor(self, value: &Value) -> Tensor {
+        let t = tensor(&Array::compact(value), self.device);
+        match (self.lazy, t.dtype()) {
+            (false, _) => t,
+            (true, DType::Bool) => t.logical_not().logical_not(),
+            // the second operand has a place in memory, so nothing knows that it is 1
+            (true, dtype) => &t * Tensor::from_vec_on(vec![1u8], (), self.device).cast(dtype),
+        }
+    }
+
+    pub(super) fn given(self, value: &Value) -> Given {
         match value {
             Value::Bool(b) => Given::Bool(*b),
             Value::String(text) => Given::Text(text.clone()),
-            Value::Array(_) => Given::Tensor(tensor(&Array::compact(value), device)),
+            Value::Array(_) => Given::Tensor(self.tensor(value)),
             value => match value.as_i64() {
                 Some(int) => Given::Int(int),
                 None => Given::Float(value.as_f64().expect("a number")),
             },
         }
+    }
+
+    pub(super) fn indices(self, at: &Value) -> Indices {
+        Indices::new(list(at).iter().map(|i| self.index(i)).collect::<Vec<Index>>())
+    }
+
+    fn index(self, value: &Value) -> Index {
+        match value {
+            Value::String(text) if text == "..." => Index::Ellipsis,
+            Value::String(text) if text == "new" => Index::NewAxis,
+            Value::String(text) => slice(text),
+            Value::Array(items) if items.first().is_some_and(Value::is_string) => {
+                Index::Tensor(self.tensor(value))
+            }
+            Value::Array(items) => positions(items),
+            value => Index::At(value.as_i64().expect("a position")),
+        }
+    }
+}
+
+/// `start:stop:step`, of which any may be missing.
+fn slice(text: &str) -> Index {
+    let mut ends = text.split(':').map(|end| end.parse().ok());
+    let (start, stop) = (ends.next().flatten(), ends.next().flatten());
+    Index::Slice { start, stop, step: ends.next().flatten().unwrap_or(1) }
+}
+
+/// A list of positions, or of lists of them.
+fn positions(items: &[Value]) -> Index {
+    let row = |items: &[Value]| items.iter().filter_map(Value::as_i64).collect::<Vec<i64>>();
+    match items.first().is_some_and(Value::is_array) {
+        true => Index::from(items.iter().map(|i| row(list(i))).collect::<Vec<_>>()),
+        false => Index::from(row(items)),
     }
 }
 
@@ -72,45 +123,18 @@ pub(super) fn method(op: &str, x: &Tensor, args: &[Given]) -> Option<Tensor> {
         ("masked_fill", [Given::Tensor(mask), value]) => {
             operand!(value => x.masked_fill(mask, value))
         }
+        ("masked_select", [Given::Tensor(mask)]) => x.masked_select(mask),
+        ("nonzero", []) => x.nonzero(),
+        ("take", [Given::Tensor(index)]) => x.take(index),
+        ("gather", [Given::Int(axis), Given::Tensor(index)]) => x.gather(*axis, index),
+        ("index_select", [Given::Int(axis), Given::Tensor(index)]) => x.index_select(*axis, index),
+        ("scatter", [Given::Int(axis), Given::Tensor(index), source]) => {
+            operand!(source => x.scatter(*axis, index, source))
+        }
+        (
+            "scatter_reduce",
+            [Given::Int(axis), Given::Tensor(index), source, Given::Text(how), Given::Bool(own)],
+        ) => operand!(source => x.scatter_reduce(*axis, index, source, how.as_str(), *own)),
         _ => return None,
     })
-}
-
-pub(super) fn indices(at: &Value, device: &Device) -> Indices {
-    Indices::new(list(at).iter().map(|i| index(i, device)).collect::<Vec<Index>>())
-}
-
-fn index(value: &Value, device: &Device) -> Index {
-    match value {
-        Value::String(text) if text == "..." => Index::Ellipsis,
-        Value::String(text) if text == "new" => Index::NewAxis,
-        Value::String(text) => slice(text),
-        Value::Array(items) if items.first().is_some_and(Value::is_string) => {
-            Index::Tensor(tensor(&Array::compact(value), device))
-        }
-        Value::Array(_) => Index::Tensor(nested(value, device)),
-        value => Index::At(value.as_i64().expect("a position")),
-    }
-}
-
-/// `start:stop:step`, of which any may be missing.
-fn slice(text: &str) -> Index {
-    let mut ends = text.split(':').map(|end| end.parse().ok());
-    let (start, stop) = (ends.next().flatten(), ends.next().flatten());
-    Index::Slice { start, stop, step: ends.next().flatten().unwrap_or(1) }
-}
-
-/// A list of positions, or of lists of them.
-fn nested(value: &Value, device: &Device) -> Tensor {
-    match list(value) {
-        [first, ..] if first.is_array() => {
-            let rows: Vec<Tensor> = list(value).iter().map(|row| nested(row, device)).collect();
-            Tensor::stack(&rows, 0)
-        }
-        numbers => {
-            let numbers: Vec<i64> = numbers.iter().filter_map(Value::as_i64).collect();
-            let shape = [numbers.len()];
-            Tensor::from_vec_on(numbers, shape, device)
-        }
-    }
 }
