@@ -50,6 +50,22 @@ enum Expanded {
     Blurred,
 }
 
+/// An index of which tensors are values.
+pub(super) enum Pick<'a> {
+    Plain(&'a Ix),
+    Tensor(Handle),
+}
+
+impl Pick<'_> {
+    fn axes(&self) -> usize {
+        match self {
+            Pick::Plain(Ix::Ellipsis | Ix::NewAxis) => 0,
+            Pick::Tensor(t) if t.dtype == DType::Bool => t.shape.len(),
+            _ => 1,
+        }
+    }
+}
+
 impl Handle {
     pub(super) fn new(shape: &[usize], dtype: DType, elements: &[Num]) -> Handle {
         let bytes: Vec<u8> = elements.iter().flat_map(|x| x.encode(dtype)).collect();
@@ -73,6 +89,12 @@ impl Handle {
         self.at.iter().map(|&i| bytes[i]).collect()
     }
 
+    /// Which element of the storage each element is, for a view that goes by whole elements.
+    pub(super) fn numbers(&self) -> Vec<usize> {
+        let size = self.dtype.size();
+        self.at.iter().step_by(size).map(|at| at / size).collect()
+    }
+
     /// Whether some byte is shown twice.
     pub(super) fn repeats(&self) -> bool {
         let mut seen = vec![false; self.storage.bytes.borrow().len()];
@@ -94,6 +116,11 @@ impl Handle {
         if self.repeats() || self.is_unclear() {
             return None;
         }
+        self.write_in_order(new)
+    }
+
+    /// The same; where a byte is shown twice the last one stays.
+    pub(super) fn write_in_order(&self, new: &[u8]) -> Option<()> {
         let old = self.storage.bytes.borrow().clone();
         {
             let mut bytes = self.storage.bytes.borrow_mut();
@@ -124,11 +151,7 @@ impl Handle {
     /// A view whose axes go through these distances from the first element.
     fn axes(&self, axes: &[Vec<usize>]) -> Handle {
         let size = self.dtype.size();
-        let mut elements = vec![0];
-        for axis in axes {
-            elements = elements.iter().flat_map(|e| axis.iter().map(move |i| e + i)).collect();
-        }
-        let at = elements.iter().flat_map(|&e| &self.at[e * size..][..size]).copied().collect();
+        let at = all_of(axes).iter().flat_map(|&e| &self.at[e * size..][..size]).copied().collect();
         Handle { shape: axes.iter().map(Vec::len).collect(), at, ..self.clone() }
     }
 
@@ -170,6 +193,9 @@ impl Handle {
     }
 
     fn bitcast(&self, dtype: DType) -> Option<Handle> {
+        if (dtype == DType::Bool) != (self.dtype == DType::Bool) {
+            return None;
+        }
         let mut shape = self.shape.clone();
         if dtype.size() != self.dtype.size() {
             let bytes = shape.last()? * self.dtype.size();
@@ -181,64 +207,141 @@ impl Handle {
         Some(Handle { shape, dtype, ..self.clone() })
     }
 
-    fn get(&self, index: &[Ix]) -> Option<Handle> {
-        let taken = index.iter().filter(|i| matches!(i, Ix::At(_) | Ix::Slice(..))).count();
+    /// The elements that indices pick. With tensors among them it is what `get` copies and `set` writes, in this order.
+    pub(super) fn get(&self, index: &[Pick]) -> Option<Handle> {
+        let taken: usize = index.iter().map(Pick::axes).sum();
         let rest = self.shape.len().checked_sub(taken)?;
-        let mut all = self.all_axes().into_iter();
-        let (mut axes, mut ellipses) = (Vec::new(), 0);
-        let mut dropped = Vec::new();
-        for ix in index {
-            match ix {
-                Ix::At(i) => {
-                    let axis = all.next()?;
-                    let i = if *i < 0 { *i + axis.len() as i64 } else { *i };
-                    dropped.push(axes.len());
-                    axes.push(vec![*axis.get(usize::try_from(i).ok()?)?]);
+        let mut own = self.all_axes().into_iter();
+        let (mut kept, mut picked, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for pick in index {
+            match pick {
+                Pick::Plain(Ix::Slice(start, stop, step)) => {
+                    let axis = own.next()?;
+                    kept.push(slice(*start, *stop, *step, axis.len())?.map(|i| axis[i]).collect());
                 }
-                Ix::Slice(start, stop, step) => {
-                    let axis = all.next()?;
-                    axes.push(slice(*start, *stop, *step, axis.len())?.map(|i| axis[i]).collect());
+                Pick::Plain(Ix::Ellipsis) => kept.extend(own.by_ref().take(rest)),
+                Pick::Plain(Ix::NewAxis) => kept.push(vec![0]),
+                Pick::Plain(Ix::At(i)) => {
+                    picked.push(positions(&own.next()?, &[], &[*i])?);
+                    places.push(kept.len());
                 }
-                Ix::Ellipsis => {
-                    ellipses += 1;
-                    axes.extend(all.by_ref().take(rest));
+                Pick::Plain(Ix::List(at)) => {
+                    picked.push(positions(&own.next()?, &[at.len()], at)?);
+                    places.push(kept.len());
                 }
-                Ix::NewAxis => axes.push(vec![0]),
+                Pick::Plain(Ix::Tensor(_)) => unreachable!("a value by now"),
+                Pick::Tensor(t) => {
+                    let axes: Vec<Vec<usize>> = own.by_ref().take(pick.axes()).collect();
+                    picked.push(t.picks(&axes)?);
+                    places.push(kept.len());
+                }
             }
         }
-        axes.extend(all);
-        let kept = axes.iter().enumerate().filter(|(i, _)| !dropped.contains(i));
-        let shape: Vec<usize> = kept.map(|(_, axis)| axis.len()).collect();
-        if ellipses > 1 { None } else { self.axes(&axes).reshape(&shape) }
+        kept.extend(own);
+        // side by side the picks stand where they are, else in front
+        let neighbours = places.windows(2).all(|w| w[0] == w[1]);
+        let place = places.first().copied().filter(|_| neighbours).unwrap_or(0);
+        let across = picked.iter().try_fold(Vec::new(), |all, p| broadcast(&all, &p.shape))?;
+        let mut offsets = vec![0; across.iter().product()];
+        for pick in &picked {
+            let own = pick.expand(&across)?.integers()?;
+            offsets.iter_mut().zip(own).for_each(|(sum, offset)| *sum += offset as usize);
+        }
+        let lengths = |axes: &[Vec<usize>]| axes.iter().map(Vec::len).collect::<Vec<_>>();
+        let shape = [lengths(&kept[..place]), across, lengths(&kept[place..])].concat();
+        kept.insert(place, offsets);
+        let ellipses = index.iter().filter(|p| matches!(p, Pick::Plain(Ix::Ellipsis))).count();
+        if ellipses > 1 { None } else { self.axes(&kept).reshape(&shape) }
+    }
+
+    /// The offsets that this index has along axes of these offsets: positions along one, or a mask over several.
+    fn picks(&self, axes: &[Vec<usize>]) -> Option<Handle> {
+        let numbers = self.integers()?;
+        if self.dtype != DType::Bool {
+            return positions(&axes[0], &self.shape, &numbers);
+        }
+        if !self.shape.iter().eq(axes.iter().map(Vec::len).collect::<Vec<_>>().iter()) {
+            return None;
+        }
+        let chosen = all_of(axes).into_iter().zip(&numbers).filter(|(_, is)| **is != 0);
+        let chosen: Vec<Num> = chosen.map(|(offset, _)| Num::Int(offset as i64)).collect();
+        Some(Handle::new(&[chosen.len()], DType::I64, &chosen))
+    }
+
+    /// The elements of an index.
+    pub(super) fn integers(&self) -> Option<Vec<i64>> {
+        let integer = |x: Num| match x {
+            Num::Int(i) => Some(i),
+            Num::Float(_) => None,
+        };
+        self.elements()?.into_iter().map(integer).collect()
     }
 
     pub(super) fn view(&self, view: &View) -> Option<Handle> {
-        let mut seen = self.moved(view)?;
-        if matches!(view, View::Expand(_)) && seen.shape != self.shape {
-            seen.expanded = seen.expanded.max(Expanded::Plainly);
-        }
-        let reshapes = match view {
-            View::Reshape(_) | View::Bitcast(_) | View::Expand(_) => true,
-            View::Get(index) => index.iter().any(|i| matches!(i, Ix::At(_) | Ix::NewAxis)),
-            _ => false,
-        };
-        if reshapes && self.expanded != Expanded::Never && (seen.repeats() || seen.numel() == 0) {
-            seen.expanded = Expanded::Blurred;
-        }
-        Some(seen)
-    }
-
-    fn moved(&self, view: &View) -> Option<Handle> {
-        match view {
-            View::Get(index) => self.get(index),
+        let seen = match view {
+            View::Get(index) => self.get(&index.iter().map(Pick::Plain).collect::<Vec<_>>()),
             View::Reshape(shape) => self.reshape(shape),
             View::Permute(order) => self.permute(order),
             View::Flip(axis) => self.flip(*axis),
             View::Expand(shape) => self.expand(shape),
             View::Bitcast(dtype) => self.bitcast(*dtype),
             View::Detach | View::Clone => Some(self.clone()),
-        }
+        };
+        let reshapes = match view {
+            View::Reshape(_) | View::Bitcast(_) | View::Expand(_) => true,
+            View::Get(index) => index.iter().any(|i| matches!(i, Ix::At(_) | Ix::NewAxis)),
+            View::Permute(_) | View::Flip(_) | View::Detach | View::Clone => false,
+        };
+        seen.map(|seen| self.noting(seen, matches!(view, View::Expand(_)), reshapes))
     }
+
+    /// What is `seen` of this, with what became of expansions.
+    fn noting(&self, mut seen: Handle, expands: bool, reshapes: bool) -> Handle {
+        if expands && seen.shape != self.shape {
+            seen.expanded = seen.expanded.max(Expanded::Plainly);
+        }
+        if reshapes && self.expanded != Expanded::Never && (seen.repeats() || seen.numel() == 0) {
+            seen.expanded = Expanded::Blurred;
+        }
+        seen
+    }
+
+    /// Whether an expansion is among what made the view.
+    pub(super) fn is_expanded(&self) -> bool {
+        self.expanded != Expanded::Never
+    }
+}
+
+/// All sums of one offset of each axis, row-major.
+fn all_of(axes: &[Vec<usize>]) -> Vec<usize> {
+    let next = |all: Vec<usize>, axis: &Vec<usize>| {
+        all.iter().flat_map(|e| axis.iter().map(move |i| e + i)).collect()
+    };
+    axes.iter().fold(vec![0], next)
+}
+
+/// The offsets at positions along an axis, some counted from its end, if they are there.
+fn positions(axis: &[usize], shape: &[usize], at: &[i64]) -> Option<Handle> {
+    let offset = |&i: &i64| {
+        let i = if i < 0 { i + axis.len() as i64 } else { i };
+        Some(Num::Int(*axis.get(usize::try_from(i).ok()?)? as i64))
+    };
+    let offsets: Vec<Num> = at.iter().map(offset).collect::<Option<_>>()?;
+    Some(Handle::new(shape, DType::I64, &offsets))
+}
+
+/// The shape that two broadcast to.
+pub(super) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+    let rank = a.len().max(b.len());
+    let length = |shape: &[usize], axis: usize| {
+        (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis])
+    };
+    let one = |axis| match (length(a, axis), length(b, axis)) {
+        (m, n) if m == n || n == 1 => Some(m),
+        (1, n) => Some(n),
+        _ => None,
+    };
+    (0..rank).map(one).collect()
 }
 
 fn elements(dtype: DType, bytes: &[u8]) -> Option<Vec<Num>> {

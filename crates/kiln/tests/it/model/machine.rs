@@ -1,9 +1,10 @@
 //! The eager machine: variables, and what each line does to them. A line that is not valid, or whose result devices may
 //! round differently, is refused and changes nothing: generator and shrinker rely on that.
 
-use super::eager::Handle;
+use super::calls::call;
+use super::eager::{Handle, Pick, broadcast};
 use super::numbers::{binary, fold, sum_dtype, unary};
-use super::program::{Expr, Fold, How, Line, Make, Num, Unary, Var};
+use super::program::{Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
 use kiln::DType;
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) const MOST_ELEMENTS: usize = 128;
 
 /// A tensor or a plain number.
-enum Value {
+pub(super) enum Value {
     Tensor(Handle),
     Num(Num),
 }
@@ -63,6 +64,9 @@ impl Machine {
             Expr::Num(_) => unreachable!("handled above"),
             Expr::Var(var) => self.vars.get(var)?.clone(),
             Expr::Make(make, shape, dtype) => self::make(make, shape, *dtype)?,
+            Expr::View(x, View::Get(index)) if is_advanced(index) => {
+                map(Unary::Copy, &self.points(&self.tensor(x)?, index)?)?
+            }
             Expr::View(x, view) => self.tensor(x)?.view(view)?,
             Expr::Unary(op, x) => self::map(*op, &self.tensor(x)?)?,
             Expr::Binary(op, x, y) => {
@@ -73,16 +77,33 @@ impl Machine {
                 let parts: Option<Vec<Handle>> = xs.iter().map(|x| self.tensor(x)).collect();
                 cat(*axis, &parts?)?
             }
+            Expr::Call(name, args) => {
+                let args: Option<Vec<Value>> = args.iter().map(|x| self.value(x)).collect();
+                call(*name, &args?)?
+            }
         };
         Some(Value::Tensor(tensor))
     }
 
-    /// The target of a write and what goes into it; the outer option is whether there are both.
+    /// What indices with tensors pick.
+    fn points(&self, of: &Handle, index: &[Ix]) -> Option<Handle> {
+        let pick = |ix| match ix {
+            &Ix::Tensor(ref expr) => self.tensor(expr).map(Pick::Tensor),
+            plain => Some(Pick::Plain(plain)),
+        };
+        of.get(&index.iter().map(pick).collect::<Option<Vec<_>>>()?)
+    }
+
+    /// The target of a write, and what is written if that fits.
     fn parts(&self, target: &Expr, how: &How, value: &Expr) -> Option<(Handle, Option<Vec<u8>>)> {
         let target = self.tensor(target)?;
         let (target, value) = match how {
+            How::Set(index) | How::TrySet(index) if is_advanced(index) => {
+                let whole = Some(&target).filter(|t| !t.is_expanded())?;
+                (self.points(whole, index)?, self.value(value)?)
+            }
             How::Set(index) | How::TrySet(index) => {
-                (target.view(&super::program::View::Get(index.clone()))?, self.value(value)?)
+                (target.view(&View::Get(index.clone()))?, self.value(value)?)
             }
             How::Assign | How::TryAssign => (target, self.value(value)?),
             How::Operator(op) | How::Method(op) => {
@@ -91,20 +112,34 @@ impl Machine {
                 (target, Value::Tensor(new))
             }
         };
-        let bytes = fitting(&target, &value)?;
-        Some((target, bytes))
+        let elements = fitting(&target.shape, target.dtype, &value)?;
+        let bytes = |all: Vec<Num>| all.into_iter().flat_map(|x| x.encode(target.dtype)).collect();
+        Some((target.clone(), elements.map(bytes)))
     }
 
     fn write(&mut self, target: &Expr, how: &How, value: &Expr) -> Option<()> {
         let (target, bytes) = self.parts(target, how, value)?;
-        target.write(&bytes?)
+        match how {
+            How::Set(index) | How::TrySet(index) if is_advanced(index) => {
+                target.write_in_order(&bytes?)
+            }
+            _ => target.write(&bytes?),
+        }
     }
 
     fn refused(&mut self, target: &Expr, how: &How, value: &Expr) -> Option<()> {
-        let tried = matches!(how, How::TrySet(_) | How::TryAssign);
+        let (repeats_are_fine, tried) = match how {
+            How::TrySet(index) => (is_advanced(index), true),
+            how => (false, *how == How::TryAssign),
+        };
         let (target, bytes) = self.parts(target, how, value).filter(|_| tried)?;
-        (bytes.is_none() || target.repeats()).then_some(())
+        (bytes.is_none() || (target.repeats() && !repeats_are_fine)).then_some(())
     }
+}
+
+/// Whether indices pick by tensors or lists.
+fn is_advanced(index: &[Ix]) -> bool {
+    index.iter().any(|ix| matches!(ix, Ix::Tensor(_) | Ix::List(_)))
 }
 
 fn make(make: &Make, shape: &[usize], dtype: DType) -> Option<Handle> {
@@ -121,13 +156,16 @@ fn make(make: &Make, shape: &[usize], dtype: DType) -> Option<Handle> {
 }
 
 /// A float becomes an integer only where that is exact to say.
-fn converted(x: &Handle, dtype: DType) -> Option<Vec<Num>> {
+pub(super) fn converted(x: &Handle, dtype: DType) -> Option<Vec<Num>> {
     let elements = if dtype == x.dtype { x.elements()? } else { x.exact()? };
     Some(elements.into_iter().map(|n| n.cast(dtype)).collect())
 }
 
 fn map(op: Unary, x: &Handle) -> Option<Handle> {
     let dtype = if let Unary::Cast(dtype) = op { dtype } else { x.dtype };
+    if matches!(op, Unary::Neg | Unary::Abs) && dtype == DType::Bool {
+        return None;
+    }
     let elements = converted(x, dtype)?.into_iter().map(|a| unary(op, a, dtype));
     Some(Handle::new(&x.shape, dtype, &elements.collect::<Vec<_>>()))
 }
@@ -141,6 +179,9 @@ fn combined(x: &Handle, y: &Value, f: impl Fn(Num, Num, DType) -> Num) -> Option
         Value::Tensor(y) => y.clone(),
         Value::Num(n) => Handle::new(&[], dtype, &[*n]),
     };
+    if x.dtype == DType::Bool || y.dtype == DType::Bool {
+        return None;
+    }
     let shape = broadcast(&x.shape, &y.shape)?;
     x.exact()?;
     y.exact()?;
@@ -151,22 +192,9 @@ fn combined(x: &Handle, y: &Value, f: impl Fn(Num, Num, DType) -> Num) -> Option
     result.exact().map(|_| result)
 }
 
-fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let length = |shape: &[usize], axis: usize| {
-        (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis])
-    };
-    let one = |axis| match (length(a, axis), length(b, axis)) {
-        (m, n) if m == n || n == 1 => Some(m),
-        (1, n) => Some(n),
-        _ => None,
-    };
-    (0..rank).map(one).collect()
-}
-
 fn folded(op: Fold, axis: usize, x: &Handle) -> Option<Handle> {
     let n = *x.shape.get(axis)?;
-    if n == 0 && matches!(op, Fold::Max | Fold::Min) {
+    if matches!(op, Fold::Max | Fold::Min) && (n == 0 || x.dtype == DType::Bool) {
         return None;
     }
     let dtype = if matches!(op, Fold::Sum | Fold::CumSum) { sum_dtype(x.dtype) } else { x.dtype };
@@ -213,17 +241,16 @@ fn cat(axis: usize, parts: &[Handle]) -> Option<Handle> {
     Some(Handle::new(&shape, first.dtype, &elements))
 }
 
-/// A value as the target's bytes. The inner option is whether it may be written there.
+/// A value as elements of `dtype` in a shape. The inner option is whether it may be written there.
 #[allow(clippy::option_option)]
-fn fitting(target: &Handle, value: &Value) -> Option<Option<Vec<u8>>> {
-    let elements = match value {
-        Value::Num(n) if !n.is_exact() => return None,
-        Value::Num(n) => vec![*n; target.numel()],
-        Value::Tensor(t) if target.dtype.promote(t.dtype) != target.dtype => return Some(None),
-        Value::Tensor(t) => match t.expand(&target.shape) {
-            None => return Some(None),
-            Some(t) => converted(&t, target.dtype)?,
+pub(super) fn fitting(shape: &[usize], dtype: DType, value: &Value) -> Option<Option<Vec<Num>>> {
+    match value {
+        Value::Num(n) if !n.is_exact() => None,
+        Value::Num(n) => Some(Some(vec![*n; shape.iter().product()])),
+        Value::Tensor(t) if dtype.promote(t.dtype) != dtype => Some(None),
+        Value::Tensor(t) => match t.expand(shape) {
+            None => Some(None),
+            Some(t) => converted(&t, dtype).map(Some),
         },
-    };
-    Some(Some(elements.into_iter().flat_map(|x| x.encode(target.dtype)).collect()))
+    }
 }

@@ -3,7 +3,7 @@
 use super::program::{Binary, Fold, Num, Unary};
 use kiln::DType;
 
-/// The dtypes that programs use.
+/// The dtypes that programs use, beside bool.
 pub(super) const DTYPES: [DType; 7] =
     [DType::F32, DType::I32, DType::U8, DType::U32, DType::I16, DType::I64, DType::F64];
 
@@ -19,6 +19,7 @@ impl Num {
             };
         }
         match dtype {
+            DType::Bool => vec![!matches!(self, Num::Int(0) | Num::Float(0.0)) as u8],
             DType::F32 => as_number!(f32),
             DType::F64 => as_number!(f64),
             DType::U8 => as_number!(u8),
@@ -37,6 +38,7 @@ impl Num {
             };
         }
         match dtype {
+            DType::Bool => Num::Int((bytes[0] != 0) as i64),
             DType::F32 => number!(f32, Float, f64),
             DType::F64 => number!(f64, Float, f64),
             DType::U8 => number!(u8, Int, i64),
@@ -69,13 +71,13 @@ impl Num {
         }
     }
 
-    fn is_negative_zero(self) -> bool {
+    pub(super) fn is_negative_zero(self) -> bool {
         matches!(self, Num::Float(f) if f == 0.0 && f.is_sign_negative())
     }
 }
 
 /// One of two; the first if neither is larger.
-fn larger(a: Num, b: Num) -> Num {
+pub(super) fn larger(a: Num, b: Num) -> Num {
     let b_is = match (a, b) {
         (Num::Int(a), Num::Int(b)) => b > a,
         (Num::Float(a), Num::Float(b)) => b > a,
@@ -149,7 +151,7 @@ pub(super) fn fold(op: Fold, row: &[Num], dtype: DType) -> Option<Vec<Num>> {
 /// The dtype of sums.
 pub(super) fn sum_dtype(dtype: DType) -> DType {
     match dtype {
-        DType::I16 => DType::I32,
+        DType::I16 | DType::Bool => DType::I32,
         DType::U8 => DType::U32,
         other => other,
     }

@@ -1,7 +1,7 @@
 //! Programs as Rust: every failure is a test that can be pasted.
 
 use super::machine::Machine;
-use super::program::{Binary, Expr, Fold, How, Ix, Line, Make, Num, Unary, View};
+use super::program::{Binary, Call, Expr, Fold, How, Ix, Line, Make, Num, Unary, View};
 use kiln::DType;
 use std::fmt;
 
@@ -23,6 +23,8 @@ impl fmt::Display for Ix {
             Ix::Slice(a, b, step) => write!(f, "{}..{};{step}", end(a), end(b)),
             Ix::Ellipsis => write!(f, "..."),
             Ix::NewAxis => write!(f, "NewAxis"),
+            Ix::Tensor(expr) => write!(f, "{}", lent(expr)),
+            Ix::List(at) => write!(f, "{at:?}"),
         }
     }
 }
@@ -135,7 +137,35 @@ impl fmt::Display for Expr {
             Expr::Binary(op, x, y) => write!(f, "{x}.{}({})", op.name(), lent(y)),
             Expr::Fold(op, axis, x) => write!(f, "{x}.{}({axis})", op.name()),
             Expr::Cat(axis, xs) => write!(f, "Tensor::cat([{}], {axis})", all_lent(xs)),
+            Expr::Call(name, args) => called(f, *name, args),
         }
+    }
+}
+
+fn called(f: &mut fmt::Formatter<'_>, name: Call, args: &[Expr]) -> fmt::Result {
+    let rest = args[1..].iter().map(|x| match x {
+        Expr::Num(n) => n.to_string(),
+        x => format!("&{x}"),
+    });
+    let rest = rest.collect::<Vec<_>>().join(", ");
+    let x = &args[0];
+    match name {
+        Call::Lt => write!(f, "{x}.lt({rest})"),
+        Call::Eq => write!(f, "{x}.eq({rest})"),
+        Call::Ge => write!(f, "{x}.ge({rest})"),
+        Call::Where => write!(f, "{x}.where_({rest})"),
+        Call::MaskedFill => write!(f, "{x}.masked_fill({rest})"),
+        Call::MaskedSelect => write!(f, "{x}.masked_select({rest})"),
+        Call::NonZero => write!(f, "{x}.nonzero()"),
+        Call::Gather(axis) => write!(f, "{x}.gather({axis}, {rest})"),
+        Call::IndexSelect(axis) => write!(f, "{x}.index_select({axis}, {rest})"),
+        Call::Take => write!(f, "{x}.take({rest})"),
+        Call::Scatter(axis) => write!(f, "{x}.scatter({axis}, {rest})"),
+        Call::ScatterReduce(axis, reduce, with_self) => {
+            let name = format!("{reduce:?}").to_lowercase();
+            write!(f, "{x}.scatter_reduce({axis}, {rest}, {name:?}, {with_self})")
+        }
+        Call::IndexAdd(axis) => write!(f, "{x}.index_add({axis}, {rest})"),
     }
 }
 

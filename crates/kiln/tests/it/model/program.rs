@@ -19,6 +19,9 @@ pub(super) enum Ix {
     Slice(Option<i64>, Option<i64>, i64),
     Ellipsis,
     NewAxis,
+    /// Positions or a mask.
+    Tensor(Box<Expr>),
+    List(Vec<i64>),
 }
 
 /// Where data comes from.
@@ -74,6 +77,35 @@ pub(super) enum Fold {
     CumSum,
 }
 
+/// Methods of one tensor and operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Call {
+    Lt,
+    Eq,
+    Ge,
+    /// `mask.where_(a, b)`
+    Where,
+    MaskedFill,
+    MaskedSelect,
+    NonZero,
+    Gather(usize),
+    IndexSelect(usize),
+    Take,
+    Scatter(usize),
+    /// `scatter_reduce`, with or without what was there.
+    ScatterReduce(usize, Reduce, bool),
+    IndexAdd(usize),
+}
+
+/// How values that land on one element are combined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reduce {
+    Sum,
+    Prod,
+    Amin,
+    Amax,
+}
+
 /// A tensor; a number only where an operand or a written value stands.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Expr {
@@ -85,6 +117,7 @@ pub(super) enum Expr {
     Binary(Binary, Box<Expr>, Box<Expr>),
     Fold(Fold, usize, Box<Expr>),
     Cat(usize, Vec<Expr>),
+    Call(Call, Vec<Expr>),
 }
 
 /// How something is written.
@@ -121,9 +154,16 @@ impl Expr {
     pub(super) fn children(&self) -> Vec<&Expr> {
         match self {
             Expr::Var(_) | Expr::Num(_) | Expr::Make(..) => Vec::new(),
+            Expr::View(x, View::Get(index)) => {
+                let indices = index.iter().filter_map(|ix| match ix {
+                    Ix::Tensor(expr) => Some(&**expr),
+                    _ => None,
+                });
+                std::iter::once(&**x).chain(indices).collect()
+            }
             Expr::View(x, _) | Expr::Unary(_, x) | Expr::Fold(_, _, x) => vec![x],
             Expr::Binary(_, x, y) => vec![x, y],
-            Expr::Cat(_, xs) => xs.iter().collect(),
+            Expr::Cat(_, xs) | Expr::Call(_, xs) => xs.iter().collect(),
         }
     }
 
@@ -131,11 +171,22 @@ impl Expr {
     pub(super) fn children_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Expr::Var(_) | Expr::Num(_) | Expr::Make(..) => Vec::new(),
+            Expr::View(x, View::Get(index)) => {
+                std::iter::once(&mut **x).chain(tensors_mut(index)).collect()
+            }
             Expr::View(x, _) | Expr::Unary(_, x) | Expr::Fold(_, _, x) => vec![x],
             Expr::Binary(_, x, y) => vec![x, y],
-            Expr::Cat(_, xs) => xs.iter_mut().collect(),
+            Expr::Cat(_, xs) | Expr::Call(_, xs) => xs.iter_mut().collect(),
         }
     }
+}
+
+/// The tensors among indices.
+fn tensors_mut(index: &mut [Ix]) -> impl Iterator<Item = &mut Expr> {
+    index.iter_mut().filter_map(|ix| match ix {
+        Ix::Tensor(expr) => Some(&mut **expr),
+        _ => None,
+    })
 }
 
 impl Line {
@@ -143,6 +194,10 @@ impl Line {
     pub(super) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Line::Let(_, x) | Line::Read(x) => vec![x],
+            Line::Write(x, How::Set(index) | How::TrySet(index), y)
+            | Line::Refused(x, How::Set(index) | How::TrySet(index), y) => {
+                [x, y].into_iter().chain(tensors_mut(index)).collect()
+            }
             Line::Write(x, _, y) | Line::Refused(x, _, y) => vec![x, y],
             Line::Realize(xs) => xs.iter_mut().collect(),
             Line::Drop(_) => Vec::new(),
