@@ -274,8 +274,11 @@ fn reusable(
             let leaf = &closed.nodes[closed.leaves[slot]];
             // a file is written to by its own storage only, which may do so in any case
             let own = pinned.is_some_and(|(p, at)| at == root && p.old == *leaf);
-            let whole = leaf::buffer(leaf)
-                .is_ok_and(|b| b.is_writable() && b.offset() == 0 && !b.is_file());
+            let (dtype, shape) = &ready.roots[root];
+            let bytes = shape.iter().product::<usize>() * dtype.size();
+            // what is not read may be of any size
+            let fits = |b: Buffer| b.is_writable() && b.offset() == 0 && b.len() == bytes;
+            let whole = leaf::buffer(leaf).is_ok_and(|b| !b.is_file() && fits(b));
             let may = own || (free[slot] && whole);
             if may && last_read[slot] == step && found[root].is_none() {
                 found[root] = Some(slot);

@@ -251,3 +251,18 @@ fn a_view_of_a_computed_view_finds_its_data() {
     assert_eq!(floats(&t.unsqueeze(0)), [1.0, 2.0, 3.0]);
     assert_eq!(floats(&t.flip(0)), [3.0, 2.0, 1.0]);
 }
+
+#[test]
+fn an_index_that_is_not_read_lends_no_memory_of_another_size() {
+    let short = Tensor::zeros([3, 3]).get(s![1, Tensor::from([0i16, 0, 1, 2])]);
+    assert_eq!(floats(&short), [0.0; 4]);
+    let long = Tensor::zeros(()).expand([2]).get(s![Tensor::from([[-1i64], [-1]])]);
+    assert_eq!(floats(&long), [0.0; 2]);
+}
+
+#[test]
+fn a_mask_of_nothing_writes_nothing() {
+    let t = Tensor::from([1.0f32, 2.0]);
+    t.get(s![1..1]).set(s![Tensor::from_vec::<bool>(vec![], [0])], 9.0);
+    assert_eq!(floats(&t), [1.0, 2.0]);
+}

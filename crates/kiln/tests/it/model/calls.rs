@@ -91,7 +91,8 @@ fn chosen(mask: &Handle, a: &Value, b: &Value) -> Option<Handle> {
     let shape = broadcast(&mask.shape, &inner)?;
     let (a, b) = (fitting(&shape, dtype, a)??, fitting(&shape, dtype, b)??);
     let tests = mask.expand(&shape)?.integers()?;
-    let picked = tests.iter().zip(a.into_iter().zip(b)).map(|(&t, (a, b))| if t != 0 { a } else { b });
+    let picked =
+        tests.iter().zip(a.into_iter().zip(b)).map(|(&t, (a, b))| if t != 0 { a } else { b });
     Some(Handle::new(&shape, dtype, &picked.collect::<Vec<_>>()))
 }
 
@@ -124,7 +125,8 @@ fn nonzero(x: &Handle) -> Option<Handle> {
 
 /// One element along `axis` for each integer of an index, which says nothing of the other axes.
 fn each(x: &Handle, axis: usize, index: &Handle) -> Option<Handle> {
-    let index = integer(index).filter(|i| i.shape.len() == x.shape.len() && axis < i.shape.len())?;
+    let index =
+        integer(index).filter(|i| i.shape.len() == x.shape.len() && axis < i.shape.len())?;
     let lies_inside = |a: usize| a == axis || index.shape[a] <= x.shape[a];
     if !(0..index.shape.len()).all(lies_inside) {
         return None;

@@ -208,7 +208,7 @@ impl Handle {
     }
 
     /// The elements that indices pick. With tensors among them it is what `get` copies and `set` writes, in this order.
-    pub(super) fn get(&self, index: &[Pick]) -> Option<Handle> {
+    pub(super) fn get(&self, index: &[Pick<'_>]) -> Option<Handle> {
         let taken: usize = index.iter().map(Pick::axes).sum();
         let rest = self.shape.len().checked_sub(taken)?;
         let mut own = self.all_axes().into_iter();
@@ -256,7 +256,7 @@ impl Handle {
 
     /// The offsets that this index has along axes of these offsets: positions along one, or a mask over several.
     fn picks(&self, axes: &[Vec<usize>]) -> Option<Handle> {
-        let numbers = self.integers()?;
+        let numbers = self.integers().filter(|_| !self.dtype.is_float())?;
         if self.dtype != DType::Bool {
             return positions(&axes[0], &self.shape, &numbers);
         }

@@ -128,12 +128,16 @@ impl Generator {
         let target = self.maybe_viewed()?;
         let handle = self.machine.tensor(&target)?;
         let how = match self.rng.below(12) {
-            0..4 => How::Set(self.index(&handle.shape)),
+            0..3 => How::Set(self.index(&handle.shape)),
+            3 => How::Set(self.advanced(&handle)?),
             4 => How::TrySet(self.index(&handle.shape)),
             5..8 => How::Assign,
             8 => How::TryAssign,
             9 | 10 => How::Operator(self.sign()),
-            _ => How::Method(self.sign()),
+            _ => {
+                let extreme = [Binary::Maximum, Binary::Minimum];
+                How::Method(if self.rng.one_in(3) { self.rng.pick(&extreme) } else { self.sign() })
+            }
         };
         let region = match &how {
             How::Set(index) | How::TrySet(index) => {
@@ -156,7 +160,7 @@ impl Generator {
         Some(Line::Refused(target, how, value))
     }
 
-    fn sign(&mut self) -> Binary {
+    pub(super) fn sign(&mut self) -> Binary {
         self.rng.pick(&[Binary::Add, Binary::Sub, Binary::Mul])
     }
 
@@ -168,7 +172,7 @@ impl Generator {
         self.made_as(&shape, dtype)
     }
 
-    fn made_as(&mut self, shape: &[usize], dtype: DType) -> Expr {
+    pub(super) fn made_as(&mut self, shape: &[usize], dtype: DType) -> Expr {
         let n: usize = shape.iter().product();
         let make = match self.rng.below(8) {
             0 => Make::Zeros,
@@ -181,7 +185,7 @@ impl Generator {
         Expr::Make(make, shape.to_vec(), dtype)
     }
 
-    fn number(&mut self, dtype: DType) -> Num {
+    pub(super) fn number(&mut self, dtype: DType) -> Num {
         let n = self.rng.below(17) as i64 - 4;
         if dtype.is_float() && self.rng.one_in(2) {
             Num::Float(n as f64 / 2.0)
@@ -205,7 +209,7 @@ impl Generator {
     }
 
     /// A variable, often looked at through views.
-    fn maybe_viewed(&mut self) -> Option<Expr> {
+    pub(super) fn maybe_viewed(&mut self) -> Option<Expr> {
         let mut expr = self.var()?;
         while self.rng.one_in(3) {
             expr = self.viewed(expr)?;
@@ -221,6 +225,9 @@ impl Generator {
     fn computed(&mut self) -> Option<Expr> {
         let x = self.maybe_viewed()?;
         let handle = self.handle(&x)?;
+        if self.rng.one_in(5) {
+            return self.called(x, &handle);
+        }
         let rank = handle.shape.len();
         let boxed = Box::new(x);
         Some(match self.rng.below(12) {
@@ -251,7 +258,7 @@ impl Generator {
     }
 
     /// What a tensor like `handle` may meet or be overwritten with.
-    fn operand(&mut self, handle: &Handle) -> Option<Expr> {
+    pub(super) fn operand(&mut self, handle: &Handle) -> Option<Expr> {
         if self.rng.one_in(3) {
             let odd = self.rng.one_in(12);
             return Some(Expr::Num(self.number(if odd { DType::F32 } else { handle.dtype })));

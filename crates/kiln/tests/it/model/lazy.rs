@@ -1,7 +1,9 @@
 //! The same programs, run by kiln.
 
-use super::program::{Binary, Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
-use kiln::{DType, Device, Element, Error, Index, Indices, Tensor};
+use super::program::{
+    Binary, Call, Expr, Fold, How, Ix, Line, Make, Num, Reduce, Unary, Var, View,
+};
+use kiln::{DType, Device, Element, Error, Index, Indices, Reduction, Tensor};
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, MulAssign, SubAssign};
 
@@ -62,6 +64,7 @@ impl Lazy {
             Expr::Var(var) => self.vars[var].clone(),
             Expr::Num(_) => unreachable!("an operand"),
             Expr::Make(make, shape, dtype) => self.make(make, shape, *dtype),
+            Expr::View(x, View::Get(index)) => self.lent(x, |x| x.get(self.indices(index))),
             Expr::View(x, view) => self.lent(x, |x| viewed(x, view)),
             Expr::Unary(op, x) => self.lent(x, |x| unary(*op, x)),
             Expr::Binary(op, x, y) => self.lent(x, |x| binary(*op, x, self.value(y))),
@@ -69,7 +72,49 @@ impl Lazy {
             Expr::Cat(axis, xs) => {
                 Tensor::cat(xs.iter().map(|x| self.tensor(x)).collect::<Vec<_>>(), *axis)
             }
+            Expr::Call(name, args) => self.lent(&args[0], |x| self.called(*name, x, &args[1..])),
         }
+    }
+
+    fn called(&self, name: Call, x: &Tensor, args: &[Expr]) -> Tensor {
+        let value = |i: usize| self.value(&args[i]);
+        let tensor = |i: usize| self.tensor(&args[i]);
+        match name {
+            Call::Lt => with_operand!(value(0), |y| x.lt(y)),
+            Call::Eq => with_operand!(value(0), |y| x.eq(y)),
+            Call::Ge => with_operand!(value(0), |y| x.ge(y)),
+            Call::Where => {
+                with_operand!(value(0), |a| with_operand!(value(1), |b| x.where_(a, b)))
+            }
+            Call::MaskedFill => with_operand!(value(1), |y| x.masked_fill(&tensor(0), y)),
+            Call::MaskedSelect => x.masked_select(&tensor(0)),
+            Call::NonZero => x.nonzero(),
+            Call::Gather(axis) => x.gather(axis, &tensor(0)),
+            Call::IndexSelect(axis) => x.index_select(axis, &tensor(0)),
+            Call::Take => x.take(&tensor(0)),
+            Call::Scatter(axis) => with_operand!(value(1), |y| x.scatter(axis, &tensor(0), y)),
+            Call::ScatterReduce(axis, reduce, with_self) => {
+                let reduce = reduction(reduce);
+                with_operand!(value(1), |y| {
+                    x.scatter_reduce(axis, &tensor(0), y, reduce, with_self)
+                })
+            }
+            Call::IndexAdd(axis) => with_operand!(value(1), |y| x.index_add(axis, &tensor(0), y)),
+        }
+    }
+
+    fn indices(&self, index: &[Ix]) -> Indices {
+        let one = |ix: &Ix| match ix {
+            Ix::At(i) => Index::At(*i),
+            Ix::Slice(start, stop, step) => {
+                Index::Slice { start: *start, stop: *stop, step: *step }
+            }
+            Ix::Ellipsis => Index::Ellipsis,
+            Ix::NewAxis => Index::NewAxis,
+            Ix::Tensor(expr) => Index::from(self.tensor(expr)),
+            Ix::List(at) => Index::from(at.clone()),
+        };
+        Indices::new(index.iter().map(one).collect::<Vec<_>>())
     }
 
     /// `f` of an expression's value: variables are not cloned for it, as they would not be in a program.
@@ -107,18 +152,24 @@ impl Lazy {
             with_operand!(value, |x| assign_op(target, *op, x));
             return target.error().map_or(Ok(()), Err);
         }
-        self.lent(target, |mut target| {
+        self.lent(target, |target| {
             match how {
-                How::Set(index) => with_operand!(value, |x| target.set(indices(index), x)),
+                How::Set(index) => with_operand!(value, |x| target.set(self.indices(index), x)),
                 How::TrySet(index) => {
-                    with_operand!(value, |x| target.try_set(indices(index), x))?;
+                    with_operand!(value, |x| target.try_set(self.indices(index), x))?;
                 }
                 How::Assign => drop(with_operand!(value, |x| target.assign(x))),
                 How::TryAssign => drop(with_operand!(value, |x| target.try_assign(x))?),
                 How::Operator(op) => {
                     with_operand!(value, |x| assign_op(&mut target.clone(), *op, x));
                 }
-                How::Method(op) => with_operand!(value, |x| assign_op(&mut target, *op, x)),
+                How::Method(op) => drop(with_operand!(value, |x| match op {
+                    Binary::Add => target.add_assign(x),
+                    Binary::Sub => target.sub_assign(x),
+                    Binary::Mul => target.mul_assign(x),
+                    Binary::Maximum => target.maximum_assign(x),
+                    Binary::Minimum => target.minimum_assign(x),
+                })),
             }
             target.error().map_or(Ok(()), Err)
         })
@@ -137,19 +188,18 @@ where
     }
 }
 
-fn indices(index: &[Ix]) -> Indices {
-    let one = |ix: &Ix| match *ix {
-        Ix::At(i) => Index::At(i),
-        Ix::Slice(start, stop, step) => Index::Slice { start, stop, step },
-        Ix::Ellipsis => Index::Ellipsis,
-        Ix::NewAxis => Index::NewAxis,
-    };
-    Indices::new(index.iter().map(one).collect::<Vec<_>>())
+fn reduction(reduce: Reduce) -> Reduction {
+    match reduce {
+        Reduce::Sum => Reduction::Sum,
+        Reduce::Prod => Reduction::Prod,
+        Reduce::Amin => Reduction::Amin,
+        Reduce::Amax => Reduction::Amax,
+    }
 }
 
 fn viewed(x: &Tensor, view: &View) -> Tensor {
     match view {
-        View::Get(index) => x.get(indices(index)),
+        View::Get(_) => unreachable!("needs variables"),
         View::Reshape(shape) => x.reshape(shape),
         View::Permute(axes) => x.permute(axes),
         View::Flip(axis) => x.flip(*axis),
@@ -193,6 +243,7 @@ fn folded(op: Fold, axis: usize, x: &Tensor) -> Tensor {
 macro_rules! with_type {
     ($dtype:expr, $f:ident $args:tt) => {
         match $dtype {
+            DType::Bool => $f::<bool> $args,
             DType::F32 => $f::<f32> $args,
             DType::F64 => $f::<f64> $args,
             DType::U8 => $f::<u8> $args,
@@ -209,6 +260,15 @@ macro_rules! with_type {
 trait Bytes: Element {
     fn of(bytes: &[u8]) -> Self;
     fn bytes(self) -> Vec<u8>;
+}
+
+impl Bytes for bool {
+    fn of(bytes: &[u8]) -> bool {
+        bytes[0] != 0
+    }
+    fn bytes(self) -> Vec<u8> {
+        vec![self as u8]
+    }
 }
 
 macro_rules! bytes_of {

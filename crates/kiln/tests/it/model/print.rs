@@ -42,14 +42,25 @@ fn made(make: &Make, shape: &[usize], of: DType) -> String {
         Make::Zeros => "zeros",
         Make::Ones => "ones",
         Make::Empty => "empty",
-        Make::Full(x) => return format!("Tensor::full_with({shape:?}, {x}, {})", dtype(of)),
+        Make::Full(x) => {
+            return format!("Tensor::full_with({}, {x}, {})", shaped(shape), dtype(of));
+        }
         Make::Arange => return format!("Tensor::arange_with({}, {})", shape[0], dtype(of)),
         Make::From(data) => {
-            let data: Vec<Num> = data.iter().map(|x| x.cast(of)).collect();
-            return format!("Tensor::from_vec::<{of}>(vec![{}], {})", list(&data), shaped(shape));
+            let data: Vec<String> = data.iter().map(|x| literal(x.cast(of), of)).collect();
+            return format!(
+                "Tensor::from_vec::<{of}>(vec![{}], {})",
+                data.join(", "),
+                shaped(shape)
+            );
         }
     };
     format!("Tensor::{name}_with({}, {})", shaped(shape), dtype(of))
+}
+
+/// An element of a dtype.
+fn literal(x: Num, dtype: DType) -> String {
+    if dtype == DType::Bool { (x != Num::Int(0)).to_string() } else { x.to_string() }
 }
 
 /// The empty list has no type.
@@ -202,7 +213,7 @@ fn written(f: &mut fmt::Formatter<'_>, target: &Expr, how: &How, value: &Expr) -
         (How::TryAssign, _) => write!(f, "{target}.try_assign({lent}).unwrap();"),
         (How::Operator(op), Expr::Var(_)) => write!(f, "{target} {}= {lent};", op.sign()),
         (How::Operator(op), _) => write!(f, "*&mut {target} {}= {lent};", op.sign()),
-        (How::Method(op), _) => write!(f, "(&{target}).{}_assign({lent});", op.name()),
+        (How::Method(op), _) => write!(f, "{target}.{}_assign({lent});", op.name()),
     }
 }
 
@@ -219,8 +230,10 @@ pub(super) fn test(name: &str, lines: &[Line]) -> String {
             (Line::Read(expr), Some(bytes)) => {
                 let dtype = machine.tensor(expr).expect("just read").dtype;
                 let chunks = bytes.chunks(dtype.size());
-                let wanted: Vec<Num> = chunks.map(|b| Num::decode(dtype, b)).collect();
-                format!("assert_eq!({expr}.to_vec::<{dtype}>().unwrap(), [{}]);", list(&wanted))
+                let wanted: Vec<String> =
+                    chunks.map(|b| literal(Num::decode(dtype, b), dtype)).collect();
+                let wanted = wanted.join(", ");
+                format!("assert_eq!({expr}.to_vec::<{dtype}>().unwrap(), [{wanted}]);")
             }
             (line, _) => line.to_string(),
         };
