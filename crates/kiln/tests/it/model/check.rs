@@ -1,6 +1,6 @@
 //! Runs a program on kiln and compares it, line by line, with the eager machine.
 
-use super::eager;
+use super::eager::{self, Handle};
 use super::lazy::{self, Lazy};
 use super::machine::Machine;
 use super::program::{Line, Var};
@@ -39,12 +39,14 @@ struct Meaning {
 fn meaning(lines: &[Line], mode: Mode) -> Option<Meaning> {
     let mut history = History::new();
     let run = || -> Option<Vec<Vec<u8>>> {
-        let mut machine = Machine::default();
+        let (mut machine, mut ever) = (Machine::default(), BTreeMap::new());
         let mut reads = Vec::new();
         for line in lines {
             reads.push(machine.run(line)?);
             if mode == Mode::Beside {
-                remember(&mut history, &machine);
+                // the second thread may hold what the program has dropped
+                ever.extend(machine.vars.clone());
+                remember(&mut history, &ever);
             }
         }
         Some(reads)
@@ -53,8 +55,8 @@ fn meaning(lines: &[Line], mode: Mode) -> Option<Meaning> {
     reads.map(|reads| Meaning { reads, peak, history })
 }
 
-fn remember(history: &mut History, machine: &Machine) {
-    for (&var, handle) in &machine.vars {
+fn remember(history: &mut History, ever: &BTreeMap<Var, Handle>) {
+    for (&var, handle) in ever {
         let values = history.entry(var).or_insert_with(|| Some(BTreeSet::new()));
         match (handle.elements(), values.as_mut()) {
             (Some(_), Some(values)) => _ = values.insert(handle.bytes()),
@@ -94,8 +96,9 @@ fn cost(lines: &[Line], meaning: &Meaning, counts: &Counts) -> Result<(), String
         true => Ok(()),
         false => Err(format!("{is} {what} for {n} lines, at most {most} expected")),
     };
-    within("kernels", counts.kernels, 2 * n)?;
-    within("compiled kernels", counts.compiled, 2 * n)?;
+    // a write that reads its own storage elsewhere is two, and is walked twice at most before it is stored
+    within("kernels", counts.kernels, 4 * n)?;
+    within("compiled kernels", counts.compiled, 4 * n)?;
     within("schedules", counts.scheduled, n)?;
     // running sums make tables of their own
     match format!("{lines:?}").contains("CumSum") {
