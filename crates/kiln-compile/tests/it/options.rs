@@ -148,38 +148,6 @@ fn staging_changes_nothing() {
     }
 }
 
-/// Quotients, and each times the sum of its row.
-fn repeated(rows: usize, n: usize) -> UOp {
-    let x = param(0, &[rows, n]);
-    let square = &x * &x;
-    let quotient = UOp::binary(Op::FloorDiv, &(&square * &x), &(&square + 7)) * &square;
-    let sum = quotient.reduce(ReduceOp::Add, &[1][..]).reshape(&[rows, 1][..]);
-    quotient * sum.expand(&[rows, n][..])
-}
-
-#[test]
-fn keeping_changes_nothing() {
-    let keep = Opt::Keep { bytes: 1 << 12 };
-    let is_scratch = |n: &UOp| n.op() == Op::Local;
-    for (rows, n) in [(6, 32), (5, 19)] {
-        let kernel = kernel_of(&repeated(rows, n));
-        let (loops, sums) = (axes(&kernel, RangeKind::Loop), axes(&kernel, RangeKind::Reduce));
-        let split = |kind, axis, by| Opt::Split { kind, axis, by };
-        let lanes = [loops[1], sums[0]].map(|axis| split(RangeKind::Vector, axis, 4));
-        let rows = split(RangeKind::Upcast, loops[0], 2);
-        let thread = split(RangeKind::Thread, loops[0], 1);
-        for options in [vec![], lanes.to_vec(), [&lanes[..], &[rows, thread]].concat(), vec![rows]]
-        {
-            let options = [&options[..], &[keep]].concat();
-            check("repeated", &kernel, &options);
-            let kept = apply(&kernel, &options).ast;
-            assert!(toposort(&kept).iter().any(is_scratch), "{options:?} keeps nothing");
-        }
-        let small = apply(&kernel, &[Opt::Keep { bytes: 4 * n - 1 }]).ast;
-        assert!(!toposort(&small).iter().any(is_scratch), "does not fit");
-    }
-}
-
 #[test]
 fn tiles_need_not_divide_their_loops() {
     for (name, root) in kernels() {

@@ -3,11 +3,9 @@
 //! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
 //! (`plan`, `blocks`; prices are in `tile_price`, `memory_price`). For all other kernels, in order: one loop of each nest
 //! becomes vectors (the one along which memory is read and written in a row), a reduction gets a register tile over an
-//! output loop along which something is reused, one across memory takes many outputs at a time (`across`), the outermost
-//! output loop is shared among threads, and what loops after a reduction need again is kept. Short reductions are
-//! unrolled in both.
+//! output loop along which something is reused, and the outermost output loop is shared among threads. Short
+//! reductions are unrolled in both.
 
-mod across;
 mod blocks;
 mod memory_price;
 mod operand;
@@ -18,7 +16,6 @@ mod tile_price;
 mod vectors;
 
 use super::access::Kernel;
-use super::keep;
 use super::options::{Opt, axis_of, ranges_of, size_of};
 use super::ordered::ordered;
 use crate::target::Target;
@@ -44,10 +41,8 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     }
     chooser.vectors(vectors::lanes(ast, target));
     chooser.tile(target);
-    chooser.across(target);
     chooser.unroll();
     chooser.threads(target);
-    chooser.keep(ast, target);
     chooser.options
 }
 
@@ -68,14 +63,6 @@ impl Chooser {
         if by > 1 {
             self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
             self.left[i].0 = self.left[i].0.div_ceil(by);
-        }
-    }
-
-    /// Values that loops after a reduction need again stay in the second cache.
-    fn keep(&mut self, ast: &UOp, target: &Target) {
-        let bytes = target.cache_bytes[1] / 4;
-        if keep::pays(ast, bytes) {
-            self.options.push(Opt::Keep { bytes });
         }
     }
 
