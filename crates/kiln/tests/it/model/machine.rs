@@ -86,6 +86,7 @@ impl Machine {
     }
 
     /// What indices with tensors pick.
+    #[allow(clippy::needless_borrowed_reference, reason = "the closure's type is told by it")]
     fn points(&self, of: &Handle, index: &[Ix]) -> Option<Handle> {
         let pick = |ix| match ix {
             &Ix::Tensor(ref expr) => self.tensor(expr).map(Pick::Tensor),
