@@ -1,6 +1,6 @@
 //! What this machine can do at best: multiply-adds and bytes a second, measured by loops that do nothing else.
 //!
-//! Benchmarks state what they measure as a share of this. A [`Peak`] holds its memory, so that measuring again in
+//! Benchmarks state what they measure as a share of this. A `Peak` holds its memory, so that measuring again in
 //! turn with something else costs milliseconds.
 
 /// The loops, one set for each instruction set.
