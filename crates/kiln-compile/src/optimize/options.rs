@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// One step of optimization. Loops are named by their axes in the kernel before any option, staged values by their
-/// positions in [`operands`](super::stage::operands).
+/// positions in `stage::operands`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opt {
     /// `by` neighbouring iterations of what is left of a loop become `kind`: `Upcast`, `Unroll` or `Vector`; `Thread`
