@@ -91,6 +91,7 @@ impl Turns {
         let mut measured = Measured { times, floors: Vec::new() };
         for round in 0..self.rounds {
             self.round(round, &loaded, &mut measured);
+            std::thread::sleep(PAUSE);
             measured.floors.push(floor(&mut self.peak, case.work));
         }
         self.subjects.iter_mut().for_each(Subject::drop_workload);

@@ -8,14 +8,20 @@ mod loops;
 
 use crate::error::Result;
 use crate::memory::Memory;
-use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::{Duration, Instant};
 
 /// Bytes that a copy reads, and that it writes: more than any cache holds.
 const BYTES: usize = 64 << 20;
 
-/// Steps of arithmetic of one run on one thread: a few milliseconds.
-const STEPS: u64 = 2_000_000;
+/// Steps of arithmetic of one run on one thread: less than a millisecond, so that most runs fit between two turns that
+/// the system gives to other work.
+const STEPS: u64 = 200_000;
+
+/// Runs of which the fastest counts. A peak is what undisturbed threads reach: one that was woken late, lost its
+/// processor for a while or found the clock still low would make it less.
+const RUNS: usize = 16;
 
 /// Measures the peak of a number of threads.
 #[derive(Debug)]
@@ -84,22 +90,45 @@ impl Peak {
         (start(thread), (start(thread + 1) - start(thread)) / size_of::<f32>())
     }
 
-    /// Runs the work of every thread at once; the time from when all are ready until the last one is done.
+    /// The least time of several runs of the work, by every thread at once: from when all are ready until the last one
+    /// is done.
     fn timed(&self, work: impl Fn(usize) + Sync) -> Duration {
-        let barrier = Barrier::new(self.threads);
-        let start = std::thread::scope(|scope| {
-            for thread in 1..self.threads {
-                let (work, barrier) = (&work, &barrier);
-                scope.spawn(move || {
-                    barrier.wait();
-                    work(thread);
-                });
-            }
-            barrier.wait();
+        let (work, meeting) = (&work, &Meeting::default());
+        let run = |thread: usize| {
+            meeting.wait(self.threads);
             let start = Instant::now();
-            work(0);
-            start
-        });
-        start.elapsed()
+            work(thread);
+            meeting.wait(self.threads);
+            start.elapsed()
+        };
+        std::thread::scope(|scope| {
+            for thread in 1..self.threads {
+                scope.spawn(move || (0..RUNS).for_each(|_| _ = run(thread)));
+            }
+            (0..RUNS).map(|_| run(0)).min().expect("there are runs")
+        })
+    }
+}
+
+/// Where threads wait for each other, awake: being woken takes longer than what is measured may.
+#[derive(Default)]
+struct Meeting {
+    arrived: AtomicUsize,
+}
+
+impl Meeting {
+    /// Returns when so many threads have called it as often as this one.
+    fn wait(&self, threads: usize) {
+        let round = self.arrived.fetch_add(1, AcqRel) / threads;
+        for turn in 0u64.. {
+            if self.arrived.load(Acquire) >= (round + 1) * threads {
+                break;
+            }
+            match turn % 1024 {
+                // perhaps the others wait for this processor
+                1023 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
     }
 }
