@@ -28,6 +28,12 @@ pub fn view_nodes(at: &UOp, len: usize) -> Option<(Vec<UOp>, usize)> {
     }
 }
 
+/// Whether `at` is a view of positions below `len` that shows none of them twice: it can be looked up where a position is.
+pub fn is_one_to_one(at: &UOp, len: usize) -> bool {
+    let repeats = |nodes: &[UOp]| nodes.iter().any(|n| n.op() == Op::Expand);
+    view_nodes(at, len).is_some_and(|(nodes, _)| !repeats(&nodes))
+}
+
 /// The elements of `x` at the positions `at`, as a view, if they are one.
 pub fn view(x: &UOp, at: &UOp) -> Option<UOp> {
     let (nodes, n) = view_nodes(at, x.numel())?;

@@ -4,7 +4,7 @@
 //! what lies apart from everything that is written. Anything else is computed first, into memory of its own.
 
 use super::writes::same_memory;
-use kiln_ir::region::Region;
+use kiln_ir::region::{self, Region};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
@@ -52,11 +52,11 @@ impl Hazards {
                 let safe =
                     viewed == base && (apart(&node, viewed, at) || aligned(&node, viewed, at));
                 excused |= safe;
-                needed.extend((!safe).then(|| once(&node)));
+                needed.extend((!safe).then(|| once(&node, &versions)));
             } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
                 stack.extend(node.srcs().iter().map(|s| (s.clone(), node.clone())));
             } else if reaches(&node, &versions) {
-                needed.push(once(&node));
+                needed.push(once(&node, &versions));
             }
         }
         // what was excused here may be in the way of another update
@@ -67,10 +67,10 @@ impl Hazards {
     }
 }
 
-/// What a repetition repeats.
-fn once(node: &UOp) -> UOp {
+/// What a repetition repeats, if that is not the memory itself.
+fn once(node: &UOp, versions: impl Fn(&UOp) -> bool) -> UOp {
     let mut node = node;
-    while node.op() == Op::Expand {
+    while node.op() == Op::Expand && !versions(node.src(0)) {
         node = node.src(0);
     }
     node.clone()
@@ -110,9 +110,9 @@ fn positions(view: &UOp, whole: &UOp) -> UOp {
     nodes.iter().rev().fold(all, |x, node| node.viewed(&x))
 }
 
-/// Whether each element is read exactly where it is written.
+/// Whether each element is read exactly where it is written, and written once.
 fn aligned(view: &UOp, whole: &UOp, at: &UOp) -> bool {
-    positions(view, whole) == *at
+    positions(view, whole) == *at && region::is_one_to_one(at, whole.numel())
 }
 
 /// Whether nothing that is read is written.

@@ -124,7 +124,7 @@ fn invert(view: &UOp, x: &UOp) -> UOp {
             [] => unslice(x, slices, shape),
             starts => unslice_from(x, slices, starts, shape),
         },
-        // a reshape, or an expansion of axes that stay 1 long: a target that repeats is refused when it is written
+        // positions that repeat are stored to, so there is no expansion
         _ => x.reshape(shape.clone()),
     }
 }

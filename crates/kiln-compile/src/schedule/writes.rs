@@ -29,8 +29,7 @@ pub(super) fn stored(nodes: &[UOp], roots: &[UOp]) -> FxHashSet<UOp> {
 
 /// Whether the region is a view that is known now, which an element can be looked up in.
 fn is_view(update: &UOp) -> bool {
-    update.arg().reduce_op().is_none()
-        && region::view_nodes(update.src(2), update.numel()).is_some()
+    update.arg().reduce_op().is_none() && region::is_one_to_one(update.src(2), update.numel())
 }
 
 /// Updates whose storage is in memory already.

@@ -682,3 +682,19 @@ fn indexing_costs_what_the_indices_cost() {
     assert_eq!(n.kernels, 2);
     assert_eq!(table.sum(..).item::<f32>().unwrap(), 16.0 * (3.0 + 3.0 + 4.0));
 }
+
+/// Positions that are known to be equal: the last wins, and what is written was read before.
+#[test]
+fn equal_positions_that_are_known_are_written_in_order() {
+    let v = Tensor::from_vec(vec![12, 7], [2, 1]);
+    v.set(s![1..;-1, Tensor::zeros_with([4], DType::I32)], &v);
+    assert_eq!(v.to_vec::<i32>().unwrap(), [7, 12]);
+    let v = Tensor::zeros_with([4, 1], DType::I32).reshape([4, 1, 1]);
+    let value = Tensor::from_vec(vec![6, 7, 11, 8, 4, 1, 0, 6], [2, 2, 2, 1, 1]);
+    v.set(s![2.., NewAxis, 0, NewAxis, Tensor::zeros_with([2, 2], DType::I16)], value);
+    assert_eq!(v.to_vec::<i32>().unwrap(), [0, 0, 0, 6]);
+    let index = Tensor::zeros_with([3, 2], DType::I64);
+    let values = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], [3, 2]);
+    let last = Tensor::zeros_with([1, 2], DType::I32).scatter(0, &index, &values);
+    assert_eq!(last.to_vec::<i32>().unwrap(), [5, 6]);
+}

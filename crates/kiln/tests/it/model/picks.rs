@@ -5,9 +5,8 @@ use super::generate::Generator;
 use super::program::{Binary, Call, Expr, Ix, Make, Num, Reduce, Unary, View};
 use kiln::DType;
 
-/// Tensors and lists pick of axes of at least this length. Writes at positions that are known to be all the same, as on an
-/// axis of length 1, read what they have just written, or take the wrong one for the last: 1 once that is mended.
-const SHORTEST_PICKED: usize = 2;
+/// Tensors and lists pick of axes of at least this length.
+const SHORTEST_PICKED: usize = 1;
 
 impl Generator {
     /// Indices with a tensor, list or mask among them.
