@@ -7,18 +7,25 @@ use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
 
 /// What hangs on a leaf.
 struct LeafMemory {
     state: Mutex<State>,
     /// What the leaf was computed from, if a gradient may want to go there.
     history: Mutex<Option<UOp>>,
-    /// Whether a gradient could go through what the leaf was computed from.
-    differentiable: AtomicBool,
+    /// What the leaf was made for, once it is.
+    made: OnceLock<Made>,
     /// What was wrong with what the leaf was computed from.
     fault: Mutex<Option<Failure>>,
+}
+
+/// The node that a leaf was made for, by its hash.
+struct Made {
+    root: u128,
+    /// Whether a gradient could go through it.
+    differentiable: bool,
 }
 
 enum State {
@@ -57,7 +64,7 @@ fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp 
     let memory: Payload = Arc::new(LeafMemory {
         state: Mutex::new(state),
         history: Mutex::default(),
-        differentiable: AtomicBool::new(false),
+        made: OnceLock::new(),
         fault: Mutex::default(),
     });
     leaf.set_payload(Some(memory));
@@ -129,16 +136,22 @@ pub(super) fn set_fault(leaf: &UOp, fault: Option<Failure>) {
     }
 }
 
-/// Notes that a gradient could go through what a leaf was computed from.
-pub(super) fn set_differentiable(leaf: &UOp) {
+/// Notes that a leaf was made for `root`, and whether a gradient could go through that.
+pub(super) fn set_made(leaf: &UOp, root: &UOp, differentiable: bool) {
     if let Some(memory) = memory_of(leaf) {
-        memory.differentiable.store(true, Ordering::Relaxed);
+        let _ = memory.made.set(Made { root: root.hash(), differentiable });
     }
 }
 
-/// Whether a gradient could go through what a leaf was computed from.
+/// Whether a gradient could go through what the leaf was made for.
 pub(super) fn is_differentiable(leaf: &UOp) -> bool {
-    memory_of(leaf).is_some_and(|memory| memory.differentiable.load(Ordering::Relaxed))
+    memory_of(leaf).is_some_and(|memory| memory.made.get().is_some_and(|m| m.differentiable))
+}
+
+/// Whether the leaf was made for this very node, and no gradient goes through it. Other nodes may share the leaf.
+pub(super) fn is_end_of(leaf: &UOp, node: &UOp) -> bool {
+    let end = |made: &Made| made.root == node.hash() && !made.differentiable;
+    memory_of(leaf).is_some_and(|memory| memory.made.get().is_some_and(end))
 }
 
 /// Takes a leaf's memory: the leaf is spent.

@@ -239,8 +239,9 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
             _ => leaf::new(buffer.clone(), *dtype, shape.clone(), device),
         });
         let is_new = matches!(ready.schedule.outputs[root], BufferRef::Output(_));
-        if is_new && differentiable[closed.roots[root]] {
-            leaf::set_differentiable(&leaves[root]);
+        if is_new {
+            let at = closed.roots[root];
+            leaf::set_made(&leaves[root], &closed.nodes[at], differentiable[at]);
         }
     }
     leaves
