@@ -7,8 +7,7 @@ use super::cache::Ready;
 use super::close::Closed;
 use super::device::Opened;
 use super::file::{self, Access, Pinned};
-use super::leaf::Slot;
-use super::taken::Taken;
+use super::taken::{StandIn, Taken};
 use super::{Failure, leaf, testing};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
@@ -156,23 +155,22 @@ fn overwritten(
     pinned: &Pinned,
     root: usize,
     opened: &Opened,
-) -> Result<Option<(UOp, usize, Vec<UOp>)>, Failure> {
+) -> Result<Option<(UOp, usize, Vec<StandIn>)>, Failure> {
     if !pinned.is_old_there() {
         return Ok(None);
     }
     let at = closed.nodes.iter().position(|n| *n == pinned.old);
-    let stand_ins: Vec<UOp> = (0..closed.nodes.len())
+    let stand_ins: Vec<StandIn> = (0..closed.nodes.len())
         .filter(|&i| closed.is_computed(i) && Some(closed.sources(i)[0]) == at)
-        .map(|i| closed.nodes[i].clone())
+        .map(|i| StandIn::of(closed, i))
         .collect();
-    stand_ins.iter().for_each(|n| leaf::set_slot(n, None));
+    stand_ins.iter().for_each(StandIn::forget);
     let inside = at.map_or(0, |at| closed.references()[at] - stand_ins.len());
     let held = pinned.old.ref_count() > inside + pinned.own;
     if !held && !at.is_some_and(|at| wanted(closed, &[], Some(at))[at]) {
         return Ok(Some((pinned.old.clone(), root, stand_ins)));
     }
-    let stand_in = |n: &UOp| leaf::set_slot(n, Some(Slot::Computed(pinned.old.clone())));
-    stand_ins.iter().for_each(stand_in);
+    stand_ins.iter().for_each(|n| n.remember(&pinned.old));
     testing::step()?;
     pinned.keep_old(opened.backend.as_ref())?;
     Ok(None)
@@ -209,13 +207,13 @@ impl Released<'_> {
     }
 
     fn forget(&self, slot: usize) {
-        self.stand_ins[slot].iter().for_each(|&at| leaf::set_slot(&self.closed.nodes[at], None));
+        self.stand_ins[slot].iter().for_each(|&at| StandIn::of(self.closed, at).forget());
     }
 
     fn remember(&self, slot: usize) {
         let leaf = &self.closed.nodes[self.closed.leaves[slot]];
         for &at in &self.stand_ins[slot] {
-            leaf::set_slot(&self.closed.nodes[at], Some(Slot::Computed(leaf.clone())));
+            StandIn::of(self.closed, at).remember(leaf);
         }
     }
 
@@ -223,7 +221,7 @@ impl Released<'_> {
     fn take(mut self) -> Taken {
         let mut taken = Taken::default();
         for (slot, root) in std::mem::take(&mut self.slots) {
-            let stand_ins = self.stand_ins[slot].iter().map(|&at| self.closed.nodes[at].clone());
+            let stand_ins = self.stand_ins[slot].iter().map(|&at| StandIn::of(self.closed, at));
             let leaf = &self.closed.nodes[self.closed.leaves[slot]];
             taken.take(leaf, root, stand_ins.collect());
         }
@@ -300,13 +298,12 @@ fn free_leaves(closed: &Closed, last: &[usize]) -> Vec<bool> {
 fn wanted(closed: &Closed, last: &[usize], except: Option<usize>) -> Vec<bool> {
     let mut wanted = closed.held();
     except.into_iter().for_each(|at| wanted[at] = false);
-    let differentiable = closed.differentiable();
     let last: FxHashSet<usize> = last.iter().copied().collect();
     for at in (0..closed.nodes.len()).rev() {
         let node = &closed.nodes[at];
         // whoever holds a root finds its leaf, but further views look through a view, and gradients through all
         let looked_through =
-            node.op().is_movement() || (differentiable[at] && !last.contains(&node.id()));
+            node.op().is_movement() || (closed.is_differentiable(at) && !last.contains(&node.id()));
         if closed.is_root(at) && node.op() != Op::Buffer && !looked_through {
             wanted[at] = false;
         } else if wanted[at] {

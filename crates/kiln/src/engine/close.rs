@@ -3,7 +3,7 @@
 //!
 //! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
 
-use super::leaf::{self, Latch, Slot};
+use super::leaf::{self, Latch, Slot, Value};
 use super::runs::{self, Upload};
 use super::starts::Starts;
 use kiln_ir::arg::Arg;
@@ -26,6 +26,8 @@ pub(super) struct Closed {
     edges: Vec<Edges>,
     /// Which nodes stood for their leaf when they were walked. Another thread may compute more of them since.
     computed: Vec<bool>,
+    /// Which nodes a gradient could go through: they are computed from something that wants one.
+    differentiable: Vec<bool>,
     /// The leaves by parameter slot (positions).
     pub(super) leaves: Vec<usize>,
     /// The constants in order of visit (positions), once for each use: two uses that happen to be of one number are
@@ -85,6 +87,8 @@ pub(super) struct Walk {
     pub(super) edges: Vec<Edges>,
     /// Which nodes stand for their leaf.
     pub(super) computed: Vec<bool>,
+    /// Which nodes a gradient could go through.
+    differentiable: Vec<bool>,
     effects: Vec<UOp>,
     checks: Vec<(UOp, Arc<str>)>,
 }
@@ -123,14 +127,27 @@ impl Walk {
             }
         }
         self.edges.push(open.sources().iter().map(|s| self.position[&s.id()]).collect());
-        self.computed.push(matches!(open.below, Below::Leaf(_)));
+        self.computed.push(matches!(open.below, Below::Value(_)));
+        self.differentiable.push(self.leads_on(&open));
         self.position.insert(open.node.id(), self.nodes.len());
         self.nodes.push(open.node);
+    }
+
+    /// Whether a gradient could go through the node, whose sources have their edges.
+    fn leads_on(&self, open: &Open) -> bool {
+        match (open.node.op(), &open.below) {
+            (Op::Detach, _) => false,
+            (Op::Mark, _) => true,
+            (Op::Buffer, _) => leaf::history(&open.node).is_some(),
+            (_, Below::Value(value)) => value.differentiable,
+            _ => self.edges[self.nodes.len()].iter().any(|&s| self.differentiable[s]),
+        }
     }
 
     fn finish(self, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
         let mut closed = Closed {
             computed: self.computed,
+            differentiable: self.differentiable,
             nodes: self.nodes,
             edges: self.edges,
             leaves: Vec::new(),
@@ -167,8 +184,8 @@ struct Open {
 
 /// What a node is computed from.
 enum Below {
-    /// It has been computed: its leaf.
-    Leaf(UOp),
+    /// It has been computed.
+    Value(Value),
     /// The first source; the others are effects, which become roots of their own.
     First,
     /// Its sources.
@@ -178,7 +195,7 @@ enum Below {
 impl Open {
     fn new(node: UOp) -> Result<Open, Busy> {
         let below = match leaf::slot(&node).as_deref() {
-            Some(Slot::Computed(leaf)) => Below::Leaf(leaf.clone()),
+            Some(Slot::Computed(value)) => Below::Value(value.clone()),
             Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
             Some(Slot::Seen) | None if node.op() == Op::After => Below::First,
             Some(Slot::Seen) | None => Below::All,
@@ -188,7 +205,7 @@ impl Open {
 
     fn sources(&self) -> &[UOp] {
         match &self.below {
-            Below::Leaf(leaf) => std::slice::from_ref(leaf),
+            Below::Value(value) => std::slice::from_ref(&value.leaf),
             Below::First => &self.node.srcs()[..1],
             Below::All => self.node.srcs(),
         }
@@ -221,17 +238,9 @@ impl Closed {
         &self.filler
     }
 
-    /// Which nodes a gradient could go through: they are computed from something that wants one.
-    pub(super) fn differentiable(&self) -> Vec<bool> {
-        let mut found = vec![false; self.nodes.len()];
-        for (at, node) in self.nodes.iter().enumerate() {
-            found[at] = match node.op() {
-                Op::Detach => false,
-                Op::Buffer => leaf::is_differentiable(node),
-                _ => shows_mark(node) || self.edges[at].iter().any(|&s| found[s]),
-            };
-        }
-        found
+    /// Whether a gradient could go through the node.
+    pub(super) fn is_differentiable(&self, at: usize) -> bool {
+        self.differentiable[at]
     }
 
     /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
@@ -384,14 +393,6 @@ impl Closed {
     }
 }
 
-/// Whether the node is a view of what wants a gradient; if it is computed, the walk has not seen that.
-fn shows_mark(mut node: &UOp) -> bool {
-    while node.op().is_movement() {
-        node = node.src(0);
-    }
-    node.op() == Op::Mark
-}
-
 /// Hashes that the node at `s` is used, and notes which constant it is.
 fn use_of(
     nodes: &[UOp],
@@ -428,7 +429,8 @@ mod tests {
         let closed = close(std::slice::from_ref(&root), &|_, _, _| None)
             .unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
-        leaf::set_slot(&inner, Some(Slot::Computed(upload(3))));
+        let value = Value { leaf: upload(3), differentiable: false };
+        leaf::set_slot(&inner, Some(Slot::Computed(value)));
         assert_eq!(closed.build(&[false, false]), before);
     }
 }

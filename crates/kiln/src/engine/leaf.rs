@@ -8,24 +8,15 @@ use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
 
 /// What hangs on a leaf.
 struct LeafMemory {
     state: Mutex<State>,
     /// What the leaf was computed from, if a gradient may want to go there.
     history: Mutex<Option<UOp>>,
-    /// What the leaf was made for, once it is.
-    made: OnceLock<Made>,
     /// What was wrong with what the leaf was computed from.
     fault: Mutex<Option<Failure>>,
-}
-
-/// The node that a leaf was made for, by its hash.
-struct Made {
-    root: u128,
-    /// Whether a gradient could go through it.
-    differentiable: bool,
 }
 
 enum State {
@@ -44,7 +35,15 @@ pub(super) enum Slot {
     /// A thread is computing it.
     Pending(Arc<Latch>),
     /// Its value.
-    Computed(UOp),
+    Computed(Value),
+}
+
+/// What a node was computed into.
+#[derive(Clone)]
+pub(super) struct Value {
+    pub(super) leaf: UOp,
+    /// Whether a gradient could go through the node.
+    pub(super) differentiable: bool,
 }
 
 /// A leaf around memory.
@@ -64,7 +63,6 @@ fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp 
     let memory: Payload = Arc::new(LeafMemory {
         state: Mutex::new(state),
         history: Mutex::default(),
-        made: OnceLock::new(),
         fault: Mutex::default(),
     });
     leaf.set_payload(Some(memory));
@@ -136,24 +134,6 @@ pub(super) fn set_fault(leaf: &UOp, fault: Option<Failure>) {
     }
 }
 
-/// Notes that a leaf was made for `root`, and whether a gradient could go through that.
-pub(super) fn set_made(leaf: &UOp, root: &UOp, differentiable: bool) {
-    if let Some(memory) = memory_of(leaf) {
-        let _ = memory.made.set(Made { root: root.hash(), differentiable });
-    }
-}
-
-/// Whether a gradient could go through what the leaf was made for.
-pub(super) fn is_differentiable(leaf: &UOp) -> bool {
-    memory_of(leaf).is_some_and(|memory| memory.made.get().is_some_and(|m| m.differentiable))
-}
-
-/// Whether the leaf was made for this very node, and no gradient goes through it. Other nodes may share the leaf.
-pub(super) fn is_end_of(leaf: &UOp, node: &UOp) -> bool {
-    let end = |made: &Made| made.root == node.hash() && !made.differentiable;
-    memory_of(leaf).is_some_and(|memory| memory.made.get().is_some_and(end))
-}
-
 /// Takes a leaf's memory: the leaf is spent.
 pub(super) fn take(leaf: &UOp) -> Buffer {
     match set_state(leaf, State::Spent) {
@@ -210,12 +190,17 @@ pub(super) fn set_seen(node: &UOp) -> bool {
     old.and_then(|p| p.downcast::<Slot>().ok()).is_some_and(|slot| matches!(*slot, Slot::Seen))
 }
 
-/// The leaf that a node was computed into.
-pub(super) fn computed(node: &UOp) -> Option<UOp> {
+/// What a node was computed into.
+pub(super) fn value(node: &UOp) -> Option<Value> {
     match slot(node)?.as_ref() {
-        Slot::Computed(leaf) => Some(leaf.clone()),
+        Slot::Computed(value) => Some(value.clone()),
         Slot::Seen | Slot::Pending(_) => None,
     }
+}
+
+/// The leaf that a node was computed into.
+pub(super) fn computed(node: &UOp) -> Option<UOp> {
+    value(node).map(|value| value.leaf)
 }
 
 /// Opens once, when a computation ends, well or not.

@@ -130,10 +130,9 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
     }
 }
 
-/// Whether a gradient of `root`, which was computed into `leaf`, could reach a marked read, or a leaf that remembers what
-/// it was computed from.
-pub(crate) fn has_gradient(root: &UOp, leaf: &UOp) -> bool {
-    if leaf::is_end_of(leaf, root) {
+/// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from.
+pub(crate) fn has_gradient(root: &UOp) -> bool {
+    if leaf::value(root).is_some_and(|value| !value.differentiable) {
         return false;
     }
     let leads_on = |n: &UOp| match n.op() {

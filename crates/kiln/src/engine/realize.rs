@@ -9,7 +9,7 @@ use super::cache::{self, Ready, ReadyKernel};
 use super::close::{self, Busy, Closed};
 use super::device::{self, Opened};
 use super::file::{self, Pinned};
-use super::leaf::{self, Latch, Slot};
+use super::leaf::{self, Latch, Slot, Value};
 use super::measure::count;
 use super::{Failure, checks, debug, testing};
 use crate::Device;
@@ -74,11 +74,11 @@ fn realize_into(
 
 /// The roots that other threads may wait for, and that remember their leaf: all that are made from a leaf. What is not
 /// (a filler: constants, `arange`) is shared by everybody who writes it down, on any device, and belongs to nobody.
-fn promised(closed: &Closed) -> Vec<Option<UOp>> {
+fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
     let filler = closed.fillers();
     let root = |&at: &usize| {
         let own = !filler[at] && closed.nodes[at].op() != Op::Buffer && !closed.is_computed(at);
-        own.then(|| closed.nodes[at].clone())
+        own.then(|| (closed.nodes[at].clone(), closed.is_differentiable(at)))
     };
     closed.roots.iter().map(root).collect()
 }
@@ -93,7 +93,7 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, B
         drop(closed);
         closed = close::close(&[nodes, &again].concat(), &upload)?;
     }
-    for root in promised(&closed).iter().flatten() {
+    for (root, _) in promised(&closed).iter().flatten() {
         leaf::set_slot(root, Some(Slot::Pending(latch.clone())));
     }
     Ok(closed)
@@ -125,16 +125,17 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
 
 /// Roots that this thread has promised. However the computation ends, nobody waits for ever.
 struct Promise {
-    /// One per root of the graph; none where nobody may wait.
-    roots: Vec<Option<UOp>>,
+    /// One per root of the graph; none where nobody may wait. And whether a gradient could go through it.
+    roots: Vec<Option<(UOp, bool)>>,
     latch: Arc<Latch>,
 }
 
 impl Promise {
     fn keep(self, leaves: &[UOp]) {
         for (root, leaf) in self.roots.iter().zip(leaves) {
-            if let Some(root) = root {
-                leaf::set_slot(root, Some(Slot::Computed(leaf.clone())));
+            if let Some((root, differentiable)) = root {
+                let value = Value { leaf: leaf.clone(), differentiable: *differentiable };
+                leaf::set_slot(root, Some(Slot::Computed(value)));
             }
         }
     }
@@ -142,7 +143,7 @@ impl Promise {
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        for root in self.roots.iter().flatten() {
+        for (root, _) in self.roots.iter().flatten() {
             if matches!(leaf::slot(root).as_deref(), Some(Slot::Pending(_))) {
                 leaf::set_slot(root, None);
             }
@@ -227,7 +228,6 @@ fn launch(
 /// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf.
 fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<UOp> {
     let mut leaves: Vec<UOp> = Vec::new();
-    let differentiable = closed.differentiable();
     for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
         use kiln_compile::schedule::BufferRef;
         leaves.push(match ready.schedule.outputs[root] {
@@ -238,11 +238,6 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
             BufferRef::Output(first) if first < root => leaves[first].clone(),
             _ => leaf::new(buffer.clone(), *dtype, shape.clone(), device),
         });
-        let is_new = matches!(ready.schedule.outputs[root], BufferRef::Output(_));
-        if is_new {
-            let at = closed.roots[root];
-            leaf::set_made(&leaves[root], &closed.nodes[at], differentiable[at]);
-        }
     }
     leaves
 }

@@ -4,7 +4,8 @@
 //! value is gone and its new one never came to be.
 
 use super::cache::Ready;
-use super::leaf::{self, Slot};
+use super::close::Closed;
+use super::leaf::{self, Slot, Value};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::UOp;
 use kiln_ir::uop::toposort_all;
@@ -20,12 +21,41 @@ struct Leaf {
     /// The root that has its memory now.
     root: usize,
     /// The computed nodes that stood for it.
-    stand_ins: Vec<UOp>,
+    stand_ins: Vec<StandIn>,
+}
+
+/// A computed node that stands for a leaf.
+pub(super) struct StandIn {
+    node: UOp,
+    differentiable: bool,
+}
+
+impl StandIn {
+    pub(super) fn of(closed: &Closed, at: usize) -> StandIn {
+        StandIn { node: closed.nodes[at].clone(), differentiable: closed.is_differentiable(at) }
+    }
+
+    /// Nobody finds the leaf by the node any more.
+    pub(super) fn forget(&self) {
+        leaf::set_slot(&self.node, None);
+    }
+
+    /// The leaf is the node's value again.
+    pub(super) fn remember(&self, leaf: &UOp) {
+        let value = Value { leaf: leaf.clone(), differentiable: self.differentiable };
+        leaf::set_slot(&self.node, Some(Slot::Computed(value)));
+    }
+
+    /// Whether all that the node is computed from is there.
+    fn is_computable(&self) -> bool {
+        let below = toposort_all(std::slice::from_ref(&self.node), |n| leaf::computed(n).is_none());
+        below.iter().filter_map(leaf::of).all(|leaf| leaf::buffer(&leaf).is_ok())
+    }
 }
 
 impl Taken {
     /// Takes a leaf's memory for a root. What stood for the leaf has forgotten it already.
-    pub(super) fn take(&mut self, leaf: &UOp, root: usize, stand_ins: Vec<UOp>) {
+    pub(super) fn take(&mut self, leaf: &UOp, root: usize, stand_ins: Vec<StandIn>) {
         let buffer = leaf::take(leaf);
         self.0.push(Leaf { leaf: leaf.clone(), buffer, root, stand_ins });
     }
@@ -58,27 +88,18 @@ impl Drop for Taken {
 impl Leaf {
     fn give_back(&self) {
         leaf::give_back(&self.leaf, self.buffer.clone());
-        self.stand_ins.iter().for_each(|n| self.stand_in(n));
+        self.stand_ins.iter().for_each(|n| n.remember(&self.leaf));
     }
 
     /// Nodes that had this value have it no longer. They are computed again if that is possible; else reading them is
     /// the same error.
     fn mourn(&self) {
-        self.stand_ins.iter().filter(|n| !is_computable(n)).for_each(|n| self.stand_in(n));
-    }
-
-    fn stand_in(&self, node: &UOp) {
-        leaf::set_slot(node, Some(Slot::Computed(self.leaf.clone())));
+        let lost = self.stand_ins.iter().filter(|n| !n.is_computable());
+        lost.for_each(|n| n.remember(&self.leaf));
     }
 }
 
 /// The kernel that begins to write a root.
 fn first_write(ready: &Ready, root: usize) -> Option<usize> {
     ready.kernels.iter().position(|k| k.plan.args.contains(&BufferRef::Output(root)))
-}
-
-/// Whether all that a node is computed from is there.
-fn is_computable(node: &UOp) -> bool {
-    let below = toposort_all(std::slice::from_ref(node), |n| leaf::computed(n).is_none());
-    below.iter().filter_map(leaf::of).all(|leaf| leaf::buffer(&leaf).is_ok())
 }

@@ -98,7 +98,7 @@ impl Storage {
     /// ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has started from.
     fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
         let leaf = engine::current(version)?;
-        if self.remembers(differentiated) && engine::has_gradient(version, &leaf) {
+        if self.remembers(differentiated) && engine::has_gradient(version) {
             engine::remember(&leaf, version.clone());
         }
         Some(leaf)
