@@ -1,11 +1,15 @@
 //! A training step of an MNIST-sized convnet, as in `cargo bench -p kiln --bench convnet`, with weights that every
 //! process makes alike.
 
+#[path = "../../../crates/kiln/benches/convnet/model.rs"]
+mod model;
+
 use super::Run;
 use crate::data::{floats, labels, scaled};
-use kiln::nn::{BatchNorm, Conv2d, Linear, Module, train};
+use kiln::Error;
+use kiln::nn::{Module, train};
 use kiln::optim::Adam;
-use kiln::{Error, Tensor};
+use model::Convnet;
 
 const BATCH: usize = 128;
 
@@ -17,54 +21,25 @@ pub(super) const FLOPS: f64 = {
     (2 * BATCH * (2 * first + 3 * others)) as f64
 };
 
-#[derive(Module)]
-struct Convnet {
-    conv1: Conv2d,
-    conv2: Conv2d,
-    bn1: BatchNorm,
-    conv3: Conv2d,
-    conv4: Conv2d,
-    bn2: BatchNorm,
-    fc: Linear,
-}
-
-impl Convnet {
-    fn new() -> Result<Convnet, Error> {
-        let model = Convnet {
-            conv1: Conv2d::new(1, 32, 5),
-            conv2: Conv2d::new(32, 32, 5),
-            bn1: BatchNorm::new(32),
-            conv3: Conv2d::new(32, 64, 3),
-            conv4: Conv2d::new(64, 64, 3),
-            bn2: BatchNorm::new(64),
-            fc: Linear::new(576, 10),
-        };
-        for (i, p) in model.parameters().iter().enumerate() {
-            // weights as wide as their inputs are many; what has one axis keeps 0 or 1, but biases, which are drawn
-            let inputs: usize = p.shape()[1..].iter().product();
-            let is_norm = matches!(i, 4 | 5 | 10 | 11);
-            if !is_norm {
-                let scale = if p.ndim() == 1 { 0.01 } else { 1.0 / (inputs as f32).sqrt() };
-                p.detach().try_assign(scaled(100 + i as u32, p.shape(), scale)?)?;
-            }
+/// Weights as wide as their inputs are many; what has one axis keeps 0 or 1, but biases, which are drawn.
+fn model() -> Result<Convnet, Error> {
+    let model = Convnet::new();
+    for (i, p) in model.parameters().iter().enumerate() {
+        let inputs: usize = p.shape()[1..].iter().product();
+        let is_norm = matches!(i, 4 | 5 | 10 | 11);
+        if !is_norm {
+            let scale = if p.ndim() == 1 { 0.01 } else { 1.0 / (inputs as f32).sqrt() };
+            p.detach().try_assign(scaled(100 + i as u32, p.shape(), scale)?)?;
         }
-        kiln::realize(&model.parameters())?;
-        Ok(model)
     }
-
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let x = self.conv2.forward(&self.conv1.forward(x).relu()).relu();
-        let x = self.bn1.forward(&x).max_pool2d(2);
-        let x = self.conv4.forward(&self.conv3.forward(&x).relu()).relu();
-        let x = self.bn2.forward(&x).max_pool2d(2);
-        self.fc.forward(&x.reshape([-1, 576]))
-    }
+    kiln::realize(&model.parameters())?;
+    Ok(model)
 }
 
 /// Forward, backward, and new weights; the result is the loss.
 pub(super) fn training() -> Result<Run, Error> {
     let (x, y) = (floats(1, &[BATCH, 1, 28, 28])?, labels(2, BATCH, 10)?);
-    let model = Convnet::new()?;
+    let model = model()?;
     let optimizer = Adam::new(model.parameters(), 1e-3);
     Ok(Box::new(move || {
         train(|| {

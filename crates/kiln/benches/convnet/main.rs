@@ -2,44 +2,13 @@
 //! schedule-cache hit and the kernels cost. Run with `cargo bench -p kiln --bench convnet`.
 #![allow(clippy::print_stdout)]
 
-use kiln::nn::{BatchNorm, Conv2d, Linear, Module, train};
+mod model;
+
+use kiln::nn::{Module, train};
 use kiln::optim::Adam;
 use kiln::{Counts, Error, Tensor, measure};
+use model::Convnet;
 use std::time::Instant;
-
-#[derive(Module)]
-struct Convnet {
-    conv1: Conv2d,
-    conv2: Conv2d,
-    bn1: BatchNorm,
-    conv3: Conv2d,
-    conv4: Conv2d,
-    bn2: BatchNorm,
-    fc: Linear,
-}
-
-impl Convnet {
-    fn new() -> Convnet {
-        Convnet {
-            conv1: Conv2d::new(1, 32, 5),
-            conv2: Conv2d::new(32, 32, 5),
-            bn1: BatchNorm::new(32),
-            conv3: Conv2d::new(32, 64, 3),
-            conv4: Conv2d::new(64, 64, 3),
-            bn2: BatchNorm::new(64),
-            fc: Linear::new(576, 10),
-        }
-    }
-
-    fn forward(&self, x: &Tensor) -> Tensor {
-        let x = self.conv2.forward(&self.conv1.forward(x).relu()).relu();
-        let x = self.bn1.forward(&x).max_pool2d(2);
-        let x = self.conv4.forward(&self.conv3.forward(&x).relu()).relu();
-        let x = self.bn2.forward(&x).max_pool2d(2);
-        self.fc.forward(&x.reshape([-1, 576]))
-    }
-}
-
 fn main() -> Result<(), Error> {
     let (x, y) = (Tensor::randn([128, 1, 28, 28]), Tensor::randint(0, 10, [128]));
     kiln::realize([&x, &y])?;
