@@ -1,7 +1,7 @@
 //! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
 //! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
 
-use super::{index, writes};
+use super::{index, split, writes};
 use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
 use kiln_ir::uop::{Srcs, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
@@ -95,7 +95,9 @@ fn reduce(node: &UOp, srcs: Srcs) -> UOp {
         let identity = op.identity(node.dtype());
         return UOp::constant(identity, node.dtype()).broadcast_to(node.shape());
     }
-    srcs[0].cast(wide).reduce(*op, axes.clone()).cast(node.dtype())
+    let x = srcs[0].cast(wide);
+    let reduced = split::in_blocks(node, &x, *op, axes);
+    reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())
 }
 
 /// `base` with `value` in the view that `at` is: where the view's inverse lands, the value; elsewhere the base.

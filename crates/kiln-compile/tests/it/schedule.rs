@@ -106,6 +106,33 @@ fn softmax_shape_is_one_kernel() {
 }
 
 #[test]
+fn a_large_reduction_to_few_elements_goes_in_blocks() {
+    // 66 * 62 + 1 rows: one is left over
+    let shape = [4093, 130];
+    let data: Vec<i32> = (0..shape[0] * shape[1]).map(|i| (i * 37 % 1001) as i32 - 500).collect();
+    let x = param(0, &shape);
+    let (s, got) = run(&[x.reduce(ReduceOp::Add, &[0, 1][..])], &[&data]);
+    assert_eq!(s.kernels.len(), 2, "{:?}", s.decisions);
+    assert_eq!(got[0], [data.iter().sum::<i32>()]);
+    let (_, got) = run(&[x.reduce(ReduceOp::Min, &[0, 1][..])], &[&data]);
+    assert_eq!(got[0], [-500]);
+    // rows enough to fill the threads stay as they are
+    let (s, _) = run(&[x.reduce(ReduceOp::Add, &[1][..])], &[&data]);
+    assert_eq!(s.kernels.len(), 1, "{:?}", s.decisions);
+}
+
+#[test]
+fn sums_across_memory_are_carried_row_by_row() {
+    for shape in [[67, 4096], [64, 2048], [100, 1000], [3, 4096], [70, 40]] {
+        let data: Vec<i32> = (0..shape[0] * shape[1]).map(|i| (i * 37 % 1001) as i32).collect();
+        let (s, got) = run(&[param(0, &shape).reduce(ReduceOp::Add, &[0][..])], &[&data]);
+        assert_eq!(s.kernels.len(), 1, "{:?}", s.decisions);
+        let sum = |c: usize| data.chunks(shape[1]).map(|row| row[c]).sum();
+        assert_eq!(got[0], (0..shape[1]).map(sum).collect::<Vec<i32>>(), "{shape:?}");
+    }
+}
+
+#[test]
 fn pads_flips_and_steps_are_one_kernel() {
     let x = param(0, &[5]);
     let padded = x.pad(&[PadAxis { before: 2, between: 1, after: 1 }]);

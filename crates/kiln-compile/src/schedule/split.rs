@@ -1,0 +1,60 @@
+//! Reductions that leave too few elements to share among threads: taken in blocks first, then over the blocks.
+//!
+//! One axis is cut into a number of blocks that depends on its length alone, so the order of a sum is the same on every
+//! machine and at every load. The results of the blocks go to memory, which makes a kernel of its own with a loop over
+//! the blocks around everything. What is left over where no number of blocks divides the axis is reduced at the end.
+
+use kiln_ir::UOp;
+use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
+
+/// Reductions of fewer elements are not worth a second kernel.
+const LEAST_ELEMENTS: usize = 1 << 19;
+/// Reductions to at least this many elements are shared among threads as they are.
+const ENOUGH: usize = 16;
+/// Blocks, at least and at most.
+const BLOCKS: (usize, usize) = (32, 64);
+
+/// `x.reduce(op, axes)`, which `node` is, by way of blocks, if that pays.
+pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
+    let shape = x.shape();
+    let (all, reduced) = (x.numel(), axes.iter().map(|&a| shape[a]).product::<usize>());
+    if all < LEAST_ELEMENTS || all / reduced >= ENOUGH {
+        return None;
+    }
+    // the outermost axis that is long enough: a block is then as much of the memory in a row as can be
+    let axis = axes.iter().copied().find(|&a| shape[a] >= BLOCKS.0)?;
+    let n = shape[axis];
+    let blocks = blocks_of(n);
+    let whole = n / blocks * blocks;
+    let partial = reduced_blocks(&part(x, axis, 0, whole), op, axes, axis, blocks).contiguous();
+    partial.copy_origin(node);
+    let first = axes.iter().position(|&a| a == axis).expect("one of the axes");
+    let combined = partial.reduce(op, [axis - first].as_slice());
+    if whole == n {
+        return Some(combined);
+    }
+    let rest = part(x, axis, whole, n - whole).reduce(op, axes.clone());
+    Some(UOp::binary(op.alu(), &combined, &rest))
+}
+
+/// The number of blocks that leaves least over; of those the largest.
+fn blocks_of(n: usize) -> usize {
+    let (least, most) = BLOCKS;
+    (least..=most.min(n)).rev().min_by_key(|b| n % b).expect("at least one number")
+}
+
+/// `len` elements of an axis.
+fn part(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
+    let mut slices: Vec<SliceAxis> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+    slices[axis] = SliceAxis { start, step: 1, len };
+    x.slice(&slices)
+}
+
+/// All axes reduced but the blocks of one of them, which are left in that axis' place.
+fn reduced_blocks(x: &UOp, op: ReduceOp, axes: &Axes, axis: usize, blocks: usize) -> UOp {
+    let mut shape = x.shape().clone();
+    shape[axis] /= blocks;
+    shape.insert(axis, blocks);
+    let inner: Axes = axes.iter().map(|&a| if a < axis { a } else { a + 1 }).collect();
+    x.reshape(shape).reduce(op, inner)
+}
