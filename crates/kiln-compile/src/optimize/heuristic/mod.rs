@@ -3,9 +3,11 @@
 //! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
 //! (`plan`, `blocks`; prices are in `tile_price`, `memory_price`). For all other kernels, in order: one loop of each nest
 //! becomes vectors (the one along which memory is read and written in a row), a reduction gets a register tile over an
-//! output loop along which something is reused, and the outermost output loop is shared among threads. Short
-//! reductions are unrolled in both.
+//! output loop along which something is reused, one across memory takes many outputs at a time (`across`), the outermost
+//! output loop is shared among threads, and what loops after a reduction need again is kept. Short reductions are
+//! unrolled in both.
 
+mod across;
 mod blocks;
 mod memory_price;
 mod operand;
@@ -41,6 +43,7 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     }
     chooser.vectors(vectors::lanes(ast, target));
     chooser.tile(target);
+    chooser.across(target);
     chooser.unroll();
     chooser.threads(target);
     chooser.options

@@ -1,0 +1,96 @@
+//! Reductions across memory, whose lanes are outputs: rows are read as they lie.
+//!
+//! A step of such a reduction is a row further in memory. With one vector of outputs at a time each step would begin a
+//! line, and often a page, of which it reads one vector. So several vectors go side by side; and where rows are longer
+//! than that, a few rows at a time are read from end to end, with the sums of all columns carried in scratch.
+
+use super::super::access::Access;
+use super::super::options::{Opt, axis_of, kind_of};
+use super::Chooser;
+use super::tile::largest_divisor;
+use crate::target::Target;
+use kiln_ir::arg::RangeKind;
+
+/// Bytes that a step should read in a row where sums stay in registers.
+const RUN: usize = 1024;
+/// Rows longer than this, in bytes, are worth carried sums: a page.
+const LONG_ROW: usize = 4096;
+/// Rows that are read at a time, and how many there must be.
+const ROWS: usize = 8;
+const MANY_ROWS: usize = 64;
+/// Vectors side by side in a step over carried sums.
+const SIDE_BY_SIDE: usize = 4;
+
+impl Chooser {
+    /// Widens a reduction across memory whose outputs are vectors.
+    pub(super) fn across(&mut self, target: &Target) {
+        let Some((i, lanes)) = self.lanes_of_outputs() else { return };
+        let loads = self.loads_across(axis_of(&self.left[i].1));
+        if loads > 0 && !self.carry_rows(i, lanes * 4, target) {
+            self.side_by_side(i, lanes * 4, loads, target);
+        }
+    }
+
+    /// The loop over outputs that became vectors, and of how many lanes.
+    fn lanes_of_outputs(&self) -> Option<(usize, usize)> {
+        let (axis, lanes) = self.options.iter().find_map(|o| match *o {
+            Opt::Split { kind: RangeKind::Vector, axis, by } => Some((axis, by)),
+            _ => None,
+        })?;
+        let is_it = |(_, r): &(usize, _)| axis_of(r) == axis && kind_of(r) == RangeKind::Loop;
+        Some((self.left.iter().position(is_it)?, lanes))
+    }
+
+    /// How many loads reductions make, if all move in a row along the axis and across memory along a reduction; else 0.
+    fn loads_across(&self, axis: u32) -> usize {
+        let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
+        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(r));
+        let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
+        let across = |a: &&Access| {
+            a.stride(axis) == Some(1) && reduces.iter().any(|r| a.stride(*r) != Some(0))
+        };
+        if loads.iter().all(across) { loads.len() } else { 0 }
+    }
+
+    fn reduced_loops(&self) -> impl Iterator<Item = usize> {
+        let is_reduce = |i: &usize| kind_of(&self.left[*i].1) == RangeKind::Reduce;
+        (0..self.left.len()).filter(is_reduce)
+    }
+
+    /// A few rows at a time, `vector` bytes of each in a vector. Only for a single reduction: each carries its own sums,
+    /// and would read everything once more.
+    fn carry_rows(&mut self, i: usize, vector: usize, target: &Target) -> bool {
+        let mut reduces = self.reduced_loops();
+        let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
+        drop(reduces);
+        let (size, n) = (self.left[i].0, self.left[rows].0);
+        let by = largest_divisor(size, SIDE_BY_SIDE);
+        let fit = target.cache_bytes[0] / 2 / (by * vector);
+        let columns = largest_divisor(size / by, fit.min(self.share(i, size / by, target)));
+        let pays = columns * by * vector >= LONG_ROW && n >= MANY_ROWS && by * ROWS <= self.room;
+        if !pays || self.kernel.nests.len() != 2 {
+            return false;
+        }
+        self.apply(RangeKind::Upcast, i, by);
+        self.block(i, columns);
+        self.options.push(Opt::Block { axis: axis_of(&self.left[rows].1), by: ROWS });
+        self.left[rows].0 = ROWS;
+        self.apply(RangeKind::Unroll, rows, ROWS);
+        true
+    }
+
+    /// Sums of several vectors in registers.
+    fn side_by_side(&mut self, i: usize, vector: usize, loads: usize, target: &Target) {
+        let size = self.left[i].0;
+        let most = (RUN / vector).min(target.vector_registers / (2 * loads));
+        let by = largest_divisor(size, most.min(self.share(i, size, target)).min(self.room));
+        self.apply(RangeKind::Upcast, i, by.max(1));
+    }
+
+    /// How much of what is left of a loop may be taken so that all threads have some.
+    fn share(&self, i: usize, left: usize, target: &Target) -> usize {
+        let is_other = |j: usize| j != i && kind_of(&self.left[j].1) == RangeKind::Loop;
+        let others = (0..self.left.len()).any(|j| is_other(j) && self.left[j].0 > 1);
+        if others { left } else { left / target.threads.max(1) }
+    }
+}
