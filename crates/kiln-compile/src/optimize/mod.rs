@@ -11,6 +11,8 @@ mod options;
 mod carry;
 /// Values computed into scratch before they are used.
 mod stage;
+/// Values that a reduction computes, kept for the loops after it.
+mod keep;
 /// Loops that are rounded up.
 mod gate;
 /// Loops whose iterations may write the same element.

@@ -2,6 +2,7 @@
 
 use super::carry::carry;
 use super::gate::gate;
+use super::keep::keep;
 use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, toposort};
@@ -43,6 +44,11 @@ pub enum Opt {
         /// How many neighbours are copied at once.
         lanes: usize,
     },
+    /// Values that a reduction computes and that loops after it compute again are kept in scratch.
+    Keep {
+        /// How large each may be.
+        bytes: usize,
+    },
 }
 
 impl fmt::Display for Opt {
@@ -55,6 +61,7 @@ impl fmt::Display for Opt {
             Opt::Stage { operand, depth, lanes } => {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
+            Opt::Keep { bytes } => write!(f, "KEEP({bytes} bytes)"),
         }
     }
 }
@@ -87,6 +94,8 @@ pub(super) struct Loops {
     blocks: usize,
     operands: Vec<UOp>,
     staged: Vec<Staged>,
+    /// Bytes of each value that may be kept; 0 for none.
+    kept: usize,
 }
 
 /// The ranges of a kernel in order of axis.
@@ -128,6 +137,7 @@ impl Loops {
             blocks: 0,
             operands: operands(ast),
             staged: Vec::new(),
+            kept: 0,
         }
     }
 
@@ -154,6 +164,7 @@ impl Loops {
                 let value = self.operands[operand].clone();
                 self.staged.push(Staged { value, depth, lanes });
             }
+            Opt::Keep { bytes } => self.kept = bytes,
         }
     }
 
@@ -204,7 +215,8 @@ impl Loops {
         for over in blocks_of_reductions(&ast) {
             ast = carry(&ast, &over, &mut id);
         }
-        kiln_ir::rules::simplify(&ast)
+        let ast = kiln_ir::rules::simplify(&ast);
+        if self.kept > 0 { keep(&ast, self.kept) } else { ast }
     }
 
     /// In the order in which they nest. A reduction is inside all loops over outputs, and so inside blocks.

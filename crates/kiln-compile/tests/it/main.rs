@@ -8,5 +8,6 @@ mod lower;
 mod ulp;
 mod lower_kinds;
 mod options;
+mod random_reductions;
 mod render;
 mod schedule;

@@ -10,7 +10,7 @@ use kiln_ir::{DType, Op, UOp, spec};
 use kiln_runtime::interp;
 use std::cell::Cell;
 
-fn param(slot: usize, shape: &[usize]) -> UOp {
+pub(super) fn param(slot: usize, shape: &[usize]) -> UOp {
     UOp::param(slot, DType::I32, shape)
 }
 
@@ -76,7 +76,7 @@ fn kernel_of(root: &UOp) -> UOp {
     schedule.kernels[0].ast.clone()
 }
 
-fn run(ast: &UOp, target: &Target) -> Vec<i32> {
+pub(super) fn run(ast: &UOp, target: &Target) -> Vec<i32> {
     spec::verify(&spec::KERNEL, ast).expect("a kernel");
     let program = lower(ast, target);
     spec::verify_program(&program.ops).expect("a program");
@@ -92,7 +92,7 @@ fn run(ast: &UOp, target: &Target) -> Vec<i32> {
     bytes.chunks_exact(4).map(|c| i32::from_ne_bytes(c.try_into().expect("4"))).collect()
 }
 
-fn check(name: &str, kernel: &UOp, options: &[Opt]) {
+pub(super) fn check(name: &str, kernel: &UOp, options: &[Opt]) {
     let plain = run(&apply(kernel, &[]).ast, &Target::interp());
     let optimized = run(&apply(kernel, options).ast, &Target::interp());
     let list: Vec<String> = options.iter().map(ToString::to_string).collect();
@@ -145,6 +145,38 @@ fn staging_changes_nothing() {
                 }
             }
         }
+    }
+}
+
+/// Quotients, and each times the sum of its row.
+fn repeated(rows: usize, n: usize) -> UOp {
+    let x = param(0, &[rows, n]);
+    let square = &x * &x;
+    let quotient = UOp::binary(Op::FloorDiv, &(&square * &x), &(&square + 7)) * &square;
+    let sum = quotient.reduce(ReduceOp::Add, &[1][..]).reshape(&[rows, 1][..]);
+    quotient * sum.expand(&[rows, n][..])
+}
+
+#[test]
+fn keeping_changes_nothing() {
+    let keep = Opt::Keep { bytes: 1 << 12 };
+    let is_scratch = |n: &UOp| n.op() == Op::Local;
+    for (rows, n) in [(6, 32), (5, 19)] {
+        let kernel = kernel_of(&repeated(rows, n));
+        let (loops, sums) = (axes(&kernel, RangeKind::Loop), axes(&kernel, RangeKind::Reduce));
+        let split = |kind, axis, by| Opt::Split { kind, axis, by };
+        let lanes = [loops[1], sums[0]].map(|axis| split(RangeKind::Vector, axis, 4));
+        let rows = split(RangeKind::Upcast, loops[0], 2);
+        let thread = split(RangeKind::Thread, loops[0], 1);
+        for options in [vec![], lanes.to_vec(), [&lanes[..], &[rows, thread]].concat(), vec![rows]]
+        {
+            let options = [&options[..], &[keep]].concat();
+            check("repeated", &kernel, &options);
+            let kept = apply(&kernel, &options).ast;
+            assert!(toposort(&kept).iter().any(is_scratch), "{options:?} keeps nothing");
+        }
+        let small = apply(&kernel, &[Opt::Keep { bytes: 4 * n - 1 }]).ast;
+        assert!(!toposort(&small).iter().any(is_scratch), "does not fit");
     }
 }
 
@@ -221,7 +253,7 @@ fn options_together_change_nothing() {
 }
 
 /// Targets with vectors of `bytes`, and caches so small that everything is blocked and staged.
-fn small_target(vector_bytes: usize, masks: bool) -> Target {
+pub(super) fn small_target(vector_bytes: usize, masks: bool) -> Target {
     Target {
         vector_bytes,
         vector_registers: 16,

@@ -18,6 +18,7 @@ mod tile_price;
 mod vectors;
 
 use super::access::Kernel;
+use super::keep;
 use super::options::{Opt, axis_of, ranges_of, size_of};
 use super::ordered::ordered;
 use crate::target::Target;
@@ -46,6 +47,7 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     chooser.across(target);
     chooser.unroll();
     chooser.threads(target);
+    chooser.keep(ast, target);
     chooser.options
 }
 
@@ -66,6 +68,14 @@ impl Chooser {
         if by > 1 {
             self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
             self.left[i].0 = self.left[i].0.div_ceil(by);
+        }
+    }
+
+    /// Values that loops after a reduction need again stay in the second cache.
+    fn keep(&mut self, ast: &UOp, target: &Target) {
+        let bytes = target.cache_bytes[1] / 4;
+        if keep::pays(ast, bytes) {
+            self.options.push(Opt::Keep { bytes });
         }
     }
 

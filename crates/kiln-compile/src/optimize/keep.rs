@@ -1,0 +1,251 @@
+//! Values that a reduction computes and that a loop after it computes again are kept in scratch in between: the
+//! exponentials of a softmax, which its sum and its quotients need.
+//!
+//! A repetition is found by renaming: the reduction's loops become those that another reduction or the end of the
+//! outputs closes, and what is then equal is one node. Renaming may fold a loop away (`r1 - r3` where both become one);
+//! so both must vary over all the loops that they are kept over, or a constant would be read from memory.
+
+use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::stage::{flat, reading_order, substitute};
+use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::rules::simplify;
+use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::{DType, Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+/// What computing a value must cost, in operations on one element, so that storing it and reading it twice costs less.
+const WORTH: usize = 8;
+/// A transcendental function, a division or root.
+const TRANSCENDENTAL: usize = 20;
+const DIVISION: usize = 5;
+/// Larger kernels are not searched: every value of a reduction is looked at whole.
+const MOST_NODES: usize = 500;
+/// Values that are kept at a time; all must fit the cache together.
+const MOST_KEPT: usize = 4;
+
+/// A value inside a reduction, and the same value over other loops.
+struct Repeated {
+    value: UOp,
+    /// The reduction's loops, in order.
+    reduced: Vec<UOp>,
+    /// Of each repetition, what it is and the loops that stand for those.
+    again: Vec<(UOp, Vec<UOp>)>,
+    /// The loops that the value is computed inside of.
+    outer: Vec<UOp>,
+}
+
+/// Whether something that is worth it fits `bytes`.
+pub(super) fn pays(ast: &UOp, bytes: usize) -> bool {
+    Search::new(ast, bytes).is_some_and(|search| search.first().is_some())
+}
+
+/// The kernel with values kept, as long as each fits `bytes`.
+pub(super) fn keep(ast: &UOp, bytes: usize) -> UOp {
+    let mut ast = ast.clone();
+    for _ in 0..MOST_KEPT {
+        let found = Search::new(&ast, bytes).and_then(|search| search.first());
+        let Some(found) = found else { break };
+        ast = simplify(&kept(&ast, &found));
+    }
+    ast
+}
+
+/// The loops of a kernel, and what varies over which.
+struct Search {
+    bytes: usize,
+    nodes: Vec<UOp>,
+    /// The ranges that each node varies over.
+    open: FxHashMap<UOp, FxHashSet<UOp>>,
+}
+
+impl Search {
+    fn new(ast: &UOp, bytes: usize) -> Option<Search> {
+        let nodes = toposort(ast);
+        let open = if nodes.len() > MOST_NODES { return None } else { open_ranges(&nodes) };
+        Some(Search { bytes, nodes, open })
+    }
+
+    /// The first value that is worth keeping, the largest part of what its reduction reduces.
+    fn first(&self) -> Option<Repeated> {
+        let costly = |n: &UOp| toposort(n).iter().map(operations).sum::<usize>() >= WORTH;
+        let mut reduces = self.nodes.iter().filter(|n| n.op() == Op::Reduce && costly(n.src(0)));
+        reduces.find_map(|reduce| {
+            let reduced = reading_order(reduce.srcs()[1..].to_vec());
+            let mut values = self.repeated(reduce, &reduced);
+            values.sort_by_key(|(at, ..)| *at);
+            let (largest, value, ..) = values.last()?.clone();
+            let same = values.into_iter().filter(|(at, ..)| *at == largest);
+            let again: Vec<_> = same.map(|(_, _, same, loops)| (same, loops)).collect();
+            let outer = self.path_around(&value, &again)?;
+            Some(Repeated { value, reduced, again, outer })
+        })
+    }
+
+    /// For each list of other loops the largest value that is computed there too: its place among the reduction's
+    /// values, it, its repetition, and the loops.
+    fn repeated(&self, reduce: &UOp, reduced: &[UOp]) -> Vec<(usize, UOp, UOp, Vec<UOp>)> {
+        let values = toposort(reduce.src(0));
+        let places: FxHashMap<&UOp, usize> =
+            values.iter().enumerate().map(|(at, v)| (v, at)).collect();
+        let find = |loops: Vec<UOp>| {
+            let elsewhere = toposort(&simplify(&renamed(reduce.src(0), reduced, &loops)));
+            elsewhere.into_iter().rev().find_map(|same| {
+                if !self.is_worth(&same, &loops) {
+                    return None;
+                }
+                let value = simplify(&renamed(&same, &loops, reduced));
+                let at = *places.get(&value)?;
+                self.is_worth(&value, reduced).then(|| (at, value, same, loops.clone()))
+            })
+        };
+        self.alike(reduce, reduced).into_iter().filter_map(find).collect()
+    }
+
+    /// The loops of other reductions and of outputs that run as often and in the same way, but for those that stay.
+    fn alike(&self, reduce: &UOp, reduced: &[UOp]) -> Vec<Vec<UOp>> {
+        let shape =
+            |r: &UOp| (size_of(r), kind_of(r) == RangeKind::Vector, kind_of(r).is_expanded());
+        let shapes: Vec<_> = reduced.iter().map(shape).collect();
+        let mut lists: Vec<Vec<UOp>> = Vec::new();
+        for closer in self.nodes.iter().filter(|n| matches!(n.op(), Op::Reduce | Op::End)) {
+            let own = closer.srcs()[1..].iter().filter(|r| !self.open[reduce.src(0)].contains(*r));
+            let list = reading_order(own.cloned().collect());
+            if list.iter().map(shape).eq(shapes.iter().cloned()) && !lists.contains(&list) {
+                lists.push(list);
+            }
+        }
+        lists
+    }
+
+    /// Whether a value of the kernel varies over all of some loops, can be computed in a nest of its own, costs enough,
+    /// and fits.
+    fn is_worth(&self, value: &UOp, loops: &[UOp]) -> bool {
+        let of_numbers = !matches!(value.dtype(), DType::Index | DType::Bool | DType::Void);
+        let Some(open) = self.open.get(value).filter(|_| of_numbers) else { return false };
+        let inside = |r: &&UOp| !is_outer(r) || loops.contains(r);
+        let elements: usize = open.iter().filter(inside).map(size_of).product();
+        loops.iter().all(|r| open.contains(r))
+            && elements * value.dtype().size() <= self.bytes
+            && self.price(value, loops).is_some_and(|price| price >= WORTH)
+    }
+
+    /// Operations of a value that vary over the loops: others are done once. None if a nest of loops inside it does:
+    /// those would have to be repeated in the order of the new nest.
+    fn price(&self, value: &UOp, loops: &[UOp]) -> Option<usize> {
+        let inside: Vec<&UOp> =
+            self.open[value].iter().filter(|r| !is_outer(r) || loops.contains(r)).collect();
+        let mut price = 0;
+        for node in toposort(value) {
+            let varies = |x: &UOp| inside.iter().any(|r| self.open[x].contains(*r));
+            if matches!(node.op(), Op::Reduce | Op::End | Op::After)
+                && node.srcs().iter().any(varies)
+            {
+                return None;
+            }
+            price += if varies(&node) { operations(&node) } else { 0 };
+        }
+        Some(price)
+    }
+
+    /// The loops that the value is computed inside of: down to the deepest that it varies over, with those between. None
+    /// if a repetition is not inside all of them.
+    fn path_around(&self, value: &UOp, again: &[(UOp, Vec<UOp>)]) -> Option<Vec<UOp>> {
+        let own = self.open[value].iter().filter(|r| is_outer(r));
+        let mut path: FxHashSet<&UOp> = own.collect();
+        loop {
+            let before = path.len();
+            for node in &self.nodes {
+                let met = &self.open[node];
+                let deepest = met.iter().filter(|r| path.contains(r)).map(axis_of).max();
+                let above = |r: &&UOp| is_outer(r) && deepest.is_some_and(|d| axis_of(r) < d);
+                path.extend(met.iter().filter(above));
+            }
+            if path.len() == before {
+                break;
+            }
+        }
+        let mut path: Vec<UOp> = path.into_iter().cloned().collect();
+        path.sort_by_key(axis_of);
+        let apart = |(_, loops): &(UOp, Vec<UOp>)| loops.iter().all(|r| !path.contains(r));
+        again.iter().all(apart).then_some(path)
+    }
+}
+
+fn operations(node: &UOp) -> usize {
+    match node.op() {
+        op if op.is_transcendental() => TRANSCENDENTAL,
+        Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod if node.dtype() != DType::Index => {
+            DIVISION
+        }
+        op if op.is_alu() && node.dtype() != DType::Index => 1,
+        _ => 0,
+    }
+}
+
+/// The ranges that each node varies over.
+fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
+    let mut open: FxHashMap<UOp, FxHashSet<UOp>> = FxHashMap::default();
+    for node in nodes {
+        let mut own: FxHashSet<UOp> =
+            node.srcs().iter().flat_map(|s| open[s].iter().cloned()).collect();
+        match node.op() {
+            Op::Range => _ = own.insert(node.clone()),
+            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
+            _ => {}
+        }
+        open.insert(node.clone(), own);
+    }
+    open
+}
+
+fn renamed(value: &UOp, from: &[UOp], to: &[UOp]) -> UOp {
+    let pair = |(old, new): (&UOp, &UOp)| {
+        let ranges: Srcs = smallvec![new.clone()];
+        (old.clone(), (new.clone(), ranges))
+    };
+    replace_ranges(value, &from.iter().zip(to).map(pair).collect())
+}
+
+fn is_outer(range: &UOp) -> bool {
+    matches!(kind_of(range), RangeKind::Thread | RangeKind::Loop)
+}
+
+/// The kernel with the value computed into scratch by a nest of its own, and read everywhere.
+fn kept(ast: &UOp, found: &Repeated) -> UOp {
+    let Repeated { value, reduced, again, outer } = found;
+    let open = open_ranges(&toposort(value)).remove(value).expect("a node of its own graph");
+    let inside = reading_order(open.into_iter().filter(|r| !outer.contains(r)).collect());
+    let len = inside.iter().map(size_of).product();
+    let memory = UOp::local(Space::Scratch, free_id(ast), len, value.dtype(), 1);
+    let target =
+        if outer.is_empty() { memory.clone() } else { memory.after(outer.iter().cloned()) };
+    let copies = copies_of(ast, &inside);
+    let place = renamed(&flat(&inside), &inside, &copies);
+    let store = UOp::store(&target, &place, &renamed(value, &inside, &copies), None);
+    let filled = memory.after([store.end(copies)]);
+    let place = flat(&inside);
+    let first = substitute(ast, value, &UOp::load(&filled, &place));
+    again.iter().fold(first, |ast, (same, loops)| {
+        substitute(&ast, same, &UOp::load(&filled, &renamed(&place, reduced, loops)))
+    })
+}
+
+/// Loops like others, further in than all loops there are.
+fn copies_of(ast: &UOp, ranges: &[UOp]) -> Vec<UOp> {
+    let next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let kind = |r: &UOp| match kind_of(r) {
+        RangeKind::Reduce => RangeKind::Loop,
+        RangeKind::Unroll => RangeKind::Upcast,
+        kind => kind,
+    };
+    (next..).zip(ranges).map(|(axis, r)| UOp::range(axis, kind(r), size_of(r))).collect()
+}
+
+fn free_id(ast: &UOp) -> u32 {
+    let scratch = |n: &UOp| match n.arg().memory() {
+        Some((Space::Scratch, id, _)) if n.op() == Op::Local => Some(id + 1),
+        _ => None,
+    };
+    toposort(ast).iter().filter_map(scratch).max().unwrap_or(0)
+}
