@@ -4,6 +4,7 @@
 //! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
 
 use super::leaf::{self, Latch, Slot, Value};
+use super::measure::count;
 use super::runs::{self, Upload};
 use super::starts::Starts;
 use kiln_ir::arg::Arg;
@@ -74,6 +75,7 @@ pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> 
     for target in collected.iter().flatten() {
         walk.visit(target)?;
     }
+    count(|c| c.visited += walk.nodes.len() as u64);
     Ok(walk.finish(&wanted, collected.as_deref()))
 }
 

@@ -13,6 +13,8 @@ pub struct Counts {
     pub compiled: u64,
     /// Kernels that came compiled from the cache on disk.
     pub loaded: u64,
+    /// Nodes looked at to find what has to be computed, and whether a gradient goes through it.
+    pub visited: u64,
     /// Schedules that were made rather than remembered.
     pub scheduled: u64,
     /// Distinct bytes that the kernels read and wrote.

@@ -38,6 +38,7 @@ pub(crate) mod testing;
 
 pub(crate) use device::DEVICES;
 pub(crate) use file::File;
+use measure::count;
 pub use measure::{Counts, measure};
 
 use crate::Device;
@@ -48,6 +49,7 @@ use kiln_ir::arg::Shape;
 use kiln_ir::uop::{reaches, substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A failure of the machine, before it is known whose line it was.
@@ -140,7 +142,14 @@ pub(crate) fn has_gradient(root: &UOp) -> bool {
         Op::Buffer => leaf::history(n).is_some(),
         _ => false,
     };
-    reaches(root, is_open, leads_on)
+    let visited = Cell::new(0);
+    let enter = |n: &UOp| {
+        visited.set(visited.get() + 1);
+        is_open(n)
+    };
+    let found = reaches(root, enter, leads_on);
+    count(|c| c.visited += visited.get());
+    found
 }
 
 /// Makes every leaf under `root` forget what it was computed from.

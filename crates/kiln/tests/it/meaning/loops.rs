@@ -137,10 +137,11 @@ fn each_from_the_one_before_is_linear() {
         let c = running_count(n);
         let (done, counts) = measure(|| c.realize().map(drop));
         done.unwrap();
-        (counts.kernels, counts.bytes + counts.flops)
+        (counts.kernels, counts.bytes + counts.flops, counts.visited)
     };
     let (small, large) = (cost(250), cost(500));
     assert!(large.0 <= 2 * small.0 + 4, "{small:?} {large:?}");
+    assert!(large.2 <= 2 * small.2 + 100, "{small:?} {large:?}");
     assert!(large.1 <= 3 * small.1 + 1000, "{small:?} {large:?}");
 }
 
@@ -175,10 +176,11 @@ fn snapshots_of_a_loop_are_linear() {
         let (c, snaps) = with_snapshots(n);
         let (done, counts) = measure(|| realize(snaps.iter().chain([&c])));
         done.unwrap();
-        (counts.kernels, counts.bytes)
+        (counts.kernels, counts.bytes, counts.visited)
     };
     let (small, large) = (cost(100), cost(200));
     assert!(large.0 <= 2 * small.0 + 4 && large.1 <= 3 * small.1, "{small:?} {large:?}");
+    assert!(large.2 <= 2 * small.2 + 100, "{small:?} {large:?}");
 }
 
 /// A read that no write of the run touches reads the base; one inside a write reads its value.

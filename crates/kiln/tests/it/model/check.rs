@@ -89,6 +89,9 @@ pub(super) fn failure(
     })
 }
 
+/// Nodes that are visited for a line, at most: a line makes some dozens, and each is passed twice before it is stored.
+const VISITS: u64 = 30;
+
 /// Work and memory are linear in the lines.
 fn cost(lines: &[Line], meaning: &Meaning, counts: &Counts) -> Result<(), String> {
     let n = lines.len() as u64;
@@ -98,6 +101,7 @@ fn cost(lines: &[Line], meaning: &Meaning, counts: &Counts) -> Result<(), String
     };
     // a write that reads its own storage elsewhere is two, and is walked twice at most before it is stored
     within("kernels", counts.kernels, 4 * n)?;
+    within("visited nodes", counts.visited, VISITS * n)?;
     within("compiled kernels", counts.compiled, 4 * n)?;
     within("schedules", counts.scheduled, n)?;
     // running sums make tables of their own
