@@ -207,8 +207,8 @@ impl UOp {
     pub fn reshape(&self, shape: impl Into<Shape>) -> UOp {
         let shape = shape.into();
         let base = if self.op() == Op::Reshape { self.src(0) } else { self };
-        if *base.shape() == shape {
-            return base.clone();
+        if let Some(same) = [self, base].into_iter().find(|x| *x.shape() == shape) {
+            return same.clone();
         }
         UOp::new(Op::Reshape, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(shape))
     }
@@ -238,6 +238,9 @@ impl UOp {
 
     /// Leading axes of length 1 added, then expanded: broadcasting to `shape`.
     pub fn broadcast_to(&self, shape: &[usize]) -> UOp {
+        if shape.len() == self.shape().len() {
+            return self.expand(Shape::from_slice(shape));
+        }
         let mut padded = Shape::from_elem(1, shape.len() - self.shape().len());
         padded.extend_from_slice(self.shape());
         self.reshape(padded).expand(Shape::from_slice(shape))

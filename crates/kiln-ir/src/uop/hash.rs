@@ -24,17 +24,19 @@ pub(super) fn content_hash(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: 
 
 /// Mixes in one word at a time by a bijection of 128 bits, so that nothing is lost on the way: a product carries each
 /// bit to those above it, and the shift brings the upper half back down.
-struct Mixer(u128);
+#[derive(Default)]
+pub struct Mixer(u128);
 
 impl Mixer {
+    /// Mixes in a word.
     #[inline]
-    fn add(&mut self, word: u128) {
+    pub fn add(&mut self, word: u128) {
         let product = (self.0 ^ word).wrapping_mul(FACTOR);
         self.0 = product ^ (product >> 64);
     }
 
-    /// Two more rounds, so that each bit of the last word reaches all bits.
-    fn finish128(mut self) -> u128 {
+    /// The hash: two more rounds, so that each bit of the last word reaches all bits.
+    pub fn finish128(mut self) -> u128 {
         self.add(FACTOR >> 1);
         self.add(0);
         self.0
@@ -44,9 +46,11 @@ impl Mixer {
 /// How arguments are fed in: integers as one word each, bytes in groups of 16 and then their number.
 impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
-        for group in bytes.chunks(16) {
+        let (groups, rest) = bytes.as_chunks();
+        groups.iter().for_each(|group| self.add(u128::from_le_bytes(*group)));
+        if !rest.is_empty() {
             let mut word = [0; 16];
-            word[..group.len()].copy_from_slice(group);
+            word[..rest.len()].copy_from_slice(rest);
             self.add(u128::from_le_bytes(word));
         }
         self.add(bytes.len() as u128);

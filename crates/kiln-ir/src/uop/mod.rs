@@ -9,6 +9,7 @@ mod hash;
 mod intern;
 mod walk;
 
+pub use hash::Mixer;
 pub use walk::{reaches, rebuild, substitute, toposort, toposort_all};
 
 use crate::arg::{Arg, Shape};

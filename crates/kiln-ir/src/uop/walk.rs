@@ -45,7 +45,8 @@ pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp
     let mut seen = FxHashSet::default();
     let mut stack = vec![root];
     while let Some(node) = stack.pop() {
-        if !seen.insert(node.id()) {
+        // a node that is referred to once is met once
+        if node.ref_count() > 1 && !seen.insert(node.id()) {
             continue;
         }
         if is_wanted(node) {

@@ -13,6 +13,7 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 /// Memory for one run of a schedule.
 pub(super) struct Bound {
@@ -29,10 +30,22 @@ pub(super) struct Bound {
     pub(super) file: Option<(usize, Option<Buffer>)>,
 }
 
+/// As many as most kernels have without an allocation.
+pub(super) type Arguments = SmallVec<[Buffer; 6]>;
+
 impl Bound {
-    /// The buffers of one kernel, by slot.
-    pub(super) fn arguments(&self, ready: &Ready, kernel: usize) -> Result<Vec<Buffer>, Failure> {
-        ready.kernels[kernel].plan.args.iter().map(|r| self.buffer(ready, r)).collect()
+    /// The first `n` buffers of one kernel, by slot.
+    pub(super) fn arguments(
+        &self,
+        ready: &Ready,
+        kernel: usize,
+        n: usize,
+    ) -> Result<Arguments, Failure> {
+        let mut buffers = Arguments::new();
+        for which in ready.kernels[kernel].plan.args.iter().take(n) {
+            buffers.push(self.buffer(ready, which)?);
+        }
+        Ok(buffers)
     }
 
     /// Where a kernel that changes its first argument finds the old value, if that is other memory.

@@ -8,11 +8,11 @@ use super::measure::count;
 use super::runs::{self, Upload};
 use super::starts::Starts;
 use kiln_ir::arg::Arg;
-use kiln_ir::uop::{Srcs, rebuild};
+use kiln_ir::uop::{Mixer, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
-use siphasher::sip128::{Hasher128, SipHasher13};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -55,13 +55,14 @@ pub(super) struct Closed {
 /// Another thread computes something that this graph needs.
 pub(super) struct Busy(pub(super) Arc<Latch>);
 
-/// Nodes of a graph for which there is room from the start.
-const USUAL: usize = 256;
+thread_local! {
+    /// Nodes of the last graph that was closed: a loop closes one like it again, which then has room from the start.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Walks from the roots down to leaves, and collects runs of writes.
 pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
-    let mut walk = Walk::default();
-    walk.position.reserve(USUAL);
+    let mut walk = Walk::with_room(LAST.get());
     let mut wanted: Vec<UOp> = roots.to_vec();
     let mut next = 0;
     while next < wanted.len() {
@@ -76,6 +77,7 @@ pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> 
         walk.visit(target)?;
     }
     count(|c| c.visited += walk.nodes.len() as u64);
+    LAST.set(walk.nodes.len());
     Ok(walk.finish(&wanted, collected.as_deref()))
 }
 
@@ -96,6 +98,16 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    fn with_room(nodes: usize) -> Walk {
+        let mut walk = Walk::default();
+        walk.position.reserve(nodes);
+        walk.nodes.reserve(nodes);
+        walk.edges.reserve(nodes);
+        walk.computed.reserve(nodes);
+        walk.differentiable.reserve(nodes);
+        walk
+    }
+
     fn visit(&mut self, root: &UOp) -> Result<(), Busy> {
         if self.position.contains_key(&root.id()) {
             return Ok(());
@@ -309,7 +321,7 @@ impl Closed {
 
     /// Numbers leaves and constants by first visit, and hashes what is left.
     fn number(&mut self) {
-        let mut h = SipHasher13::new();
+        let mut h = Mixer::default();
         // a computed node counts as the leaf that it stands for
         let (mut number, mut count) = (Vec::with_capacity(self.nodes.len()), 0usize);
         for (at, node) in self.nodes.iter().enumerate() {
@@ -347,7 +359,7 @@ impl Closed {
         for &r in &self.targets {
             use_of(&self.nodes, r, &number, &mut self.constants, &mut h);
         }
-        self.key = h.finish128().as_u128();
+        self.key = h.finish128();
     }
 
     /// The roots over `Param`s; constants for which `variable` says so become launch-time scalars, numbered in order.
@@ -396,13 +408,7 @@ impl Closed {
 }
 
 /// Hashes that the node at `s` is used, and notes which constant it is.
-fn use_of(
-    nodes: &[UOp],
-    s: usize,
-    number: &[usize],
-    constants: &mut Vec<usize>,
-    h: &mut SipHasher13,
-) {
+fn use_of(nodes: &[UOp], s: usize, number: &[usize], constants: &mut Vec<usize>, h: &mut Mixer) {
     match nodes[s].op() {
         Op::Const => {
             constants.push(s);

@@ -113,9 +113,14 @@ pub(super) fn compiled(kernel: &ScheduledKernel, compiled: &Compiled, loaded: &L
     }
 }
 
+/// Whether there is a line per launch.
+pub(super) fn shows_launches() -> bool {
+    at(2)
+}
+
 /// One line per launch.
 pub(super) fn launched(device: &Device, kernel: &ReadyKernel, took: Duration, opened: &Opened) {
-    if !at(2) {
+    if !shows_launches() {
         return;
     }
     static NUMBER: AtomicU64 = AtomicU64::new(0);

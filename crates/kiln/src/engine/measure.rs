@@ -54,6 +54,11 @@ pub fn measure<R>(f: impl FnOnce() -> R) -> (R, Counts) {
     (result, counts)
 }
 
+/// Whether some `measure` is running on this thread.
+pub(super) fn is_counting() -> bool {
+    RUNNING.with(|r| !r.borrow().is_empty())
+}
+
 /// Adds to the counters of every `measure` that is running on this thread.
 pub(super) fn count(add: impl Fn(&mut Counts)) {
     RUNNING.with(|r| r.borrow_mut().iter_mut().for_each(&add));

@@ -4,7 +4,7 @@
 //! other public methods says so first ([`outermost`]): then what those make is its own.
 
 use kiln_ir::{Arg, UOp};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::cell::Cell;
 
 thread_local! {
@@ -44,12 +44,17 @@ fn method(method: &'static str) -> &'static str {
 /// there, so that a node is passed once in its life and once for each that uses it.
 pub(super) fn name(result: &UOp, maker: &'static str) {
     let maker = method(maker);
-    let mut stack: SmallVec<[&UOp; 16]> = smallvec![result];
+    let is_new = |node: &UOp| node.origin().is_none() && !is_leaf(node);
+    let mut stack: SmallVec<[&UOp; 16]> = SmallVec::new();
+    if is_new(result) {
+        stack.push(result);
+    }
     while let Some(node) = stack.pop() {
-        let skipped = is_leaf(node) || (is_spread_constant(node) && node != result);
-        if !skipped && node.origin().is_none() {
-            node.set_origin(maker);
-            stack.extend(node.srcs());
+        node.set_origin(maker);
+        for src in node.srcs() {
+            if is_new(src) && !is_spread_constant(src) {
+                stack.push(src);
+            }
         }
     }
 }
