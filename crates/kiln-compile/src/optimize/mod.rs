@@ -7,6 +7,8 @@
 mod access;
 /// Options as data, and their application.
 mod options;
+/// Which options may be applied.
+mod legal;
 /// Reductions in blocks.
 mod carry;
 /// Values computed into scratch before they are used.
@@ -27,7 +29,7 @@ mod name;
 pub use options::Opt;
 
 use crate::target::Target;
-use kiln_ir::UOp;
+use kiln_ir::{UOp, spec};
 use options::Loops;
 
 /// An optimized kernel and how it came about.
@@ -52,15 +54,38 @@ pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
 pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
     let ast = collapse::collapse(ast);
     let options = if nodes > 0 { heuristic::choose(&ast, target, nodes) } else { Vec::new() };
-    apply(&ast, &options)
+    debug_assert_eq!(check(&ast, &options), Ok(()));
+    rewritten(Loops::of(&ast), &ast, options)
 }
 
-/// Applies given options.
-pub fn apply(ast: &UOp, options: &[Opt]) -> Optimized {
+/// Applies given options; where one is illegal, the reason.
+///
+/// # Errors
+/// An option that names no loop or operand of the kernel, or would change what it computes; loops that do not nest.
+pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
+    check(ast, options)?;
+    let optimized = rewritten(Loops::of(ast), ast, options.to_vec());
+    // loops that no longer nest show only when all options are applied
+    spec::verify(&spec::KERNEL, &optimized.ast).map_err(|broken| broken.to_string())?;
+    Ok(optimized)
+}
+
+/// Whether options may be applied in this order; if not, the first that may not and why.
+///
+/// # Errors
+/// As [`apply`].
+pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
     let mut loops = Loops::of(ast);
-    for &opt in options {
+    let rules = loops.rules(ast);
+    for (at, &opt) in options.iter().enumerate() {
+        rules.check(&loops, &options[..at], opt).map_err(|why| format!("{opt}: {why}"))?;
         loops.apply(opt);
     }
+    Ok(())
+}
+
+fn rewritten(mut loops: Loops, ast: &UOp, options: Vec<Opt>) -> Optimized {
+    options.iter().for_each(|&opt| loops.apply(opt));
     let ast = loops.rewrite(ast);
-    Optimized { ast: name::named(&ast), applied: options.to_vec() }
+    Optimized { ast: name::named(&ast), applied: options }
 }

@@ -3,6 +3,7 @@
 use super::carry::carry;
 use super::gate::gate;
 use super::keep::keep;
+use super::legal::{Rules, Standing};
 use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, toposort};
@@ -10,6 +11,7 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 /// One step of optimization. Loops are named by their axes in the kernel before any option, staged values by their
 /// positions in `stage::operands`.
@@ -62,6 +64,26 @@ impl fmt::Display for Opt {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
             Opt::Keep { bytes } => write!(f, "KEEP({bytes} bytes)"),
+        }
+    }
+}
+
+/// Reads what `Display` has written.
+impl FromStr for Opt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Opt, String> {
+        let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
+        let numbers: Vec<usize> = numbers.collect();
+        let name = text.split('(').next().unwrap_or_default();
+        let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
+        let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
+        match (name, kind, &numbers[..]) {
+            (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
+            ("BLOCK", None, &[axis, by]) => Ok(Opt::Block { axis: axis as u32, by }),
+            ("STAGE", None, &[operand, depth, lanes]) => Ok(Opt::Stage { operand, depth, lanes }),
+            ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
+            _ => Err(format!("{text:?} is no option")),
         }
     }
 }
@@ -141,6 +163,19 @@ impl Loops {
         }
     }
 
+    /// What decides which options may be applied to the kernel that these are the loops of.
+    pub(super) fn rules(&self, ast: &UOp) -> Rules {
+        Rules::of(ast, &self.ranges, self.operands.len())
+    }
+
+    /// How the loop of this axis stands, if there is one.
+    pub(super) fn standing(&self, axis: u32) -> Option<Standing> {
+        self.ranges.iter().find(|r| axis_of(r) == axis)?;
+        let part = &self.parts[self.left(axis)];
+        Some(Standing { kind: part.kind, left: part.size })
+    }
+
+    /// Applies a legal option.
     pub(super) fn apply(&mut self, opt: Opt) {
         match opt {
             Opt::Split { kind: RangeKind::Thread, axis, .. } => {

@@ -7,6 +7,7 @@ mod grad;
 mod lower;
 mod ulp;
 mod lower_kinds;
+mod option_kinds;
 mod options;
 mod random_reductions;
 mod render;

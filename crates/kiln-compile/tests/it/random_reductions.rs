@@ -1,8 +1,8 @@
 //! What the heuristic makes of random kernels with reductions inside reductions, against the kernels as they are, on
 //! INTERP: vectors, tiles, carried sums, kept values, threads, all as they meet.
 
-use super::options::{check, param, run, small_target};
-use kiln_compile::optimize::{Opt, apply, optimize};
+use super::options::{check, param, plain, run, small_target};
+use kiln_compile::optimize::{Opt, optimize};
 use kiln_compile::schedule::schedule;
 use kiln_compile::target::Target;
 use kiln_ir::arg::{PadAxis, ReduceOp, WindowArg};
@@ -75,7 +75,7 @@ fn what_the_heuristic_chooses_for_reductions_changes_nothing() {
         for kernel in schedule(&[random_root(&mut dice)]).kernels {
             let name = format!("case {case}");
             check(&name, &kernel.ast, &[Opt::Keep { bytes: 1 << 12 }]);
-            let plain = run(&apply(&kernel.ast, &[]).ast, &Target::interp());
+            let plain = run(&plain(&kernel.ast), &Target::interp());
             for target in [small_target(16, false), small_target(64, true)] {
                 let target = Target { cache_bytes: [1 << 10, 1 << 14, 1 << 16], ..target };
                 let optimized = optimize(&kernel.ast, &target, true);

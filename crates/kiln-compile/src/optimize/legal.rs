@@ -1,0 +1,183 @@
+//! Which options may be applied to which kernels: everything that a search may try, and why not the rest.
+//!
+//! An option that passes changes nothing of what a kernel computes, but for the order of sums. Whether it makes it
+//! faster is not asked here.
+
+use super::access::Kernel;
+use super::options::{Loops, Opt, axis_of, kind_of};
+use super::ordered::ordered;
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use rustc_hash::FxHashSet;
+
+/// Lanes of a vector, and neighbours of a copy, at most.
+const MOST_LANES: usize = 64;
+
+/// What about a kernel decides whether an option is legal.
+pub(super) struct Rules {
+    kernel: Kernel,
+    /// Axes of loops that must run in their order.
+    ordered: FxHashSet<u32>,
+    /// Whether all loops over outputs are around everything, and those of reductions around each of those.
+    one_nest: bool,
+    /// Axes of loops of reductions.
+    reductions: Vec<u32>,
+    operands: usize,
+}
+
+/// How a loop stands while options are applied.
+pub(super) struct Standing {
+    /// What is left of it is a loop of this kind.
+    pub(super) kind: RangeKind,
+    /// Iterations that are left.
+    pub(super) left: usize,
+}
+
+impl Rules {
+    pub(super) fn of(ast: &UOp, ranges: &[UOp], operands: usize) -> Rules {
+        let (kernel, ordered) = (Kernel::of(ast), ordered(ast));
+        let one_nest = is_one_nest(&kernel, ranges, &ordered);
+        let reduces = ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
+        let reductions = reduces.map(axis_of).collect();
+        Rules { kernel, ordered, one_nest, reductions, operands }
+    }
+
+    /// Whether an option may follow `before`, which have been applied to `loops`; if not, why.
+    pub(super) fn check(&self, loops: &Loops, before: &[Opt], opt: Opt) -> Result<(), String> {
+        match opt {
+            Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
+            Opt::Keep { .. } => {
+                let kept = before.iter().any(|o| matches!(o, Opt::Keep { .. }));
+                ensure(!kept, "values are kept already")
+            }
+            Opt::Split { axis, by, .. } | Opt::Block { axis, by } => {
+                let loop_ = loops.standing(axis);
+                let loop_ = loop_.ok_or_else(|| format!("no loop has axis {axis}"))?;
+                ensure(!self.ordered.contains(&axis), "iterations of the loop may meet")?;
+                // what is rounded up inside of a block would run into the next one
+                let divides = by > 0 && loop_.left.is_multiple_of(by);
+                ensure(
+                    divides || !self.is_in_blocks(before, axis),
+                    "it does not divide the block",
+                )?;
+                match opt {
+                    Opt::Split { kind, .. } => self.split(before, kind, axis, by, &loop_),
+                    _ => self.block(before, by, &loop_),
+                }
+            }
+        }
+    }
+
+    fn split(
+        &self,
+        before: &[Opt],
+        kind: RangeKind,
+        axis: u32,
+        by: usize,
+        at: &Standing,
+    ) -> Result<(), String> {
+        let plain = matches!(at.kind, RangeKind::Loop | RangeKind::Reduce);
+        ensure(plain, "threads share the loop")?;
+        match kind {
+            RangeKind::Thread => self.thread(before, axis, at),
+            RangeKind::Vector => self.vector(before, axis, by, at),
+            RangeKind::Upcast => {
+                ensure(at.kind == RangeKind::Loop, "a reduction is unrolled, not upcast")?;
+                fits(by, at)
+            }
+            RangeKind::Unroll => {
+                ensure(
+                    at.kind == RangeKind::Reduce,
+                    "a loop over outputs is upcast, not unrolled",
+                )?;
+                fits(by, at)
+            }
+            RangeKind::Global | RangeKind::Local | RangeKind::Loop | RangeKind::Reduce => {
+                Err(format!("no option makes a loop {}", kind.name()))
+            }
+        }
+    }
+
+    fn thread(&self, before: &[Opt], axis: u32, at: &Standing) -> Result<(), String> {
+        ensure(at.kind == RangeKind::Loop, "threads cannot share a reduction")?;
+        ensure(!before.iter().any(is_thread), "threads share a loop already")?;
+        ensure(self.kernel.nests.iter().all(|n| n.contains(&axis)), "something is outside of it")?;
+        let outside = |o: &Opt| matches!(o, Opt::Stage { depth: 0, .. });
+        ensure(!before.iter().any(outside), "something is staged outside of threads")
+    }
+
+    fn vector(&self, before: &[Opt], axis: u32, by: usize, at: &Standing) -> Result<(), String> {
+        let lanes = by.is_power_of_two() && (2..=MOST_LANES).contains(&by);
+        ensure(lanes, "the lanes of a vector are a power of two")?;
+        ensure(by < 2 * at.left, "half of the lanes would be empty")?;
+        let meets = |o: &Opt| match *o {
+            Opt::Split { kind: RangeKind::Vector, axis: other, .. } => {
+                other == axis || self.kernel.together(other, axis)
+            }
+            _ => false,
+        };
+        ensure(!before.iter().any(meets), "an expression would have lanes of two loops")
+    }
+
+    fn block(&self, before: &[Opt], by: usize, at: &Standing) -> Result<(), String> {
+        ensure(self.one_nest, "the kernel is more than one nest")?;
+        fits(by, at)?;
+        match at.kind {
+            RangeKind::Loop => Ok(()),
+            RangeKind::Reduce => {
+                let blocks = self.reductions.iter().any(|&r| self.is_in_blocks(before, r));
+                ensure(!blocks, "a reduction is in blocks already")
+            }
+            _ => Err("threads share the loop".to_owned()),
+        }
+    }
+
+    /// Whether the loop is one of a reduction, and an earlier option has made blocks of it: what is left of it then is
+    /// inside of each.
+    fn is_in_blocks(&self, before: &[Opt], axis: u32) -> bool {
+        let block = |o: &Opt| matches!(o, Opt::Block { axis: other, .. } if *other == axis);
+        self.reductions.contains(&axis) && before.iter().any(block)
+    }
+
+    fn stage(
+        &self,
+        before: &[Opt],
+        operand: usize,
+        depth: usize,
+        lanes: usize,
+    ) -> Result<(), String> {
+        ensure(operand < self.operands, "there is no such operand")?;
+        ensure(self.one_nest, "the kernel is more than one nest")?;
+        let same = |o: &Opt| matches!(o, Opt::Stage { operand: other, .. } if *other == operand);
+        ensure(!before.iter().any(same), "the operand is staged already")?;
+        ensure(depth > 0 || !before.iter().any(is_thread), "scratch belongs to one thread")?;
+        let fits = lanes.is_power_of_two() && lanes <= MOST_LANES;
+        ensure(fits, "the lanes of a copy are a power of two")
+    }
+}
+
+/// Whether all free loops over outputs are around everything, and those of reductions around all of them or none.
+fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &FxHashSet<u32>) -> bool {
+    let of_kind = |kind| -> Vec<u32> {
+        let ranges = ranges.iter().filter(|r| kind_of(r) == kind).map(axis_of);
+        ranges.filter(|axis| !ordered.contains(axis)).collect()
+    };
+    let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
+    kernel.nests.iter().all(|nest| {
+        let around = |axes: &[u32]| axes.iter().all(|axis| nest.contains(axis));
+        around(&outputs) && (around(&reduces) || !reduces.iter().any(|axis| nest.contains(axis)))
+    })
+}
+
+fn is_thread(opt: &Opt) -> bool {
+    matches!(opt, Opt::Split { kind: RangeKind::Thread, .. })
+}
+
+fn fits(by: usize, at: &Standing) -> Result<(), String> {
+    ensure(by > 1, "one iteration is no part")?;
+    ensure(by <= at.left, "so many iterations are not left")
+}
+
+fn ensure(holds: bool, why: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why.to_owned()) }
+}
