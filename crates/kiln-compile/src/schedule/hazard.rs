@@ -29,6 +29,7 @@ impl Hazards {
         at: &UOp,
         versions: impl Fn(&UOp) -> bool,
     ) -> Vec<UOp> {
+        let written = Written { at, size: base.dtype().size() };
         let base = same_memory(base);
         let (mut stack, mut seen, mut needed) = (vec![], FxHashSet::default(), Vec::new());
         let mut excused = false;
@@ -36,7 +37,7 @@ impl Hazards {
         while let Some((node, user)) = stack.pop() {
             if versions(&node) {
                 // it is in memory that may be overwritten, so whoever computes with it does that before
-                let safe = node == *base && aligned(&node, base, at);
+                let safe = node == *base && written.aligned(&node, base);
                 needed.extend((!safe).then_some(user));
                 excused = true;
                 continue;
@@ -49,8 +50,8 @@ impl Hazards {
             }
             let viewed = viewed(&node);
             if versions(viewed) {
-                let safe =
-                    viewed == base && (apart(&node, viewed, at) || aligned(&node, viewed, at));
+                let safe = viewed == base
+                    && (written.apart(&node, viewed) || written.aligned(&node, viewed));
                 excused |= safe;
                 needed.extend((!safe).then(|| once(&node, &versions)));
             } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
@@ -110,16 +111,33 @@ fn positions(view: &UOp, whole: &UOp) -> UOp {
     nodes.iter().rev().fold(all, |x, node| node.viewed(&x))
 }
 
-/// Whether each element is read exactly where it is written, and written once.
-fn aligned(view: &UOp, whole: &UOp, at: &UOp) -> bool {
-    positions(view, whole) == *at && region::is_one_to_one(at, whole.numel())
+/// What an update writes: the elements at these positions, each of so many bytes. The memory may hold elements of another
+/// size.
+struct Written<'a> {
+    at: &'a UOp,
+    size: usize,
 }
 
-/// Whether nothing that is read is written.
-fn apart(view: &UOp, whole: &UOp, at: &UOp) -> bool {
-    let bounds = |at: &UOp| Region::of(at).and_then(|r| r.bounds());
-    match (bounds(&positions(view, whole)), bounds(at)) {
-        (Some((low, high)), Some((from, to))) => high <= from || to <= low,
-        _ => false,
+impl Written<'_> {
+    /// Whether each element is read exactly where it is written, and written once.
+    fn aligned(&self, view: &UOp, whole: &UOp) -> bool {
+        self.size == whole.dtype().size()
+            && positions(view, whole) == *self.at
+            && region::is_one_to_one(self.at, whole.numel())
     }
+
+    /// Whether nothing that is read is written.
+    fn apart(&self, view: &UOp, whole: &UOp) -> bool {
+        let read = bytes(&positions(view, whole), whole.dtype().size());
+        match (read, bytes(self.at, self.size)) {
+            (Some((low, high)), Some((from, to))) => high <= from || to <= low,
+            _ => false,
+        }
+    }
+}
+
+/// The first byte of elements at these positions, and the one after the last.
+fn bytes(at: &UOp, size: usize) -> Option<(i64, i64)> {
+    let (low, high) = Region::of(at)?.bounds()?;
+    Some((low * size as i64, high * size as i64))
 }

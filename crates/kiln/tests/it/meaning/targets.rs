@@ -154,6 +154,14 @@ fn assign_through_a_bitcast() {
     assert_eq!(floats(&d), [1.0, 2.0, 3.0, 3.0]);
 }
 
+/// What is read and what is written are of different sizes: it is bytes that overlap.
+#[test]
+fn assign_through_a_bitcast_what_is_read_beside() {
+    let v = Tensor::from([[8, -2], [7, 9]]);
+    v.bitcast(DType::U8).set(s![1.., -4..0;-1], v.reshape([1, 4]).cast(DType::U8));
+    assert_eq!(ints(&v), [8, -2, i32::from_le_bytes([7, 9, 7, 254]), 8]);
+}
+
 /// `test_assign_bitcast_different_size`
 #[test]
 fn assign_through_a_bitcast_of_different_size() {
