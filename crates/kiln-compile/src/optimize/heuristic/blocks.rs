@@ -11,8 +11,10 @@ const SHORTEST: usize = 32;
 
 /// How the loops around a tile are divided.
 pub(super) struct Blocks {
-    /// The loop that threads share.
-    thread: Option<usize>,
+    /// The loop that threads share, and what is left of it for each.
+    thread: Option<(usize, usize)>,
+    /// The other loops that are not the tile's.
+    others: Vec<usize>,
     /// A loop of the reduction and the size of its blocks.
     chunk: Option<(usize, usize)>,
     /// Tiles in a block along the rows, and blocks.
@@ -30,14 +32,17 @@ pub(super) struct Around {
 
 impl Planner<'_> {
     /// A loop of the reduction and the size of its blocks, if what a tile reads in all of it does not fit the second
-    /// cache, and what is carried from block to block the last one.
+    /// cache, and what is carried from block to block does fit the last one. Inside other loops, what is staged for
+    /// blocks would be copied again and again.
     pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
         let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
         let &i = self.reduces.first()?;
         let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
         let each = (tile.lanes * tile.across + tile.rows) as f64 * bytes;
         let outputs = self.size(tile.lane_loop) as f64 * self.size(tile.row_loop) as f64 * bytes;
-        if each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
+        let tiled = |i: &usize| [tile.lane_loop, tile.row_loop].contains(i) || self.size(*i) == 1;
+        let alone = self.outputs.iter().all(tiled);
+        if !alone || each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
             return None;
         }
         let most = second / 4.0 * self.size(i) as f64 / (each * self.depth());
@@ -52,6 +57,9 @@ impl Planner<'_> {
         chunk: Option<(usize, usize)>,
     ) -> Blocks {
         let thread = self.thread_loop(tile, staged);
+        let is_other = |&i: &usize| ![tile.lane_loop, tile.row_loop].contains(&i);
+        let others = self.outputs.iter().copied().filter(is_other);
+        let others = others.filter(|&i| thread != Some(i) && self.chooser.left[i].0 > 1);
         let threads = self.target.threads.max(1);
         let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
         let divided = |i: usize, bytes: f64, room: f64| {
@@ -64,11 +72,19 @@ impl Planner<'_> {
         let lane_bytes = self.panel_bytes(staged, tile.lane_loop, tile.row_loop);
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
         Blocks {
-            thread,
+            thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
+            others: others.collect(),
             chunk,
             rows: divided(tile.row_loop, row_bytes, second / 2.0),
             columns: divided(tile.lane_loop, lane_bytes, last / (2 * threads) as f64),
         }
+    }
+
+    /// Iterations of a loop for each thread, if they are to get equally many.
+    fn share(&self, i: usize) -> usize {
+        let left = self.chooser.left[i].0;
+        let parts = (self.target.threads..=left).find(|&parts| left.is_multiple_of(parts));
+        left / parts.unwrap_or(left)
     }
 
     /// Bytes that are staged for each iteration of loop `i`, of operands that stand still along `other`.
@@ -79,7 +95,8 @@ impl Planner<'_> {
         along.map(|(o, _)| o.bytes * self.block_depth).sum()
     }
 
-    /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes.
+    /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes, the other
+    /// loops, threads.
     pub(super) fn divide(&mut self, tile: &Tile, blocks: &Blocks) {
         self.chooser.block(tile.row_loop, blocks.rows.0);
         self.chooser.block(tile.lane_loop, blocks.columns.0);
@@ -88,28 +105,28 @@ impl Planner<'_> {
             self.chooser.block(i, by);
             self.chooser.left[i].0 = by;
         }
-        if blocks.thread == Some(tile.lane_loop) {
-            self.chooser.block(tile.lane_loop, blocks.columns.1);
+        self.chooser.block(tile.lane_loop, blocks.columns.1);
+        for &i in blocks.others.iter().rev() {
+            self.chooser.block(i, self.chooser.left[i].0);
         }
-        if let Some(i) = blocks.thread {
+        if let Some((i, share)) = blocks.thread {
+            self.chooser.block(i, share);
             self.chooser.apply(RangeKind::Thread, i, 1);
         }
     }
 
-    /// The loops around the blocks, once they are divided.
+    /// The loops around the blocks.
     pub(super) fn around(&self, tile: &Tile, blocks: &Blocks) -> Around {
-        let thread = blocks.thread;
-        let mut loops: Vec<usize> = thread.into_iter().collect();
-        let others = self.outputs.iter().copied();
-        loops.extend(others.filter(|&i| thread != Some(i) && self.chooser.left[i].0 > 1));
-        if thread == Some(tile.lane_loop) && blocks.columns.1 > 1 {
-            loops.push(tile.lane_loop);
+        let mut loops: Vec<usize> = Vec::new();
+        if let Some((i, share)) = blocks.thread {
+            loops.push(i);
+            loops.extend((share > 1).then_some(i));
         }
+        loops.extend(&blocks.others);
+        loops.extend((blocks.columns.1 > 1).then_some(tile.lane_loop));
         loops.extend(blocks.chunk.map(|(i, _)| i));
         let lanes = loops.len();
-        if blocks.rows.1 > 1 {
-            loops.push(tile.row_loop);
-        }
+        loops.extend((blocks.rows.1 > 1).then_some(tile.row_loop));
         Around { axes: loops.into_iter().map(|i| self.axis(i)).collect(), lanes }
     }
 

@@ -20,6 +20,10 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
+        if self.elements(operand) * operand.bytes > 2.0 * self.span(operand) {
+            // windows that overlap would be written out
+            return false;
+        }
         let loaded = self.loads(operand, tile) as f64 * operand.bytes;
         let packed = loaded / LINE * self.lanes_of(operand, tile) * IN_A_ROW;
         let steps = self.steps();
@@ -32,11 +36,16 @@ impl Planner<'_> {
         self.outputs.iter().map(trips).product::<f64>() * self.depth()
     }
 
-    /// The price of copying all of an operand.
-    pub(super) fn copy(&self, operand: &Operand, tile: &Tile) -> f64 {
+    /// How many values an operand takes in all of its loops.
+    fn elements(&self, operand: &Operand) -> f64 {
         let moving = |i: &&usize| operand.moves(self.axis(**i));
         let loops = self.outputs.iter().chain(&self.reduces);
-        let elements: f64 = loops.filter(moving).map(|&i| self.size(i) as f64).product();
+        loops.filter(moving).map(|&i| self.size(i) as f64).product()
+    }
+
+    /// The price of copying all of an operand.
+    pub(super) fn copy(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let elements = self.elements(operand);
         let in_vectors = operand.stride(self.axis(tile.lane_loop)) == Some(1);
         elements * if in_vectors { COPY } else { TRANSPOSE }
     }

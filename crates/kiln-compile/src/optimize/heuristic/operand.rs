@@ -39,8 +39,8 @@ impl Operand {
         self.strides.get(&axis).copied().unwrap_or(Some(0))
     }
 
-    /// Bytes between neighbours along an axis; far apart if that is not known.
+    /// Bytes between neighbours along an axis. Where that is not known, few: a reason to stage must be known.
     pub(super) fn step(&self, axis: u32) -> f64 {
-        self.stride(axis).map_or(f64::MAX, |s| s.unsigned_abs() as f64 * self.bytes)
+        self.stride(axis).map_or(1, i64::unsigned_abs) as f64 * self.bytes
     }
 }
