@@ -1,6 +1,9 @@
-//! Two neighbouring loops that count like one become one: `E_64_64` over contiguous memory is `E_4096`.
+//! Loops in the order of memory, and neighbours that count like one become one: `E_64_64` over contiguous memory is
+//! `E_4096`.
 
+use super::access::strides;
 use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,7 +11,7 @@ use smallvec::smallvec;
 
 /// Merges neighbours, innermost first, while it makes no index harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let mut ast = kiln_ir::rules::simplify(ast);
+    let mut ast = in_order(&kiln_ir::rules::simplify(ast));
     let mut inner = ranges_of(&ast).len();
     while inner > 1 {
         inner -= 1;
@@ -18,6 +21,36 @@ pub(super) fn collapse(ast: &UOp) -> UOp {
         }
     }
     ast
+}
+
+/// The loops over outputs nested by how far apart they write, if they are around everything: what is computed between
+/// loops would be computed more often.
+fn in_order(ast: &UOp) -> UOp {
+    let nodes = toposort(ast);
+    let Some(store) = nodes.iter().find(|n| n.op() == Op::Store) else { return ast.clone() };
+    let loops: Vec<UOp> =
+        ranges_of(ast).into_iter().filter(|r| kind_of(r) == RangeKind::Loop).collect();
+    let strides = strides(store.src(1));
+    let stride = |r: &UOp| strides.get(&axis_of(r)).copied().flatten().filter(|s| *s > 0);
+    let mut sorted = loops.clone();
+    sorted.sort_by_key(|r| std::cmp::Reverse(stride(r)));
+    let around = |n: &UOp| match n.op() {
+        Op::End => loops.iter().all(|r| n.srcs()[1..].contains(r)),
+        Op::Reduce => {
+            let inside = toposort(n);
+            loops.iter().all(|r| inside.contains(r))
+        }
+        _ => true,
+    };
+    if sorted == loops || !loops.iter().all(|r| stride(r).is_some()) || !nodes.iter().all(around) {
+        return ast.clone();
+    }
+    let renamed = |(new, old): (&UOp, &UOp)| {
+        let range = UOp::range(axis_of(new), RangeKind::Loop, size_of(old));
+        (old.clone(), (range.clone(), smallvec![range]))
+    };
+    let map: FxHashMap<UOp, (UOp, Srcs)> = loops.iter().zip(&sorted).map(renamed).collect();
+    kiln_ir::rules::simplify(&replace_ranges(ast, &map))
 }
 
 /// One loop for two of the same kind that are always closed together.

@@ -3,6 +3,7 @@
 use super::BufferRef;
 use super::assign::{Placement, Plan, Request};
 use super::index::{self, Index};
+use super::layout::{self, Layouts};
 use super::writes::same_memory;
 use kiln_ir::arg::{ReduceOp, Shape};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
@@ -45,8 +46,12 @@ impl Source {
 
 /// Builds every kernel of the plan.
 pub(super) fn build(plan: &Plan) -> Vec<Built> {
-    let mut builder =
-        Builder { plan, values: vec![Vec::new(); plan.nodes.len()], kernels: Vec::new() };
+    let mut builder = Builder {
+        plan,
+        layouts: layout::choose(plan),
+        values: vec![Vec::new(); plan.nodes.len()],
+        kernels: Vec::new(),
+    };
     builder.kernels =
         plan.drafts.iter().map(|d| new_kernel(&d.outputs, d.loops.to_vec())).collect();
     for i in 0..plan.nodes.len() {
@@ -69,6 +74,7 @@ fn new_kernel(outputs: &[usize], loops: Vec<UOp>) -> Built {
 
 struct Builder<'a> {
     plan: &'a Plan,
+    layouts: Layouts,
     /// The expression of each request, by node position and request number.
     values: Vec<Vec<UOp>>,
     kernels: Vec<Built>,
@@ -92,7 +98,7 @@ impl Builder<'_> {
         }
         let value = self.value(i, r);
         let node = &self.plan.nodes[i];
-        let at = index::flatten(&self.plan.requests[i][r].index, node.shape());
+        let at = self.layouts.flatten(i, &self.plan.requests[i][r].index, node.shape());
         let memory = self.memory(kernel, Source::Stored(i), node);
         let store = UOp::store(&memory, &at, &value, None);
         let loops = self.plan.drafts[kernel].loops.to_vec();
@@ -146,7 +152,7 @@ impl Builder<'_> {
 
     fn load(&mut self, i: usize, r: usize, source: Source) -> UOp {
         let (node, request) = (&self.plan.nodes[i], &self.plan.requests[i][r]);
-        let at = index::flatten(&request.index, node.shape());
+        let at = self.layouts.flatten(i, &request.index, node.shape());
         let memory = self.memory(request.kernel, source, node);
         UOp::load_lanes(&memory, &at, Some(&request.gate), 1)
     }

@@ -23,6 +23,8 @@ mod ask;
 mod lookup;
 /// Which values must be computed before memory that they read is overwritten.
 mod hazard;
+/// In which order the axes of temporaries lie in memory.
+mod layout;
 /// From the leaves up: the expressions of each kernel.
 mod build;
 /// Independent kernels over the same loops become one.

@@ -1,0 +1,177 @@
+//! The order of axes in which temporaries lie in memory.
+//!
+//! Vectors want neighbours in memory that are plain neighbours in every kernel that touches them. Where windows slide along
+//! the last axis (convolutions, pooling), it is none: what one kernel writes there another reads shifted, strided and at
+//! borders. Such a temporary is kept with another axis last, one along which all its kernels just count (channels), and
+//! so is whatever the same kernels read or write at the same index. Nobody outside of the schedule sees temporaries.
+
+use super::assign::{Placement, Plan};
+use super::index::{self, Index};
+use super::writes::same_memory;
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// An axis is put last only if whole vectors fit it.
+const LANES: usize = 8;
+
+/// For each node whose memory does not end with its last axis, the axis with which it ends.
+#[derive(Default)]
+pub(super) struct Layouts(FxHashMap<usize, usize>);
+
+impl Layouts {
+    /// The position in memory of the element of node `i` at an index.
+    pub(super) fn flatten(&self, i: usize, index: &Index, shape: &[usize]) -> UOp {
+        let Some(&last) = self.0.get(&i) else { return index::flatten(index, shape) };
+        let (mut index, mut shape) = (index.clone(), shape.to_vec());
+        let (at, n) = (index.remove(last), shape.remove(last));
+        index.push(at);
+        shape.push(n);
+        index::flatten(&index, &shape)
+    }
+}
+
+/// Chooses for all temporaries of a plan.
+pub(super) fn choose(plan: &Plan) -> Layouts {
+    let mut chooser = Chooser {
+        plan,
+        sliding: FxHashMap::default(),
+        together: FxHashMap::default(),
+        ends: FxHashMap::default(),
+        free: temporaries(plan),
+        chosen: Layouts::default(),
+    };
+    let in_memory = |i: &usize| {
+        plan.nodes[*i].op() == Op::Param || matches!(plan.placement[*i], Placement::Stored { .. })
+    };
+    let nodes: Vec<usize> = (0..plan.nodes.len()).filter(in_memory).collect();
+    nodes.iter().for_each(|&i| chooser.find_slides(i));
+    if chooser.sliding.values().any(|s| *s == Slide::Overlapping) {
+        nodes.iter().for_each(|&i| chooser.find_neighbours(i));
+        for i in nodes {
+            if chooser.overlaps_at_the_end(i) {
+                chooser.spread(i);
+            }
+        }
+    }
+    chooser.chosen
+}
+
+/// Nodes whose memory nobody outside sees, and no update changes.
+fn temporaries(plan: &Plan) -> FxHashSet<usize> {
+    let is_update = |n: &&UOp| n.op() == Op::Update;
+    let updated = plan.nodes.iter().filter(is_update).flat_map(|u| [u, same_memory(u.src(0))]);
+    let seen: FxHashSet<usize> =
+        updated.map(|n| plan.position[n]).chain(plan.roots.iter().copied()).collect();
+    let stored = |i: &usize| matches!(plan.placement[*i], Placement::Stored { .. });
+    (0..plan.nodes.len()).filter(|i| stored(i) && !seen.contains(i)).collect()
+}
+
+/// How several loops together move an access along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Slide {
+    /// As windows that lie side by side, and as an axis that was made of two.
+    Apart,
+    /// Some combinations meet.
+    Overlapping,
+}
+
+struct Chooser<'a> {
+    plan: &'a Plan,
+    /// Loops, by kernel, that slide along some access's axis.
+    sliding: FxHashMap<(usize, UOp), Slide>,
+    /// Which nodes a kernel touches at an index.
+    together: FxHashMap<(usize, Index), Vec<usize>>,
+    /// Which nodes a kernel touches with something sliding along their last axis.
+    ends: FxHashMap<usize, Vec<usize>>,
+    /// Nodes whose layout is not decided.
+    free: FxHashSet<usize>,
+    chosen: Layouts,
+}
+
+impl Chooser<'_> {
+    fn find_slides(&mut self, i: usize) {
+        for request in &self.plan.requests[i] {
+            for (slide, ranges) in request.index.iter().filter_map(slide) {
+                for range in ranges {
+                    let known = self.sliding.entry((request.kernel, range)).or_insert(slide);
+                    *known = slide.max(*known);
+                }
+            }
+        }
+    }
+
+    fn find_neighbours(&mut self, i: usize) {
+        for (r, request) in self.plan.requests[i].iter().enumerate() {
+            let place = (request.kernel, request.index.clone());
+            self.together.entry(place).or_default().push(i);
+            if self.at_the_end(i, r).is_some() {
+                self.ends.entry(request.kernel).or_default().push(i);
+            }
+        }
+    }
+
+    /// How request `r` slides along the last axis of a node's memory: itself, or by a loop that slides elsewhere.
+    fn at_the_end(&self, i: usize, r: usize) -> Option<Slide> {
+        let request = &self.plan.requests[i][r];
+        let last = request.index.last()?;
+        let own = slide(last).map(|(slide, _)| slide);
+        own.max(self.sliding.get(&(request.kernel, last.clone())).copied())
+    }
+
+    fn overlaps_at_the_end(&self, i: usize) -> bool {
+        let overlaps = |r| self.at_the_end(i, r) == Some(Slide::Overlapping);
+        (0..self.plan.requests[i].len()).any(overlaps)
+    }
+
+    /// The last axis but one or further out, of whole vectors, along which all kernels just count.
+    fn plain_axis(&self, i: usize) -> Option<usize> {
+        let shape = self.plan.nodes[i].shape();
+        let counts = |a: usize| {
+            self.plan.requests[i].iter().all(|r| {
+                r.index[a].op() == Op::Range
+                    && !self.sliding.contains_key(&(r.kernel, r.index[a].clone()))
+            })
+        };
+        let outer = shape.len().checked_sub(1)?;
+        (1..outer).rev().find(|&a| shape[a].is_multiple_of(LANES) && counts(a))
+    }
+
+    /// Puts an axis last for a node, and then for what kernels touch together with it.
+    fn spread(&mut self, first: usize) {
+        let mut stack = vec![first];
+        while let Some(i) = stack.pop() {
+            if !self.free.remove(&i) {
+                continue;
+            }
+            let Some(axis) = self.plain_axis(i) else { continue };
+            self.chosen.0.insert(i, axis);
+            for request in &self.plan.requests[i] {
+                stack.extend(&self.together[&(request.kernel, request.index.clone())]);
+                stack.extend(self.ends.get(&request.kernel).into_iter().flatten());
+            }
+        }
+    }
+}
+
+/// The loops that an index adds up, if they are several.
+fn slide(at: &UOp) -> Option<(Slide, Vec<UOp>)> {
+    let (mut steps, mut stack) = (Vec::new(), vec![(at.clone(), 1i64)]);
+    while let Some((x, factor)) = stack.pop() {
+        match (x.op(), x.srcs()) {
+            (Op::Const, _) => {}
+            (Op::Range, _) => steps.push((factor, x)),
+            (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
+            (Op::Mul, [a, c]) => stack.push((a.clone(), factor.saturating_mul(c.as_int()?))),
+            _ => return None,
+        }
+    }
+    steps.sort_by_key(|(stride, _)| *stride);
+    let (mut reach, mut slide) = (0i64, Slide::Apart);
+    for (stride, range) in &steps {
+        if *stride <= reach {
+            slide = Slide::Overlapping;
+        }
+        reach = reach.saturating_add(stride.saturating_mul(range.max()));
+    }
+    (steps.len() > 1).then(|| (slide, steps.into_iter().map(|(_, range)| range).collect()))
+}
