@@ -59,7 +59,7 @@ pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Comp
         if program.ops.len() <= MAX_OPS || nodes == 0 {
             break (optimized, program);
         }
-        nodes /= 8;
+        nodes /= 2;
     };
     let ast = optimized.ast;
     if verify && let Err(error) = spec::verify_program(&program.ops) {

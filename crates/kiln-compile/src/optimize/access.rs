@@ -31,8 +31,8 @@ pub(super) struct Kernel {
     pub(super) scopes: Vec<FxHashSet<u32>>,
     /// For each reduction and each store, the axes of the loops around it.
     pub(super) nests: Vec<FxHashSet<u32>>,
-    /// Arithmetic operations in the kernel's text.
-    pub(super) operations: usize,
+    /// For each arithmetic operation in the kernel's text, the axes of the loops around it.
+    pub(super) operations: Vec<FxHashSet<u32>>,
 }
 
 impl Kernel {
@@ -57,7 +57,11 @@ impl Kernel {
                 .filter(|n| matches!(n.op(), Op::Store | Op::Reduce))
                 .map(|n| scopes[n].clone())
                 .collect(),
-            operations: nodes.iter().filter(|n| n.op().is_alu()).count(),
+            operations: nodes
+                .iter()
+                .filter(|n| n.op().is_alu())
+                .map(|n| scopes[n].clone())
+                .collect(),
             scopes: distinct(nodes.iter().map(|n| inside(n, &scopes))),
         }
     }

@@ -1,9 +1,10 @@
 //! Reductions in blocks: the outer loop of a reduction moves outside of loops over outputs, so that what a block reads
 //! stays in the caches. What has been reduced so far is carried from block to block in scratch.
 
+use super::access::strides;
 use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use super::stage::{flat, reading_order, substitute};
-use kiln_ir::arg::Space;
+use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -20,6 +21,29 @@ pub(super) fn carry(ast: &UOp, over: &UOp, id: &mut u32) -> UOp {
         *id += 1;
     }
     ast
+}
+
+/// The kernel with loops instead of what is written out and instead of vectors, where results are stored to places apart:
+/// what has been carried is read from scratch, in whatever order.
+pub(super) fn settle(ast: &UOp) -> UOp {
+    let nodes = toposort(ast);
+    let stores = || nodes.iter().filter(|n| n.op() == Op::Store && n.memory().op() == Op::Param);
+    let apart = |store: &UOp| {
+        let vectors = ranges_of(store.src(1)).into_iter();
+        let strides = strides(store.src(1));
+        let mut vectors = vectors.filter(|r| kind_of(r) == RangeKind::Vector);
+        vectors.any(|r| strides.get(&axis_of(&r)) != Some(&Some(1)))
+    };
+    if !stores().any(apart) {
+        return ast.clone();
+    }
+    let ends = nodes.iter().filter(|n| n.op() == Op::End && stores().any(|s| s == n.src(0)));
+    let expanded = ends.flat_map(|n| n.srcs()[1..].to_vec()).filter(|r| kind_of(r).is_expanded());
+    let as_loop = |r: UOp| {
+        let new = UOp::range(axis_of(&r), RangeKind::Loop, size_of(&r));
+        (r, (new.clone(), smallvec![new]))
+    };
+    replace_ranges(ast, &expanded.map(as_loop).collect())
 }
 
 /// What `reduce` gives, read from scratch after all blocks.

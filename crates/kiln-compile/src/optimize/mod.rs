@@ -19,6 +19,8 @@ mod keep;
 mod gate;
 /// Loops whose iterations may write the same element.
 mod ordered;
+/// Sums that skip zeros.
+mod trim;
 /// Two neighbouring loops that count like one become one.
 mod collapse;
 /// Which options to apply, without a search.
@@ -86,6 +88,6 @@ pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
 
 fn rewritten(mut loops: Loops, ast: &UOp, options: Vec<Opt>) -> Optimized {
     options.iter().for_each(|&opt| loops.apply(opt));
-    let ast = loops.rewrite(ast);
-    Optimized { ast: name::named(&ast), applied: options }
+    let ast = trim::trim(&name::named(&loops.rewrite(ast)));
+    Optimized { ast, applied: options }
 }

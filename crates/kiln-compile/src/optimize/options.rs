@@ -1,6 +1,6 @@
 //! Options as data, and their application: a loop becomes an outer loop and an inner part of another kind.
 
-use super::carry::carry;
+use super::carry::{carry, settle};
 use super::gate::gate;
 use super::keep::keep;
 use super::legal::{Rules, Standing};
@@ -248,7 +248,7 @@ impl Loops {
         }
         let mut id = self.staged.len() as u32;
         for over in blocks_of_reductions(&ast) {
-            ast = carry(&ast, &over, &mut id);
+            ast = settle(&carry(&ast, &over, &mut id));
         }
         let ast = kiln_ir::rules::simplify(&ast);
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }

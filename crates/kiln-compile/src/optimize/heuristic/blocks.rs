@@ -17,6 +17,8 @@ pub(super) struct Blocks {
     others: Vec<usize>,
     /// A loop of the reduction and the size of its blocks.
     chunk: Option<(usize, usize)>,
+    /// Whether those are around the other loops.
+    chunk_around: bool,
     /// Tiles in a block along the rows, and blocks.
     rows: (usize, usize),
     /// The same along the lanes.
@@ -32,22 +34,44 @@ pub(super) struct Around {
 
 impl Planner<'_> {
     /// A loop of the reduction and the size of its blocks, if what a tile reads in all of it does not fit the second
-    /// cache, and what is carried from block to block does fit the last one. Inside other loops, what is staged for
-    /// blocks would be copied again and again.
+    /// cache, and what is carried from block to block does fit the last one.
     pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
+        if !self.is_alone(tile) {
+            return self.chunk_around_others();
+        }
         let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
         let &i = self.reduces.first()?;
         let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
         let each = (tile.lanes * tile.across + tile.rows) as f64 * bytes;
         let outputs = self.size(tile.lane_loop) as f64 * self.size(tile.row_loop) as f64 * bytes;
-        let tiled = |i: &usize| [tile.lane_loop, tile.row_loop].contains(i) || self.size(*i) == 1;
-        let alone = self.outputs.iter().all(tiled);
-        if !alone || each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
+        if each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
             return None;
         }
         let most = second / 4.0 * self.size(i) as f64 / (each * self.depth());
         let by = largest_divisor(self.size(i), most as usize);
         (by >= SHORTEST).then_some((i, by))
+    }
+
+    /// Whether a tile's loops are all that there are over outputs.
+    fn is_alone(&self, tile: &Tile) -> bool {
+        let tiled = |i: &usize| [tile.lane_loop, tile.row_loop].contains(i) || self.size(*i) == 1;
+        self.outputs.iter().all(tiled)
+    }
+
+    /// The same where there are other loops over outputs, that read the same memory again: blocks are around all of them,
+    /// if what is read in one, and all that is carried, fits the second cache.
+    fn chunk_around_others(&self) -> Option<(usize, usize)> {
+        let room = self.target.cache_bytes[1] as f64 / 2.0;
+        let &i = self.reduces.first()?;
+        let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
+        let outputs: f64 = self.outputs.iter().map(|&o| self.size(o) as f64).product();
+        let all: f64 = self.operands.iter().map(|o| self.span(o)).sum();
+        if outputs * bytes / self.target.threads.max(1) as f64 > room || all <= room {
+            return None;
+        }
+        let each: f64 = self.operands.iter().map(|o| self.span_without(o, i)).sum();
+        let by = largest_divisor(self.size(i), ((room / each) as usize).max(1));
+        (by as f64 * self.depth() / self.size(i) as f64 >= SHORTEST as f64).then_some((i, by))
     }
 
     pub(super) fn blocks(
@@ -75,6 +99,7 @@ impl Planner<'_> {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
             others: others.collect(),
             chunk,
+            chunk_around: !self.is_alone(tile),
             rows: divided(tile.row_loop, row_bytes, second / 2.0),
             columns: divided(tile.lane_loop, lane_bytes, last / (2 * threads) as f64),
         }
@@ -101,17 +126,26 @@ impl Planner<'_> {
         self.chooser.block(tile.row_loop, blocks.rows.0);
         self.chooser.block(tile.lane_loop, blocks.columns.0);
         self.chooser.block(tile.row_loop, blocks.rows.1);
-        if let Some((i, by)) = blocks.chunk {
-            self.chooser.block(i, by);
-            self.chooser.left[i].0 = by;
+        if !blocks.chunk_around {
+            self.divide_reduction(blocks.chunk);
         }
         self.chooser.block(tile.lane_loop, blocks.columns.1);
         for &i in blocks.others.iter().rev() {
             self.chooser.block(i, self.chooser.left[i].0);
         }
+        if blocks.chunk_around {
+            self.divide_reduction(blocks.chunk);
+        }
         if let Some((i, share)) = blocks.thread {
             self.chooser.block(i, share);
             self.chooser.apply(RangeKind::Thread, i, 1);
+        }
+    }
+
+    fn divide_reduction(&mut self, chunk: Option<(usize, usize)>) {
+        if let Some((i, by)) = chunk {
+            self.chooser.block(i, by);
+            self.chooser.left[i].0 = by;
         }
     }
 
@@ -122,9 +156,11 @@ impl Planner<'_> {
             loops.push(i);
             loops.extend((share > 1).then_some(i));
         }
+        let chunk = blocks.chunk.map(|(i, _)| i);
+        loops.extend(chunk.filter(|_| blocks.chunk_around));
         loops.extend(&blocks.others);
         loops.extend((blocks.columns.1 > 1).then_some(tile.lane_loop));
-        loops.extend(blocks.chunk.map(|(i, _)| i));
+        loops.extend(chunk.filter(|_| !blocks.chunk_around));
         let lanes = loops.len();
         loops.extend((blocks.rows.1 > 1).then_some(tile.row_loop));
         Around { axes: loops.into_iter().map(|i| self.axis(i)).collect(), lanes }

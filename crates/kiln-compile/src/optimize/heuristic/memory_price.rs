@@ -105,9 +105,18 @@ impl Planner<'_> {
     }
 
     /// Bytes of memory that the operand covers.
-    fn span(&self, operand: &Operand) -> f64 {
-        let loops =
-            || self.outputs.iter().chain(&self.reduces).filter(|&&i| operand.moves(self.axis(i)));
+    pub(super) fn span(&self, operand: &Operand) -> f64 {
+        self.span_over(operand, |_| true)
+    }
+
+    /// The same in one iteration of a loop.
+    pub(super) fn span_without(&self, operand: &Operand, other: usize) -> f64 {
+        self.span_over(operand, |i| i != other)
+    }
+
+    fn span_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {
+        let all = || self.outputs.iter().chain(&self.reduces).filter(|&&i| counts(i));
+        let loops = || all().filter(|&&i| operand.moves(self.axis(i)));
         let reach: f64 =
             loops().map(|&i| (self.size(i) - 1) as f64 * operand.step(self.axis(i))).sum();
         let all: f64 = loops().map(|&i| self.size(i) as f64).product::<f64>() * operand.bytes;

@@ -12,6 +12,7 @@ mod blocks;
 mod memory_price;
 mod operand;
 mod plan;
+mod text;
 mod threads;
 mod tile;
 mod tile_price;
@@ -36,13 +37,14 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
         left: free.map(|r| (size_of(&r), r)).collect(),
         options: Vec::new(),
         masks: target.masks,
+        nodes,
         room: nodes / toposort(ast).len().max(1),
     };
     if chooser.plan(ast, target) {
-        chooser.unroll();
         return chooser.options;
     }
     chooser.vectors(vectors::lanes(ast, target));
+    chooser.upcast_lanes();
     chooser.tile(target);
     chooser.across(target);
     chooser.unroll();
@@ -58,6 +60,8 @@ struct Chooser {
     options: Vec<Opt>,
     /// Whether gated vectors are cheap.
     masks: bool,
+    /// How long the text may become.
+    nodes: usize,
     /// How many times the text may still be multiplied.
     room: usize,
 }

@@ -8,6 +8,7 @@
 use super::super::options::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
 use super::operand::Operand;
+use super::text::Text;
 use super::{Chooser, vectors};
 use crate::target::Target;
 use kiln_ir::UOp;
@@ -16,6 +17,9 @@ use rustc_hash::FxHashSet;
 
 /// Vectors of a tile along its lanes, at most.
 const MOST_ACROSS: usize = 8;
+
+/// Accumulators that fill the units without a reduction being unrolled; what is unrolled needs registers.
+const ENOUGH: usize = 8;
 
 /// A register tile: `across` vectors of `lanes` along loop `lane_loop`, `rows` iterations of loop `row_loop`.
 #[derive(Clone, Copy)]
@@ -49,6 +53,9 @@ impl Chooser {
             return false;
         }
         planner.carry_out(tile);
+        if tile.across * tile.rows < ENOUGH {
+            self.unroll();
+        }
         true
     }
 }
@@ -114,13 +121,13 @@ impl<'a> Planner<'a> {
     }
 
     fn tiles_over(&self, lane_loop: usize, row_loop: usize, widest: usize, tiles: &mut Vec<Tile>) {
-        let (n, room) = (self.size(lane_loop), self.chooser.room);
+        let (n, text) = (self.size(lane_loop), Text::of(self, lane_loop, row_loop));
         for lanes in vectors::widths(n, widest, self.target.masks) {
             for across in 1..=MOST_ACROSS.min(n.div_ceil(lanes)) {
                 for rows in 1..=self.size(row_loop).min(self.target.vector_registers) {
                     let tile = Tile { lane_loop, lanes, across, row_loop, rows };
                     let fits = self.registers(&tile) <= self.target.vector_registers;
-                    if fits && across * rows <= room {
+                    if fits && text.of_tile(self, &tile) <= self.chooser.nodes {
                         tiles.push(tile);
                     }
                 }
@@ -130,6 +137,7 @@ impl<'a> Planner<'a> {
 
     fn carry_out(&mut self, tile: Tile) {
         let Tile { lane_loop, lanes, across, row_loop, rows } = tile;
+        let text = Text::of(self, lane_loop, row_loop).of_tile(self, &tile);
         self.chooser.apply(RangeKind::Vector, lane_loop, lanes);
         self.chooser.apply(RangeKind::Upcast, lane_loop, across);
         self.chooser.apply(RangeKind::Upcast, row_loop, rows);
@@ -144,5 +152,6 @@ impl<'a> Planner<'a> {
         for operand in (0..staged.len()).filter(|&i| staged[i]) {
             self.stage(operand, &tile, &around);
         }
+        self.chooser.room = self.chooser.nodes / text.max(1);
     }
 }

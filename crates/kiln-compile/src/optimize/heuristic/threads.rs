@@ -13,7 +13,7 @@ impl Chooser {
     pub(super) fn worth_threads(&self) -> bool {
         let iterations: usize =
             self.left.iter().map(|(_, r)| size_of(r)).fold(1, usize::saturating_mul);
-        let each = self.kernel.operations + self.kernel.accesses.len();
+        let each = self.kernel.operations.len() + self.kernel.accesses.len();
         iterations.saturating_mul(each) >= THREAD_WORK
     }
 

@@ -44,7 +44,9 @@ impl Planner<'_> {
         let step = vectors * width + loads as f64 * LOAD + lines * NEW_LINE + gates * GATE;
         let step = step.max(LATENCY * width);
         let copies: f64 = self.operands.iter().map(|o| self.forced_copy(o, lane)).sum();
-        step * self.rounding(tile) / (vectors * tile.lanes as f64) + copies + self.outside(tile)
+        step * self.rounding(tile) * self.balance(tile) / (vectors * tile.lanes as f64)
+            + copies
+            + self.outside(tile)
     }
 
     /// By how much rounding up to whole tiles multiplies the work.
@@ -54,6 +56,18 @@ impl Planner<'_> {
             n.next_multiple_of(by) as f64 / n as f64
         };
         of(tile.lane_loop, tile.lanes * tile.across) * of(tile.row_loop, tile.rows)
+    }
+
+    /// By how much the last thread has more to do than if all could have equally much.
+    fn balance(&self, tile: &Tile) -> f64 {
+        let threads = self.target.threads.max(1);
+        let trips = |&i: &usize| match i {
+            _ if i == tile.lane_loop => self.size(i).div_ceil(tile.lanes * tile.across),
+            _ if i == tile.row_loop => self.size(i).div_ceil(tile.rows),
+            _ => self.size(i),
+        };
+        let share = |n: usize| (n.div_ceil(threads) * threads) as f64 / n as f64;
+        self.outputs.iter().map(trips).map(share).fold(threads as f64, f64::min)
     }
 
     /// An operand whose neighbours along the lanes are not neighbours in memory must be staged.
@@ -78,9 +92,7 @@ impl Planner<'_> {
 
     /// Loads and stores outside the reduction: vectors, or elements of which the rows of a tile may share lines.
     fn outside(&self, tile: &Tile) -> f64 {
-        let reduces =
-            |scope: &FxHashSet<u32>| self.reduces.iter().any(|&i| scope.contains(&self.axis(i)));
-        let outside = self.chooser.kernel.accesses.iter().filter(|a| !reduces(&a.scope));
+        let outside = self.chooser.kernel.accesses.iter().filter(|a| !self.is_inside(&a.scope));
         let (lane, row) = (self.axis(tile.lane_loop), self.axis(tile.row_loop));
         let price = |a: &Access| match (a.stride(lane), a.stride(row)) {
             (Some(1), _) => 1.0 / tile.lanes as f64,
@@ -88,6 +100,11 @@ impl Planner<'_> {
             _ => ELEMENT * 2.0,
         };
         outside.map(price).sum::<f64>() / self.depth()
+    }
+
+    /// Whether what varies over these axes is inside the reduction.
+    pub(super) fn is_inside(&self, scope: &FxHashSet<u32>) -> bool {
+        self.reduces.iter().any(|&i| scope.contains(&self.axis(i)))
     }
 
     /// The price of a point if the reduction's own loop became vectors.

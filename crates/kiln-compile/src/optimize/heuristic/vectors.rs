@@ -1,15 +1,18 @@
 //! Which loops become the lanes of vectors.
 
 use super::super::access::Access;
-use super::super::options::{axis_of, kind_of, size_of};
+use super::super::options::{Opt, axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
+use rustc_hash::FxHashSet;
 
 /// What a vector of 1, 2, 4, 8 or 16 lanes costs: wide ones take two turns on many processors.
 pub(super) const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
+/// Vectors that are written out at most, for the sake of what they share.
+const MOST_UPCAST: usize = 8;
 /// What a gate on a vector adds.
 const MASKED: f64 = 1.3;
 
@@ -40,6 +43,25 @@ impl Chooser {
             if cost < 1.0 && taken.iter().all(|&t| t != axis && !self.kernel.together(t, axis)) {
                 taken.push(axis);
                 self.apply(RangeKind::Vector, i, by);
+            }
+        }
+    }
+
+    /// What varies over lanes alone is computed once, if all lanes of the innermost loop are written out.
+    pub(super) fn upcast_lanes(&mut self) {
+        let Some(&Opt::Split { kind: RangeKind::Vector, axis, .. }) = self.options.last() else {
+            return;
+        };
+        let reduces = self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce);
+        let Some(i) = self.left.iter().rposition(|(_, r)| kind_of(r) == RangeKind::Loop) else {
+            return;
+        };
+        let is_innermost = axis_of(&self.left[i].1) == axis && self.left.len() > 1;
+        let alone = |scope: &FxHashSet<u32>| scope.len() == 1 && scope.contains(&axis);
+        let vectors = self.left[i].0;
+        if !reduces && is_innermost && vectors <= MOST_UPCAST.min(self.room) {
+            if self.kernel.operations.iter().any(alone) {
+                self.apply(RangeKind::Upcast, i, vectors);
             }
         }
     }

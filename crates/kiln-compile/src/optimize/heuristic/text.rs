@@ -1,0 +1,56 @@
+//! How long a kernel's text becomes by a tile: what it multiplies, and what it takes lane by lane.
+
+use super::plan::{Planner, Tile};
+use rustc_hash::FxHashSet;
+
+/// An access: itself, and its index.
+const ACCESS: usize = 2;
+
+/// How much of the text varies over neither, the lanes, the rows, or both of a tile.
+#[derive(Default)]
+pub(super) struct Text {
+    inside: [usize; 4],
+    /// What is not inside the reduction.
+    outside: [usize; 4],
+    /// Of that, accesses whose lanes are no neighbours.
+    apart: [usize; 4],
+}
+
+impl Text {
+    /// The text for tiles over two loops.
+    pub(super) fn of(planner: &Planner<'_>, lane_loop: usize, row_loop: usize) -> Text {
+        let (lane, row) = (planner.axis(lane_loop), planner.axis(row_loop));
+        let class = |s: &FxHashSet<u32>| s.contains(&lane) as usize + 2 * s.contains(&row) as usize;
+        let mut text = Text::default();
+        let kernel = &planner.chooser.kernel;
+        for scope in &kernel.operations {
+            let of = if planner.is_inside(scope) { &mut text.inside } else { &mut text.outside };
+            of[class(scope)] += 1;
+        }
+        for access in &kernel.accesses {
+            let of = match access.stride(lane) {
+                _ if planner.is_inside(&access.scope) => &mut text.inside,
+                Some(0 | 1) => &mut text.outside,
+                _ => &mut text.apart,
+            };
+            of[class(&access.scope)] += ACCESS;
+        }
+        text
+    }
+
+    /// How long it becomes by a tile.
+    pub(super) fn of_tile(&self, planner: &Planner<'_>, tile: &Tile) -> usize {
+        let times = [1, tile.across, tile.rows, tile.across * tile.rows];
+        let all = |part: &[usize; 4]| part.iter().zip(times).map(|(n, t)| n * t).sum::<usize>();
+        let outside = match self.is_apart() && planner.chunk(tile).is_some() {
+            true => 0,
+            false => all(&self.outside) + all(&self.apart) * tile.lanes,
+        };
+        all(&self.inside) + outside
+    }
+
+    /// Whether results are stored, or read with, lanes that are no neighbours.
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart != [0; 4]
+    }
+}
