@@ -121,10 +121,10 @@ impl Rules {
 
     fn block(&self, before: &[Opt], by: usize, at: &Standing) -> Result<(), String> {
         ensure(self.one_nest, "the kernel is more than one nest")?;
-        fits(by, at)?;
         match at.kind {
-            RangeKind::Loop => Ok(()),
+            RangeKind::Loop => fits(by, at),
             RangeKind::Reduce => {
+                ensure((1..=at.left).contains(&by), "so many iterations are not left")?;
                 let blocks = self.reductions.iter().any(|&r| self.is_in_blocks(before, r));
                 ensure(!blocks, "a reduction is in blocks already")
             }

@@ -3,7 +3,7 @@
 use kiln_compile::optimize;
 use kiln_compile::schedule::{BufferRef, Schedule, schedule};
 use kiln_compile::target::Target;
-use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::spec;
 use kiln_ir::{DType, UOp};
 use kiln_runtime::interp;
@@ -185,4 +185,35 @@ fn doubling_is_linear() {
         x = &x + &x;
     }
     run(&[x], &[&[1, 2, 3, 4]]);
+}
+
+/// `[n, c, h, w]` with `[o, c, 3, 3]`, without padding.
+fn convolution(x: &UOp, k: &UOp) -> UOp {
+    let [n, c, h, w] = x.shape()[..] else { panic!("an image") };
+    let o = k.shape()[0];
+    let window = |axis, len| WindowArg { axis, len, size: 3, stride: 1, dilation: 1 };
+    let all = &[n, o, c, h - 2, 3, w - 2, 3][..];
+    let x = x.window(window(2, h)).window(window(4, w));
+    let x = x.reshape(&[n, 1, c, h - 2, 3, w - 2, 3][..]).expand(all);
+    let k = k.reshape(&[1, o, c, 1, 3, 1, 3][..]).expand(all);
+    (x * k).reduce(ReduceOp::Add, &[2, 4, 6][..])
+}
+
+#[test]
+fn between_convolutions_channels_are_neighbours() {
+    let x = UOp::param(0, DType::I32, &[2, 3, 7, 8][..]);
+    let first = UOp::param(1, DType::I32, &[8, 3, 3, 3][..]);
+    let second = UOp::param(2, DType::I32, &[8, 8, 3, 3][..]);
+    let root = convolution(&convolution(&x, &first), &second);
+    let data = |n: usize, by: usize| (0..n).map(|i| (i * by % 11) as i32 - 5).collect::<Vec<_>>();
+    let (schedule, _) = run(&[root], &[&data(336, 3), &data(216, 5), &data(576, 7)]);
+    assert_eq!(schedule.kernels.len(), 2);
+    let stores = schedule.kernels.iter().map(|k| {
+        let nodes = kiln_ir::uop::toposort(&k.ast);
+        let store = nodes.into_iter().find(|n| n.op() == kiln_ir::Op::Store).expect("stores");
+        kiln_ir::text::print(store.src(1)).replace('\n', " ")
+    });
+    // the temporary's channels (axis 1) are not scaled, the output's are
+    let scaled: Vec<bool> = stores.map(|at| at.contains("axis=1 loop 8 %3 = mul")).collect();
+    assert_eq!(scaled, [false, true]);
 }

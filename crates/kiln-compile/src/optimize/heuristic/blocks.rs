@@ -144,7 +144,7 @@ impl Planner<'_> {
 
     fn divide_reduction(&mut self, chunk: Option<(usize, usize)>) {
         if let Some((i, by)) = chunk {
-            self.chooser.block(i, by);
+            self.chooser.options.push(Opt::Block { axis: self.axis(i), by });
             self.chooser.left[i].0 = by;
         }
     }

@@ -47,22 +47,18 @@ impl Chooser {
         }
     }
 
-    /// What varies over lanes alone is computed once, if all lanes of the innermost loop are written out.
+    /// What varies over lanes alone is computed once, if all vectors of the innermost loop are written out.
     pub(super) fn upcast_lanes(&mut self) {
-        let Some(&Opt::Split { kind: RangeKind::Vector, axis, .. }) = self.options.last() else {
-            return;
-        };
         let reduces = self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce);
-        let Some(i) = self.left.iter().rposition(|(_, r)| kind_of(r) == RangeKind::Loop) else {
-            return;
-        };
-        let is_innermost = axis_of(&self.left[i].1) == axis && self.left.len() > 1;
+        let Some((i, (vectors, range))) = self.left.iter().enumerate().next_back() else { return };
+        let (vectors, axis) = (*vectors, axis_of(range));
+        let vector = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: a, .. } if *a == axis);
         let alone = |scope: &FxHashSet<u32>| scope.len() == 1 && scope.contains(&axis);
-        let vectors = self.left[i].0;
-        if !reduces && is_innermost && vectors <= MOST_UPCAST.min(self.room) {
-            if self.kernel.operations.iter().any(alone) {
-                self.apply(RangeKind::Upcast, i, vectors);
-            }
+        let gains = self.left.len() > 1
+            && self.options.iter().any(vector)
+            && self.kernel.operations.iter().any(alone);
+        if gains && !reduces && vectors <= MOST_UPCAST.min(self.room) {
+            self.apply(RangeKind::Upcast, i, vectors);
         }
     }
 
