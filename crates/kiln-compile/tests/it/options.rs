@@ -286,7 +286,7 @@ fn options_together_change_nothing() {
         let kernel = kernel_of(&root);
         let mut random = || check(name, &kernel, &random_options(&kernel, &mut dice));
         let legal = (0..150).filter(|_| random()).count();
-        assert!(legal > 20, "{name}: {legal} of 150 are legal");
+        assert!(legal > 12, "{name}: {legal} of 150 are legal");
     }
 }
 
