@@ -1,5 +1,10 @@
 //! What a device can do, as plain data. No pass asks what device it compiles for; it asks this table.
 
+/// Instructions that multiply and add several numbers at once.
+mod dots;
+
+pub use dots::Dot;
+
 /// The language that kernels are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Language {
@@ -30,6 +35,8 @@ pub struct Target {
     pub cache_bytes: [usize; 3],
     /// Whether `MulAdd` is one fast instruction; where not, sums never contract.
     pub fma: bool,
+    /// Instructions for `Op::Dot`; a sum of products uses the first that fits. What none of them does is taken apart.
+    pub dots: Vec<Dot>,
     /// How many threads may share a launch.
     pub threads: usize,
     /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
@@ -48,6 +55,7 @@ impl Target {
             vector_registers: 0,
             cache_bytes: [32 << 10, 512 << 10, 4 << 20],
             fma: true,
+            dots: Vec::new(),
             threads: 1,
             groups: true,
         }

@@ -78,6 +78,8 @@ pub enum Arg {
     },
     /// `Lane`.
     Lane(u16),
+    /// `Dot`: what the first and the second operand are made of.
+    Parts([DType; 2]),
     /// `Mark`: the storage.
     Mark(u64),
     /// `After`, of a tensor: its effect is a bool that has to be false, and this is what to say if it is true.
@@ -310,4 +312,5 @@ arg_accessors! {
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
     lane -> u16 { Arg::Lane(i) => *i }
+    parts -> [DType; 2] { Arg::Parts(of) => *of }
 }

@@ -24,6 +24,21 @@ pub fn eval(op: Op, dtype: DType, srcs: &[Const]) -> Option<Const> {
     }
 }
 
+/// The value of `dot(x, y, c)` of type `dtype`: the products of the parts of two u32 are added to `c` one after the other,
+/// and a float product rounds together with its addition. A unit of a target may differ as rules.md says.
+pub fn dot(parts: [DType; 2], dtype: DType, [x, y, c]: [Const; 3]) -> Option<Const> {
+    let (Const::UInt(x), Const::UInt(y)) = (x, y) else { return None };
+    let bits = parts[0].bits();
+    (0..32 / bits).try_fold(c, |sum, i| {
+        let part = |word: u64, of: DType| from_bits(word >> (i * bits), of).cast(dtype);
+        let (a, b) = (part(x, parts[0]), part(y, parts[1]));
+        match dtype.is_float() {
+            true => eval(Op::MulAdd, dtype, &[a, b, sum]),
+            false => eval(Op::Add, dtype, &[sum, eval(Op::Mul, dtype, &[a, b])?]),
+        }
+    })
+}
+
 /// The bits of `value`, which is of type `from`, read as `to`; `None` between sizes.
 pub fn bitcast(value: Const, from: DType, to: DType) -> Option<Const> {
     (from.size() == to.size()).then(|| from_bits(to_bits(value, from), to))

@@ -204,6 +204,10 @@ ops! {
     Splat "splat" Vector;
     /// One lane of a vector; `Arg::Lane`.
     Lane "lane" Vector;
+
+    /// `dot(x, y, c)`: `c` plus the products of the parts that each u32 of `x` and `y` is made of, the first in the low
+    /// bits; `Arg::Parts` are their types. Only sums make it, for targets that have it (docs/rules.md).
+    Dot "dot" Ternary;
 }
 
 impl Op {

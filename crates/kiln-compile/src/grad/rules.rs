@@ -57,7 +57,7 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::Trunc | Op::Detach | Op::Bitcast => return None,
         Op::Not | Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod => return None,
         Op::Shl | Op::Shr | Op::And | Op::Or | Op::Xor => return None,
-        Op::CmpLt | Op::CmpEq | Op::CmpNe => return None,
+        Op::CmpLt | Op::CmpEq | Op::CmpNe | Op::Dot => return None,
         Op::Const | Op::Iota | Op::Buffer | Op::Param | Op::Var => return None,
         Op::Range | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf => return None,
         Op::Local | Op::Load | Op::Store | Op::Stack | Op::Splat | Op::Lane => return None,

@@ -29,6 +29,7 @@ fn operations(node: &UOp) -> u64 {
     match node.op() {
         Op::Where => 0,
         Op::MulAdd => 2,
+        Op::Dot => node.arg().parts().map_or(0, |[part, _]| 64 / part.bits() as u64),
         op if op.is_comparison() => is_data(node.src(0).dtype()) as u64,
         op if op.is_alu() => is_data(node.dtype()) as u64,
         _ => 0,

@@ -7,6 +7,7 @@ mod vector;
 mod expand;
 mod reduce;
 mod gate;
+mod dot;
 mod estimate;
 pub mod decompose;
 mod index;
@@ -30,7 +31,8 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let reduced = reduce::lower_reduces(&expanded, target);
     let gated = gate::simplify_gates(&simplify(&reduced));
     let estimate = estimate::estimate(&gated);
-    let machine = decompose::decompose(&gated, target);
+    let dotted = dot::without_units(&gated, target);
+    let machine = decompose::decompose(&dotted, target);
     let indexed = index::lower_index(&machine);
     let ops = linearize::linearize(&indexed);
     Program {

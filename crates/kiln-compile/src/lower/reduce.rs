@@ -106,6 +106,10 @@ impl Reduce<'_> {
         values.iter().fold(running, |running, value| {
             let new = &self.done[value];
             let (dtype, lanes) = (new.dtype(), new.lanes());
+            if op == ReduceOp::Add && new.op() == Op::Dot && new.src(2).uniform().is_const(0) {
+                let parts = new.arg().parts().expect("a dot's parts");
+                return UOp::dot(parts, new.src(0), new.src(1), &running);
+            }
             let (op, srcs): (Op, Srcs) = match self.contracts(op, value) && new.op() == Op::Mul {
                 true => (Op::MulAdd, smallvec![new.src(0).clone(), new.src(1).clone(), running]),
                 false => (op.alu(), smallvec![running, new.clone()]),

@@ -5,7 +5,7 @@
 //! its loops; its lanes are combined after them, as a balanced tree over halves.
 
 use super::fold::{self, factor, gcd};
-use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::arg::{RangeKind, ReduceOp, Space};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -170,6 +170,11 @@ fn widen_load(node: &UOp, srcs: &[&Wide]) -> Wide {
         return Vector(UOp::load_lanes(memory, base, gate.map(|g| g.gate(lanes)).as_ref(), lanes));
     }
     assert_eq!(memory.lanes(), 1, "vector registers have uniform indices");
+    if !is_register(memory)
+        && let Some(lanes) = strided(memory, index, gate)
+    {
+        return Vector(lanes);
+    }
     let load = |i| {
         let gate = gate.map(|g| g.scalar(i));
         let srcs = [memory.clone(), index.scalar(i)].into_iter().chain(gate).collect();
@@ -178,10 +183,45 @@ fn widen_load(node: &UOp, srcs: &[&Wide]) -> Wide {
     Vector(UOp::stack((0..lanes).map(load).collect()))
 }
 
+/// Most elements that lie between lanes which are loaded together with what lies between them.
+const CLOSE: i64 = 4;
+
+/// Lanes that lie close together, picked from one load of all that lies there, where that is known to be in the memory.
+/// Loads of what lies between them are the same load.
+fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>) -> Option<UOp> {
+    let Linear { base, stride: stride @ 2..=CLOSE, lanes } = index else { return None };
+    let gate = match gate {
+        None => None,
+        Some(Uniform(gate)) if gate.lanes() == 1 => Some(gate),
+        Some(_) => return None,
+    };
+    let constant = match base.op() {
+        Op::Add => base.src(1).as_int().unwrap_or(0),
+        _ => base.as_int().unwrap_or(0),
+    };
+    let first = constant.rem_euclid(*stride);
+    let (start, all) = (fold::add_constant(base, -first), *stride * *lanes as i64);
+    let len = match memory.memory().arg().memory() {
+        Some((_, _, len)) => len,
+        None => memory.memory().numel(),
+    } as i64;
+    // whole pieces of a memory of whole pieces are inside if any of their elements is
+    let pieces = len % all == 0 && factor(&start).is_multiple_of(all as u64);
+    let inside = gate.is_none() && start.min() >= 0 && start.max().checked_add(all)? <= len;
+    if !pieces && !inside {
+        return None;
+    }
+    let wide = UOp::load_lanes(memory, &start, gate, all as u16);
+    Some(UOp::stack((0..*lanes).map(|i| wide.lane((first + i as i64 * stride) as u16)).collect()))
+}
+
+fn is_register(memory: &UOp) -> bool {
+    memory.arg().memory().is_some_and(|(space, ..)| space == Space::Register)
+}
+
 /// Whether the lanes are neighbours in addressable memory. Registers have no neighbours.
 fn consecutive(memory: &UOp, index: &Wide) -> bool {
-    let register = memory.arg().memory().is_some_and(|(s, ..)| s == kiln_ir::arg::Space::Register);
-    !register && matches!(index, Linear { stride: 1, .. })
+    !is_register(memory) && matches!(index, Linear { stride: 1, .. })
 }
 
 impl Wide {

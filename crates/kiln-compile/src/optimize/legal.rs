@@ -46,6 +46,7 @@ impl Rules {
     pub(super) fn check(&self, loops: &Loops, before: &[Opt], opt: Opt) -> Result<(), String> {
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
+            Opt::Dot { .. } => ensure(before.is_empty(), "what is packed is packed first"),
             Opt::Keep { .. } => {
                 let kept = before.iter().any(|o| matches!(o, Opt::Keep { .. }));
                 ensure(!kept, "values are kept already")

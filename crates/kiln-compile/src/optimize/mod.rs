@@ -15,6 +15,8 @@ mod carry;
 mod stage;
 /// Values that a reduction computes, kept for the loops after it.
 mod keep;
+/// Sums of products as dot products of what is packed.
+mod dot;
 /// Loops that are rounded up.
 mod gate;
 /// Loops whose iterations may write the same element.
@@ -57,7 +59,8 @@ pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
     let ast = collapse::collapse(ast);
     let options = if nodes > 0 { heuristic::choose(&ast, target, nodes) } else { Vec::new() };
     debug_assert_eq!(check(&ast, &options), Ok(()));
-    rewritten(Loops::of(&ast), &ast, options)
+    let ast = packed(&ast, &options).expect("chosen options are legal");
+    rewritten(&ast, options)
 }
 
 /// Applies given options; where one is illegal, the reason.
@@ -66,7 +69,7 @@ pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
 /// An option that names no loop or operand of the kernel, or would change what it computes; loops that do not nest.
 pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
     check(ast, options)?;
-    let optimized = rewritten(Loops::of(ast), ast, options.to_vec());
+    let optimized = rewritten(&packed(ast, options)?, options.to_vec());
     // loops that no longer nest show only when all options are applied
     spec::verify(&spec::KERNEL, &optimized.ast).map_err(|broken| broken.to_string())?;
     Ok(optimized)
@@ -77,8 +80,9 @@ pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
 /// # Errors
 /// As [`apply`].
 pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
-    let mut loops = Loops::of(ast);
-    let rules = loops.rules(ast);
+    let ast = packed(ast, options)?;
+    let mut loops = Loops::of(&ast);
+    let rules = loops.rules(&ast);
     for (at, &opt) in options.iter().enumerate() {
         rules.check(&loops, &options[..at], opt).map_err(|why| format!("{opt}: {why}"))?;
         loops.apply(opt);
@@ -86,7 +90,16 @@ pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
     Ok(())
 }
 
-fn rewritten(mut loops: Loops, ast: &UOp, options: Vec<Opt>) -> Optimized {
+/// The kernel whose loops the options are about: a `Dot`, which comes first, changes them.
+fn packed(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
+    match options.first() {
+        Some(&Opt::Dot { axis, parts }) => dot::pack(ast, axis, parts),
+        _ => Ok(ast.clone()),
+    }
+}
+
+fn rewritten(ast: &UOp, options: Vec<Opt>) -> Optimized {
+    let mut loops = Loops::of(ast);
     options.iter().for_each(|&opt| loops.apply(opt));
     let ast = trim::trim(&name::named(&loops.rewrite(ast)));
     Optimized { ast, applied: options }

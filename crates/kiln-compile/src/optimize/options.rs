@@ -7,7 +7,7 @@ use super::legal::{Rules, Standing};
 use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, toposort};
-use kiln_ir::{Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -37,6 +37,14 @@ pub enum Opt {
         /// How many iterations.
         by: usize,
     },
+    /// The products of the kernel's only reduction are added up several at once, packed along a loop of it. Comes first:
+    /// later options see what is left of the loop.
+    Dot {
+        /// The loop's axis number.
+        axis: u32,
+        /// The types that both factors were widened from.
+        parts: [DType; 2],
+    },
     /// A value inside a reduction is computed into scratch, in the order in which it is read, and read from there.
     Stage {
         /// Which value.
@@ -60,6 +68,7 @@ impl fmt::Display for Opt {
                 write!(f, "{}(axis {axis}, {by})", kind.name().to_uppercase())
             }
             Opt::Block { axis, by } => write!(f, "BLOCK(axis {axis}, {by})"),
+            Opt::Dot { axis, parts: [x, y] } => write!(f, "DOT(axis {axis}, {x} {y})"),
             Opt::Stage { operand, depth, lanes } => {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
@@ -78,6 +87,9 @@ impl FromStr for Opt {
         let name = text.split('(').next().unwrap_or_default();
         let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
         let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
+        if name == "DOT" {
+            return dot(text).ok_or_else(|| format!("{text:?} is no option"));
+        }
         match (name, kind, &numbers[..]) {
             (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
             ("BLOCK", None, &[axis, by]) => Ok(Opt::Block { axis: axis as u32, by }),
@@ -86,6 +98,14 @@ impl FromStr for Opt {
             _ => Err(format!("{text:?} is no option")),
         }
     }
+}
+
+/// Such as `DOT(axis 2, bf16 bf16)`.
+fn dot(text: &str) -> Option<Opt> {
+    let (axis, parts) = text.strip_prefix("DOT(axis ")?.strip_suffix(')')?.split_once(", ")?;
+    let (x, y) = parts.split_once(' ')?;
+    let parts = [DType::parse(x)?, DType::parse(y)?];
+    Some(Opt::Dot { axis: axis.parse().ok()?, parts })
 }
 
 /// A part of an original loop: `stride` iterations of it apart.
@@ -195,6 +215,8 @@ impl Loops {
                     self.split(axis, by, |part| part.block = block);
                 }
             }
+            // it made the kernel whose loops these are
+            Opt::Dot { .. } => {}
             Opt::Stage { operand, depth, lanes } => {
                 let value = self.operands[operand].clone();
                 self.staged.push(Staged { value, depth, lanes });

@@ -3,6 +3,7 @@
 //! takes to compute (conversions, gates) is done once an element.
 
 use super::access::strides;
+use super::dot::parts_of;
 use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
@@ -144,12 +145,13 @@ impl Copy {
         let Some(last) = inner.last() else { return copy };
         let strides = value_strides(value);
         let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
-        let first = inner.iter().find(|r| stride(r) == Some(1)).unwrap_or(last);
+        let next = [1, parts_of(ast, value)].map(Some);
+        let first = inner.iter().find(|r| next.contains(&stride(r))).unwrap_or(last);
         let mut others: Vec<&UOp> = inner.iter().filter(|r| *r != last && *r != first).collect();
         others.sort_by_key(|r| std::cmp::Reverse(stride(r).unwrap_or(i64::MAX).abs()));
         others.into_iter().for_each(|r| copy.add(r));
         if first == last {
-            copy.add_in_vectors(first, if stride(first) == Some(1) { lanes } else { 1 });
+            copy.add_in_vectors(first, if next.contains(&stride(first)) { lanes } else { 1 });
         } else {
             copy.add_around(first, last, lanes);
         }

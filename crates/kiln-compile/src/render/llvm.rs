@@ -5,7 +5,7 @@
 
 use super::llvm_alu;
 use super::{definition_name, is_thread, scratch_layout, vars};
-use crate::target::Target;
+use crate::target::{Dot, Target};
 use kiln_ir::arg::Space;
 use kiln_ir::program::Program;
 use kiln_ir::{DType, Op, UOp};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// The whole module of a kernel.
 pub(super) fn render(program: &Program, target: &Target) -> String {
-    let mut f = Function::default();
+    let mut f = Function { dots: &target.dots, ..Function::default() };
     f.entry(program);
     program.ops.iter().for_each(|op| f.op(op));
     let mut text = format!("; {}\n", program.name);
@@ -48,7 +48,8 @@ fn attributes(target: &Target) -> String {
 
 /// The function under construction.
 #[derive(Default)]
-pub(super) struct Function {
+pub(super) struct Function<'a> {
+    dots: &'a [Dot],
     text: String,
     /// `alloca`s, which belong at the start of the entry block.
     variables: String,
@@ -63,7 +64,13 @@ pub(super) struct Function {
     zero_bytes: usize,
 }
 
-impl Function {
+impl Function<'_> {
+    /// The intrinsic of a `Dot`, without `llvm.` before it.
+    pub(super) fn dot_intrinsic(&self, op: &UOp) -> &'static str {
+        let fits = |dot: &&Dot| Some(dot.parts) == op.arg().parts() && dot.lanes == op.lanes();
+        self.dots.iter().find(fits).expect("others are taken apart in lower").intrinsic
+    }
+
     /// A line of the current block.
     pub(super) fn line(&mut self, line: &str) {
         self.text.push_str("  ");

@@ -26,7 +26,7 @@ const BINARY: &[(Op, [&str; 4])] = &[
 ];
 
 /// Emits `op` and returns its value.
-pub(super) fn instruction(f: &mut Function, op: &UOp) -> String {
+pub(super) fn instruction(f: &mut Function<'_>, op: &UOp) -> String {
     match op.op() {
         Op::Splat => splat(f, op),
         Op::Stack => stack(f, op),
@@ -36,6 +36,7 @@ pub(super) fn instruction(f: &mut Function, op: &UOp) -> String {
         Op::Where => select(f, op),
         Op::Neg | Op::Not => negate(f, op),
         Op::Sqrt | Op::Trunc | Op::MulAdd => intrinsic(f, op),
+        Op::Dot => dot(f, op),
         Op::Max | Op::Min if op.dtype() != DType::Bool => extremum(f, op),
         Op::Shl | Op::Shr if !shift_fits(op) => shift(f, op),
         Op::And if op.dtype() == DType::Bool && op.lanes() > 1 => mask(f, op),
@@ -74,7 +75,7 @@ fn all(lanes: u16, dtype: DType, literal: &str) -> String {
 }
 
 /// The same scalar in every lane: a literal where it is a constant.
-pub(super) fn splat(f: &mut Function, op: &UOp) -> String {
+pub(super) fn splat(f: &mut Function<'_>, op: &UOp) -> String {
     let (dtype, lanes) = (op.dtype(), op.lanes());
     let scalar = f.value(op.src(0));
     if op.src(0).as_const().is_some() || lanes == 1 {
@@ -86,7 +87,7 @@ pub(super) fn splat(f: &mut Function, op: &UOp) -> String {
     f.emit(&format!("shufflevector {of} {first}, {of} poison, <{lanes} x i32> zeroinitializer"))
 }
 
-fn stack(f: &mut Function, op: &UOp) -> String {
+fn stack(f: &mut Function<'_>, op: &UOp) -> String {
     let (of, element) = (type_of(op.dtype(), op.lanes()), type_of(op.dtype(), 1));
     let mut vector = "poison".to_string();
     for (i, src) in op.srcs().iter().enumerate() {
@@ -96,18 +97,18 @@ fn stack(f: &mut Function, op: &UOp) -> String {
     vector
 }
 
-fn lane(f: &mut Function, op: &UOp) -> String {
+fn lane(f: &mut Function<'_>, op: &UOp) -> String {
     let vector = typed(f, op.src(0));
     let i = op.arg().lane().expect("a lane's number");
     f.emit(&format!("extractelement {vector}, i32 {i}"))
 }
 
 /// A source with its type in front.
-fn typed(f: &mut Function, src: &UOp) -> String {
+fn typed(f: &mut Function<'_>, src: &UOp) -> String {
     format!("{} {}", type_of(src.dtype(), src.lanes()), f.value(src))
 }
 
-fn binary(f: &mut Function, op: &UOp) -> String {
+fn binary(f: &mut Function<'_>, op: &UOp) -> String {
     let operand = op.src(0).dtype();
     let column = match operand {
         DType::Bool => 3,
@@ -125,7 +126,7 @@ fn binary(f: &mut Function, op: &UOp) -> String {
 
 /// A mask that one scalar condition switches off is spelled as a choice. As an `and` of a splat, x86 code generation of
 /// LLVM 15 to 22 (AVX-512) loses constant lanes of the other operand where a masked load and a comparison follow.
-fn mask(f: &mut Function, op: &UOp) -> String {
+fn mask(f: &mut Function<'_>, op: &UOp) -> String {
     let (a, b) = (op.src(0), op.src(1));
     let (switch, lanes) = match (a.op(), b.op()) {
         (_, Op::Splat) => (b.src(0), a),
@@ -137,7 +138,7 @@ fn mask(f: &mut Function, op: &UOp) -> String {
     f.emit(&format!("select {switch}, {lanes}, {of} {none}"))
 }
 
-fn negate(f: &mut Function, op: &UOp) -> String {
+fn negate(f: &mut Function<'_>, op: &UOp) -> String {
     let (dtype, lanes) = (op.dtype(), op.lanes());
     let (of, x) = (type_of(dtype, lanes), f.value(op.src(0)));
     match op.op() {
@@ -150,20 +151,28 @@ fn negate(f: &mut Function, op: &UOp) -> String {
     }
 }
 
-fn select(f: &mut Function, op: &UOp) -> String {
+fn select(f: &mut Function<'_>, op: &UOp) -> String {
     let (c, a, b) = (typed(f, op.src(0)), typed(f, op.src(1)), typed(f, op.src(2)));
     f.emit(&format!("select {c}, {a}, {b}"))
 }
 
-fn intrinsic(f: &mut Function, op: &UOp) -> String {
+fn intrinsic(f: &mut Function<'_>, op: &UOp) -> String {
     let name = if op.op() == Op::MulAdd { "fma" } else { op.op().name() };
     let of = type_of(op.dtype(), op.lanes());
     let args: Vec<String> = op.srcs().iter().map(|s| typed(f, s)).collect();
     f.call(name, &[&of], &of, &args)
 }
 
+/// The target's instruction, which names its types itself.
+fn dot(f: &mut Function<'_>, op: &UOp) -> String {
+    let name = f.dot_intrinsic(op);
+    let of = type_of(op.dtype(), op.lanes());
+    let args: Vec<String> = [2, 0, 1].map(|i| typed(f, op.src(i))).to_vec();
+    f.call(name, &[], &of, &args)
+}
+
 /// `max(a, b)` is `b` if `a < b` or `b` is NaN, else `a`; `min` looks at `b < a`.
-fn extremum(f: &mut Function, op: &UOp) -> String {
+fn extremum(f: &mut Function<'_>, op: &UOp) -> String {
     let dtype = op.dtype();
     let (of, a, b) = (type_of(dtype, op.lanes()), f.value(op.src(0)), f.value(op.src(1)));
     let (x, y) = if op.op() == Op::Max { (&a, &b) } else { (&b, &a) };
@@ -188,7 +197,7 @@ fn is_number(x: &UOp) -> bool {
 }
 
 /// A shift whose distance may be past the width, where LLVM's result is poison until something else is selected.
-fn shift(f: &mut Function, op: &UOp) -> String {
+fn shift(f: &mut Function<'_>, op: &UOp) -> String {
     let (dtype, lanes) = (op.dtype(), op.lanes());
     let (of, x, n) = (type_of(dtype, lanes), f.value(op.src(0)), f.value(op.src(1)));
     let bits = dtype.bits();
@@ -204,7 +213,7 @@ fn shift(f: &mut Function, op: &UOp) -> String {
     f.emit(&format!("select {bools} {inside}, {of} {shifted}, {of} {}", zero(dtype, lanes)))
 }
 
-fn cast(f: &mut Function, op: &UOp) -> String {
+fn cast(f: &mut Function<'_>, op: &UOp) -> String {
     let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
     let (x, of) = (typed(f, op.src(0)), type_of(to, lanes));
     assert!(from != DType::BF16 && to != DType::BF16, "bf16 is decomposed into its bits");
@@ -241,7 +250,7 @@ fn conversion(from: DType, to: DType) -> &'static str {
     }
 }
 
-fn bitcast(f: &mut Function, op: &UOp) -> String {
+fn bitcast(f: &mut Function<'_>, op: &UOp) -> String {
     let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
     let mut x = typed(f, op.src(0));
     let bytes = type_of(DType::U8, lanes);

@@ -2,6 +2,7 @@
 
 mod bugs;
 mod decompose;
+mod dots;
 mod flat;
 mod grad;
 mod lower;

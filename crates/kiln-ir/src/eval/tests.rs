@@ -1,6 +1,6 @@
 //! Edge cases; the middle of every range is tested by everything that folds or interprets.
 
-use super::{bitcast, eval, from_bits, to_bits};
+use super::{bitcast, dot, eval, from_bits, to_bits};
 use crate::dtype::{Const, DType};
 use crate::op::Op;
 
@@ -178,4 +178,21 @@ fn nothing_panics() {
             }
         }
     }
+}
+
+#[test]
+fn a_dot_adds_products_of_parts_in_order() {
+    let word = |parts: &[u64], bits: u64| {
+        Const::UInt(parts.iter().rev().fold(0, |word, part| word << bits | part))
+    };
+    let bf16 = |x: f64| to_bits(Const::Float(x), DType::BF16);
+    let (x, y) = (word(&[bf16(3.0), bf16(-2.0)], 16), word(&[bf16(0.5), bf16(4.0)], 16));
+    let parts = [DType::BF16; 2];
+    let of = |c| dot(parts, DType::F32, [x, y, Const::Float(c)]);
+    assert_eq!(of(10.0), Some(Const::Float(3.5)));
+    // the sum with the first product already rounds
+    assert_eq!(of(2f64.powi(25) + 4.0), Some(Const::Float(2f64.powi(25) - 4.0)));
+    let (x, y) = (word(&[255, 2, 3, 4], 8), word(&[255, 1, 0x80, 0], 8));
+    let sum = dot([DType::U8, DType::I8], DType::I32, [x, y, Const::Int(1)]);
+    assert_eq!(sum, Some(Const::Int(1 - 255 + 2 - 384)));
 }

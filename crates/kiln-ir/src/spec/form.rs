@@ -91,6 +91,9 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Range => matches!(arg, Arg::Range { .. }),
         Op::Local => matches!(arg, Arg::Memory { .. }),
         Op::Lane => matches!(arg, Arg::Lane(_)),
+        Op::Dot => {
+            arg.parts().is_some_and(|[x, y]| x.size() == y.size() && [1, 2].contains(&x.size()))
+        }
         Op::Mark => matches!(arg, Arg::Mark(_)),
         Op::Update => match arg {
             Arg::Reduce { axes, .. } => axes.is_empty(),

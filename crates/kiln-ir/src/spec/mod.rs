@@ -41,7 +41,7 @@ pub static TENSOR: Spec = Spec {
     name: "TENSOR",
     ops: group(Group::Movement)
         | group(Group::Note)
-        | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd]))
+        | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd, Op::Dot]))
         | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
         | set(&[Op::Gather, Op::After, Op::Copy, Op::Sink]),
     dtype: |d| d != DType::Void,

@@ -44,6 +44,11 @@ fn elementwise(node: &UOp) -> Result<(), String> {
     if matches!(op, Op::Cast | Op::Bitcast) {
         return ensure(node.src(0).dtype() != DType::Void, || "no value is converted".to_string());
     }
+    if op == Op::Dot {
+        typed(node, 0, DType::U32)?;
+        typed(node, 1, DType::U32)?;
+        return like(node, 2);
+    }
     let values = match op {
         Op::Where => {
             typed(node, 0, DType::Bool)?;

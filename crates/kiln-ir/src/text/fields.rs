@@ -3,6 +3,7 @@
 use super::lex::Kind;
 use super::parse::{Cursor, Fail, Names, fail, literal};
 use crate::arg::{Arg, Axes, PadAxis, RangeKind, ReduceOp, SliceAxis, Space, WindowArg};
+use crate::dtype::DType;
 use crate::op::Op;
 use crate::spec::form;
 use crate::uop::Srcs;
@@ -95,6 +96,14 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn dtype(&mut self, key: &str) -> Result<DType, Fail> {
+        let text = self.text(key)?;
+        match DType::parse(&text) {
+            Some(dtype) => Ok(dtype),
+            None => fail(self.column, format!("`{key}={text}` is no type")),
+        }
+    }
+
     /// The word that names one of a few things.
     fn choice<T: Copy>(&mut self, of: &[T], name: impl Fn(T) -> &'static str) -> Result<T, Fail> {
         for &value in of {
@@ -147,6 +156,7 @@ impl<'a> Fields<'a> {
                 Arg::Memory { space, id: self.number("id")?, len: self.number("len")? }
             }
             Op::Lane => Arg::Lane(self.number("lane")?),
+            Op::Dot => Arg::Parts([self.dtype("x")?, self.dtype("y")?]),
             Op::Mark => Arg::Mark(self.number("storage")?),
             Op::Update if !self.words.is_empty() => {
                 Arg::Reduce { op: self.choice(&ReduceOp::ALL, ReduceOp::name)?, axes: Axes::new() }

@@ -199,6 +199,7 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Range { axis, kind } => *out += &format!(" axis={axis} {}", kind.name()),
         Arg::Memory { space, id, len } => *out += &format!(" {} id={id} len={len}", space.name()),
         Arg::Lane(i) => *out += &format!(" lane={i}"),
+        Arg::Parts([x, y]) => *out += &format!(" x={x} y={y}"),
         Arg::Mark(id) => *out += &format!(" storage={id}"),
         Arg::Check(text) => *out += &format!(" check={}", quoted(text)),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),

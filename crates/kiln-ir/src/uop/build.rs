@@ -101,6 +101,13 @@ impl UOp {
         UOp::new(op, c.dtype(), lanes, srcs, Arg::None)
     }
 
+    /// `c` plus the products of the parts of `x` and `y`, which are u32 made of these types.
+    pub fn dot(parts: [DType; 2], x: &UOp, y: &UOp, c: &UOp) -> UOp {
+        let lanes = x.lanes().max(y.lanes()).max(c.lanes());
+        let srcs = smallvec![x.splat(lanes), y.splat(lanes), c.splat(lanes)];
+        UOp::new(Op::Dot, c.dtype(), lanes, srcs, Arg::Parts(parts))
+    }
+
     /// `self ? a : b`.
     pub fn where_(&self, a: &UOp, b: &UOp) -> UOp {
         UOp::ternary(Op::Where, self, a, b)

@@ -75,6 +75,7 @@ fn samples() -> Vec<UOp> {
     let scratch = UOp::local(Space::Scratch, 1, 64, DType::F32, 1);
     let register = UOp::local(Space::Register, 2, 8, DType::F32, 4);
     let (load, t) = (UOp::load(&m, &r), UOp::bool(true));
+    let word = load.bitcast(DType::U32);
     let effect = UOp::store(&m, &r, &load, Some(&r.lt(&UOp::index(2))));
     let slices =
         [SliceAxis { start: 1, step: -1, len: 2 }, SliceAxis { start: 0, step: 2, len: 2 }];
@@ -119,6 +120,8 @@ fn samples() -> Vec<UOp> {
         load.splat(16),
         t.where_(&load, &load),
         UOp::ternary(Op::MulAdd, &load, &load, &load),
+        UOp::dot([DType::BF16; 2], &word, &word, &load),
+        UOp::dot([DType::U8, DType::I8], &word, &word, &word.cast(DType::I32)),
     ];
     for &op in Op::ALL.iter().filter(|op| op.is_alu()) {
         out.push(match op.group() {

@@ -13,6 +13,8 @@ pub struct Host {
     pub vector_registers: usize,
     /// Bytes of the first and second cache of a processor, and of the last one, which all share.
     pub cache_bytes: [usize; 3],
+    /// What it has, by LLVM's names, as far as kernels or tables ask.
+    pub features: Vec<&'static str>,
     /// Whether fused multiply-add is one instruction.
     pub fma: bool,
     /// How many threads may run at once.
@@ -28,6 +30,7 @@ impl Host {
             vector_bytes,
             vector_registers,
             cache_bytes: caches(),
+            features: features(),
             fma,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -44,6 +47,32 @@ fn vectors() -> (usize, usize, bool) {
     } else {
         (16, 16, fma)
     }
+}
+
+/// Of the features that matter, those that this processor has.
+#[cfg(target_arch = "x86_64")]
+fn features() -> Vec<&'static str> {
+    macro_rules! found {
+        ($($name:tt),*) => { [$(($name, is_x86_feature_detected!($name))),*] };
+    }
+    let all = found![
+        "sse4.2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512vl",
+        "avx512vnni",
+        "avx512bf16"
+    ];
+    all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn features() -> Vec<&'static str> {
+    Vec::new()
 }
 
 #[cfg(target_arch = "aarch64")]

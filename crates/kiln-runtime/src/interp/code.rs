@@ -32,6 +32,8 @@ pub(super) enum Step {
     Nothing,
     /// Elementwise on `lanes` scalars. `from` is the dtype of the last source.
     Alu { op: Op, dtype: DType, from: DType, lanes: usize, to: usize, srcs: Places },
+    /// `Dot` on `lanes` scalars.
+    Dot { parts: [DType; 2], dtype: DType, lanes: usize, to: usize, srcs: [usize; 3] },
     /// Collects scalars: `Stack`, `Splat`, `Lane`.
     Pick { to: usize, srcs: Vec<usize> },
     /// Memory to file.
@@ -221,6 +223,7 @@ impl Resolver<'_> {
                 Step::Store { access, value: self.value(op.src(2))? }
             }
             Op::Stack | Op::Splat | Op::Lane => self.pick(op)?,
+            Op::Dot => self.dot(op)?,
             o if o.is_elementwise() => self.alu(op)?,
             _ => return Err(self.unsupported(op)),
         })
@@ -236,6 +239,13 @@ impl Resolver<'_> {
             to: self.result(op),
             srcs,
         })
+    }
+
+    fn dot(&mut self, op: &UOp) -> Result<Step, InterpError> {
+        let srcs = [self.value(op.src(0))?, self.value(op.src(1))?, self.value(op.src(2))?];
+        let parts = op.arg().parts().expect("a dot's parts");
+        let lanes = op.lanes() as usize;
+        Ok(Step::Dot { parts, dtype: op.dtype(), lanes, to: self.result(op), srcs })
     }
 
     fn pick(&mut self, op: &UOp) -> Result<Step, InterpError> {

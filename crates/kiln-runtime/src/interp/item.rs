@@ -3,7 +3,7 @@
 use super::bits::{read, write};
 use super::code::{Access, Code, Place, Places, Step};
 use super::{InterpBuffer, InterpError};
-use kiln_ir::eval::{bitcast, eval};
+use kiln_ir::eval::{bitcast, dot, eval};
 use kiln_ir::{Const, DType, Op};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -51,6 +51,13 @@ impl Item {
                 Step::Nothing => {}
                 Step::Alu { op, dtype, from, lanes, to, srcs } => {
                     self.alu(around, (*op, *dtype, *from), *lanes, *to, srcs)?;
+                }
+                Step::Dot { parts, dtype, lanes, to, srcs } => {
+                    for lane in 0..*lanes {
+                        let args = srcs.map(|src| self.file[src + lane]);
+                        let sum = dot(*parts, *dtype, args);
+                        self.file[to + lane] = sum.expect("two u32 and a number");
+                    }
                 }
                 Step::Pick { to, srcs } => {
                     for (lane, &src) in srcs.iter().enumerate() {

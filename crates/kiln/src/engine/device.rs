@@ -2,7 +2,7 @@
 
 use super::{Failure, debug};
 use crate::Device;
-use kiln_compile::target::{Language, Target};
+use kiln_compile::target::{Dot, Language, Target};
 use kiln_runtime::Backend;
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
@@ -90,6 +90,10 @@ fn cpu_target(backend: &CpuBackend) -> Target {
         vector_registers: host.vector_registers,
         cache_bytes: host.cache_bytes,
         fma: host.fma,
+        dots: match backend.rung() {
+            Rung::Llvm => Dot::of(|feature| host.features.contains(&feature)),
+            Rung::C => Vec::new(),
+        },
         threads: backend.threads(),
         groups: false,
     }

@@ -54,6 +54,52 @@ fn sums_are_within_the_bound_of_any_order() {
     }
 }
 
+/// Where a processor multiplies pairs at once, these are such products: odd lengths, either side transposed, and so few
+/// columns that it does not pay.
+#[test]
+fn products_of_narrow_floats_are_within_the_bound_of_any_order() {
+    for device in DEVICES.map(|name| Device::parse(name).expect("a device")) {
+        for (m, k, n) in [(33, 257, 17), (64, 30, 64), (1, 1000, 1), (48, 3, 40)] {
+            for (dtype, left, right) in [
+                (DType::BF16, false, false),
+                (DType::BF16, true, false),
+                (DType::BF16, false, true),
+                (DType::F16, false, false),
+            ] {
+                let of = |rows, columns, swapped: bool, seed| {
+                    let shape = if swapped { [columns, rows] } else { [rows, columns] };
+                    let x = Tensor::from_vec_on(numbers(rows * columns, seed), shape, &device);
+                    let x = if swapped { x.transpose(0, 1) } else { x };
+                    x.cast(dtype)
+                };
+                let (x, y) = (of(m, k, left, 1), of(k, n, right, 2));
+                let got = x.matmul(&y).cast(DType::F32).to_vec::<f32>().expect("computes");
+                let exact = |t: Tensor| t.cast(DType::F64).to_vec::<f64>().expect("reads");
+                let (a, b) = (exact(x), exact(y));
+                let what = format!("{device} {dtype} {m} {k} {n} {left} {right}");
+                let term = |i: usize, j: usize| a[i / n * k + j] * b[j * n + i % n];
+                close(&what, &got, dtype, |i| (0..k).map(|j| term(i, j)).collect());
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_bytes_are_exact() {
+    for device in DEVICES.map(|name| Device::parse(name).expect("a device")) {
+        let (m, k, n) = (40, 131, 50);
+        let bytes = |rows: usize, columns: usize, dtype| {
+            let all = (0..rows * columns).map(|i| (i * 37 + i / 11) as i32).collect();
+            Tensor::from_vec_on::<i32>(all, [rows, columns], &device).cast(dtype)
+        };
+        let (x, y) = (bytes(m, k, DType::U8), bytes(k, n, DType::I8));
+        let [a, b] = [&x, &y].map(|t| t.cast(DType::I32).to_vec::<i32>().expect("reads"));
+        let sum = |i: usize| (0..k).map(|j| a[i / n * k + j] * b[j * n + i % n]).sum();
+        let expected: Vec<i32> = (0..m * n).map(sum).collect();
+        assert_eq!(x.matmul(&y).to_vec::<i32>().expect("computes"), expected, "{device}");
+    }
+}
+
 #[test]
 fn products_of_matrices_are_within_the_bound_of_any_order() {
     for device in DEVICES.map(|name| Device::parse(name).expect("a device")) {

@@ -5,7 +5,7 @@ use super::plan::{Planner, Tile};
 use super::tile_price::TRANSPOSE;
 
 /// Copying an element in vectors.
-const COPY: f64 = 0.4;
+pub(super) const COPY: f64 = 0.4;
 /// Cache lines: their bytes, and what one costs that is in the second cache, further out, or read in a row.
 const LINE: f64 = 64.0;
 const SECOND: f64 = 2.0;

@@ -19,27 +19,21 @@ mod tile_price;
 mod vectors;
 
 use super::access::Kernel;
+use super::dot;
 use super::keep;
 use super::options::{Opt, axis_of, ranges_of, size_of};
 use super::ordered::ordered;
-use crate::target::Target;
+use crate::target::{Dot, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 
 /// The options for a kernel, which multiply its text to no more than `nodes` nodes.
 pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
-    // loops that must run in their order are left alone
-    let ordered = ordered(ast);
-    let free = ranges_of(ast).into_iter().filter(|r| !ordered.contains(&axis_of(r)));
-    let mut chooser = Chooser {
-        kernel: Kernel::of(ast),
-        left: free.map(|r| (size_of(&r), r)).collect(),
-        options: Vec::new(),
-        masks: target.masks,
-        nodes,
-        room: nodes / toposort(ast).len().max(1),
-    };
+    if let Some(options) = with_dots(ast, target, nodes) {
+        return options;
+    }
+    let mut chooser = Chooser::of(ast, target, nodes);
     if chooser.plan(ast, target) {
         return chooser.options;
     }
@@ -51,6 +45,21 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     chooser.threads(target);
     chooser.keep(ast, target);
     chooser.options
+}
+
+/// The plan of a sum of products that the target has a dot product for, if it is worth one.
+fn with_dots(ast: &UOp, target: &Target, nodes: usize) -> Option<Vec<Opt>> {
+    let fits = |unit: &Dot| dot::axis(ast, unit.parts, unit.sum).map(|axis| (axis, unit.parts));
+    let (axis, parts) = target.dots.iter().find_map(fits)?;
+    let packed = dot::pack(ast, axis, parts).ok()?;
+    let mut chooser = Chooser::of(&packed, target, nodes);
+    let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
+    let plain = Chooser::of(ast, target, nodes).plan_price(ast, target);
+    if plain.is_some_and(|plain| plain < price) {
+        return None;
+    }
+    chooser.options.push(Opt::Dot { axis, parts });
+    chooser.plan(&packed, target).then_some(chooser.options)
 }
 
 struct Chooser {
@@ -67,6 +76,20 @@ struct Chooser {
 }
 
 impl Chooser {
+    fn of(ast: &UOp, target: &Target, nodes: usize) -> Chooser {
+        // loops that must run in their order are left alone
+        let ordered = ordered(ast);
+        let free = ranges_of(ast).into_iter().filter(|r| !ordered.contains(&axis_of(r)));
+        Chooser {
+            kernel: Kernel::of(ast),
+            left: free.map(|r| (size_of(&r), r)).collect(),
+            options: Vec::new(),
+            masks: target.masks,
+            nodes,
+            room: nodes / toposort(ast).len().max(1),
+        }
+    }
+
     /// Makes a loop of `by` iterations, further out than earlier ones.
     fn block(&mut self, i: usize, by: usize) {
         if by > 1 {

@@ -1,5 +1,6 @@
 //! What is read inside a reduction, and how it moves along the loops.
 
+use super::super::dot;
 use super::super::options::axis_of;
 use super::super::stage::value_strides;
 use kiln_ir::uop::toposort;
@@ -14,10 +15,12 @@ pub(super) struct Operand {
     /// The loops that gates of its loads depend on; some are gated.
     pub(super) gate: FxHashSet<u32>,
     pub(super) gated: bool,
+    /// How many neighbours in memory are packed into an element.
+    pub(super) parts: i64,
 }
 
 impl Operand {
-    pub(super) fn of(value: &UOp) -> Operand {
+    pub(super) fn of(ast: &UOp, value: &UOp) -> Operand {
         let nodes = toposort(value);
         let loads = nodes.iter().filter(|n| n.op() == Op::Load);
         let gates: Vec<&UOp> = loads.filter_map(|n| n.srcs().get(2)).collect();
@@ -28,6 +31,7 @@ impl Operand {
             bytes: value.dtype().size() as f64,
             gate: gates.iter().flat_map(within).map(|r| axis_of(&r)).collect(),
             gated: !gates.is_empty(),
+            parts: dot::parts_of(ast, value),
         }
     }
 
@@ -41,6 +45,7 @@ impl Operand {
 
     /// Bytes between neighbours along an axis. Where that is not known, few: a reason to stage must be known.
     pub(super) fn step(&self, axis: u32) -> f64 {
-        self.stride(axis).map_or(1, i64::unsigned_abs) as f64 * self.bytes
+        let parts = self.stride(axis).map_or(1, i64::unsigned_abs) as f64;
+        parts * self.bytes / self.parts as f64
     }
 }

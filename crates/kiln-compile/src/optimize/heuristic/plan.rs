@@ -48,19 +48,27 @@ impl Chooser {
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> bool {
         let lanes = vectors::lanes(ast, target);
         let Some(mut planner) = Planner::of(self, ast, target) else { return false };
-        let Some((cost, tile)) = planner.best_tile(lanes) else { return false };
-        if planner.reduced_in_vectors(lanes) <= cost {
-            return false;
-        }
+        let Some((_, tile)) = planner.worthwhile_tile(lanes) else { return false };
         planner.carry_out(tile);
         if tile.across * tile.rows < ENOUGH {
             self.unroll();
         }
         true
     }
+
+    /// The price of a point of the iteration space by that plan.
+    pub(super) fn plan_price(&mut self, ast: &UOp, target: &Target) -> Option<f64> {
+        let lanes = vectors::lanes(ast, target);
+        Planner::of(self, ast, target)?.worthwhile_tile(lanes).map(|(price, _)| price)
+    }
 }
 
 impl<'a> Planner<'a> {
+    /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.
+    fn worthwhile_tile(&self, lanes: usize) -> Option<(f64, Tile)> {
+        self.best_tile(lanes).filter(|(cost, _)| *cost < self.reduced_in_vectors(lanes))
+    }
+
     fn of(chooser: &'a mut Chooser, ast: &UOp, target: &'a Target) -> Option<Planner<'a>> {
         let of_kind = |kind| {
             let ranges = chooser.left.iter().enumerate();
@@ -74,7 +82,8 @@ impl<'a> Planner<'a> {
             inside(nest, &outputs)
                 && (inside(nest, &reduces) || !reduces.iter().any(|i| nest.contains(&axis(i))))
         });
-        let operands: Vec<Operand> = operands(ast).iter().map(Operand::of).collect();
+        let operands: Vec<Operand> =
+            operands(ast).iter().map(|value| Operand::of(ast, value)).collect();
         let enough = !reduces.is_empty() && operands.len() > 1 && target.vector_registers >= 16;
         let block_depth = reduces.iter().map(|&i| chooser.left[i].0 as f64).product();
         let planner = Planner { chooser, target, operands, outputs, reduces, block_depth };

@@ -1,6 +1,7 @@
 //! What a register tile costs, in turns of an arithmetic unit for each point of the iteration space.
 
 use super::super::access::Access;
+use super::memory_price::COPY;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
 use super::vectors;
@@ -70,12 +71,14 @@ impl Planner<'_> {
         self.outputs.iter().map(trips).map(share).fold(threads as f64, f64::min)
     }
 
-    /// An operand whose neighbours along the lanes are not neighbours in memory must be staged.
+    /// An operand whose neighbours along the lanes are not neighbours in memory must be staged, and what is packed.
     pub(super) fn forced_copy(&self, operand: &Operand, lane: u32) -> f64 {
-        if !operand.moves(lane) || operand.stride(lane) == Some(1) {
+        let in_a_row = operand.stride(lane) == Some(1);
+        if operand.parts == 1 && (!operand.moves(lane) || in_a_row) {
             return 0.0;
         }
-        TRANSPOSE / self.uses(operand)
+        let each = if in_a_row { COPY } else { TRANSPOSE };
+        each / self.uses(operand)
     }
 
     /// How often each element is used.

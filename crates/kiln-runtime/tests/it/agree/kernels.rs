@@ -48,7 +48,7 @@ fn applies(op: Op, dtype: DType) -> bool {
         Op::And | Op::Or | Op::Xor | Op::Not => !dtype.is_float(),
         Op::Neg | Op::Sub => dtype != DType::Bool,
         // preconditions that only lowering can promise, and ops of another type
-        Op::TruncDiv | Op::TruncMod | Op::Where | Op::Cast | Op::Bitcast => false,
+        Op::TruncDiv | Op::TruncMod | Op::Where | Op::Cast | Op::Bitcast | Op::Dot => false,
         _ => op.is_elementwise(),
     }
 }

@@ -1,0 +1,52 @@
+//! Dot products that the target has no instruction for are taken apart. Post-condition: every `Dot` has one.
+
+use crate::target::Target;
+use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::{DType, Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// Replaces every `Dot` of a kind that the target lacks.
+pub(super) fn without_units(kernel: &UOp, target: &Target) -> UOp {
+    let topo = toposort(kernel);
+    if !topo.iter().any(|n| n.op() == Op::Dot) {
+        return kernel.clone();
+    }
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in &topo {
+        let new = rebuild(node, node.srcs().iter().map(|s| done[s].clone()).collect::<Srcs>());
+        let new =
+            if node.op() == Op::Dot && !has(target, node) { apart(&new, target) } else { new };
+        done.insert(node.clone(), new);
+    }
+    done[kernel].clone()
+}
+
+fn has(target: &Target, dot: &UOp) -> bool {
+    let fits = |unit: &crate::target::Dot| {
+        dot.arg().parts() == Some(unit.parts)
+            && (dot.dtype(), dot.lanes()) == (unit.sum, unit.lanes)
+    };
+    target.dots.iter().any(fits)
+}
+
+/// The products of the parts, added one after the other.
+fn apart(dot: &UOp, target: &Target) -> UOp {
+    let [of_x, of_y] = dot.arg().parts().expect("a dot's parts");
+    let bits = of_x.bits() as i64;
+    let part = |word: &UOp, of: DType, i: i64| {
+        let low = if i == 0 {
+            word.clone()
+        } else {
+            UOp::binary(Op::Shr, word, &word.const_like(i * bits))
+        };
+        let narrow = if bits == 16 { DType::U16 } else { DType::U8 };
+        low.cast(narrow).bitcast(of).cast(dot.dtype())
+    };
+    (0..32 / bits).fold(dot.src(2).clone(), |sum, i| {
+        let (x, y) = (part(dot.src(0), of_x, i), part(dot.src(1), of_y, i));
+        match target.fma && dot.dtype().is_float() {
+            true => UOp::ternary(Op::MulAdd, &x, &y, &sum),
+            false => sum + x * y,
+        }
+    })
+}
