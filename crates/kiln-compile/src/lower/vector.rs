@@ -75,8 +75,18 @@ fn without_vector_ranges(node: &UOp, srcs: &[&Wide]) -> UOp {
 /// One op on all lanes.
 fn elementwise(node: &UOp, srcs: &[&Wide]) -> Wide {
     let lanes = common_lanes(srcs);
-    let srcs = srcs.iter().map(|s| s.vector(lanes)).collect();
-    Vector(UOp::new(node.op(), node.dtype(), lanes, srcs, node.arg().clone()))
+    let srcs: Srcs = srcs.iter().map(|s| s.vector(lanes)).collect();
+    match node.op() {
+        Op::Bitcast if srcs[0].op() == Op::Stack => Vector(bitcast_lanes(node, &srcs[0])),
+        op => Vector(UOp::new(op, node.dtype(), lanes, srcs, node.arg().clone())),
+    }
+}
+
+/// Lanes that were found one by one are reinterpreted one by one, which loads them as what they are to be. (It also keeps
+/// a vector of loaded floats away from a zero extension of its bits, which LLVM 22 fails to select for AVX-512.)
+fn bitcast_lanes(node: &UOp, stack: &UOp) -> UOp {
+    let lane = |x: &UOp| fold::rebuild_folded(node, smallvec![x.clone()]);
+    UOp::stack(stack.srcs().iter().map(lane).collect())
 }
 
 fn common_lanes(srcs: &[&Wide]) -> u16 {

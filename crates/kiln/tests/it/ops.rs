@@ -205,3 +205,18 @@ fn random_bits_are_jaxs() {
         Tensor::rand_with([100], DType::BF16).max(0).cast(DType::F32).item::<f32>().unwrap() < 1.0
     );
 }
+
+/// Lanes of a vector that are loaded one by one, as halves of something wider, and some that are 0.
+#[test]
+fn halves_that_are_loaded_apart_are_put_together() {
+    let halves: Vec<f32> = (0..4).flat_map(|i| f64_halves(i as f64 + 0.5)).collect();
+    let wide = Tensor::from(halves).bitcast(DType::F64);
+    let joined = Tensor::cat([&wide, &Tensor::from([7.0f64, 8.0, 9.0, 10.0])], 0);
+    let expected = [0.5, 1.5, 2.5, 3.5, 7.0, 8.0, 9.0, 10.0];
+    assert_eq!(joined.to_vec::<f64>().unwrap(), expected);
+}
+
+fn f64_halves(x: f64) -> [f32; 2] {
+    let bits = x.to_bits();
+    [bits as u32, (bits >> 32) as u32].map(f32::from_bits)
+}
