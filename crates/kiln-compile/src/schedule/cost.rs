@@ -29,13 +29,19 @@ const NESTED_PENALTY: f64 = 4.0;
 const MERGED_DISCOUNT: f64 = 0.5;
 /// Reductions up to this length are unrolled wherever they stand, and lose nothing by nesting.
 const SHORT_REDUCE: usize = 16;
+/// A value of few elements, each of which goes into many of another's, is in a register or the first cache by then.
+const FEW: f64 = 1024.0;
+/// How many they must be.
+const MANY: f64 = 16.0;
+/// What such a value costs, of what it costs elsewhere.
+const AGAIN: f64 = 0.1;
 /// Estimates stop growing here: a value that costs a microsecond an element is expensive, and that is all.
 const CEILING: f64 = 1e6;
 
 /// Time to compute one element of a node where it is asked for, given its distinct sources'. A reduction counts as one
 /// read: a long one is likely to be in memory by then, and decides for itself.
 pub(super) fn work(node: &UOp, below: &[Below]) -> f64 {
-    let below: f64 = below.iter().map(|b| b.work).sum();
+    let below: f64 = below.iter().map(|b| b.work * b.share(node.numel() as f64)).sum();
     let own = match node.op() {
         Op::Const | Op::Var => 0.0,
         Op::Param | Op::Reduce | Op::Contiguous | Op::Update => return memory(node.dtype()),
@@ -58,10 +64,15 @@ pub(super) struct Below {
 }
 
 impl Below {
+    /// What part of its price each of `times` elements pays.
+    fn share(&self, times: f64) -> f64 {
+        if self.numel <= FEW && self.numel * MANY <= times { AGAIN } else { 1.0 }
+    }
+
     /// Time to have it `times` times: computed each time, or computed once into memory and read from there.
     fn asked(&self, times: f64) -> f64 {
         let stored = self.numel * (self.work + self.read) + times * self.read;
-        (times * self.work).min(stored)
+        (times * self.share(times) * self.work).min(stored)
     }
 }
 
@@ -115,9 +126,12 @@ pub(super) fn price(node: &UOp, below: &[Below], reduced: usize, uses: &[Use]) -
         let times = times * reduced as f64;
         times * own + below.iter().map(|b| b.asked(times)).sum::<f64>()
     };
+    let all: f64 = uses.iter().map(|u| u.evaluations).sum();
+    // whoever asks, what is asked for on the way may be in memory once for all of them
+    let shared = compute(all) / all.max(1.0);
     let inline = uses
         .iter()
-        .map(|u| compute(u.evaluations) * factor(node, reduced, u, compute(u.evaluations)))
+        .map(|u| shared * u.evaluations * factor(node, reduced, u, compute(u.evaluations)))
         .sum();
     let reads: f64 = uses.iter().map(|u| u.evaluations * memory(node.dtype())).sum();
     let stored = compute(numel) + numel * WRITE * memory(node.dtype()) + reads + LAUNCH;

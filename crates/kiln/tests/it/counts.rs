@@ -1,6 +1,6 @@
 //! Kernel counts: what fuses, and into how many kernels.
 
-use kiln::{Tensor, measure, realize};
+use kiln::{Tensor, measure, nn, realize};
 
 fn data(shape: &[usize]) -> Tensor {
     let t = Tensor::randn(shape);
@@ -32,6 +32,13 @@ fn softmax_layernorm_and_loss() {
     assert_eq!(kernels(|| x.softmax(-1)), 1);
     assert_eq!(kernels(|| x.log_softmax(-1)), 1);
     assert_eq!(kernels(|| x.layernorm(-1)), 1);
+    assert_eq!(kernels(|| x.rmsnorm(-1)), 1);
+    let classes = Tensor::randint(0, 128, [64]);
+    realize([&classes]).expect("realizes");
+    let picked = data(&[64, 128]);
+    assert_eq!(kernels(|| (x.log_softmax(-1) * &picked).sum(-1)), 1);
+    // threads share the rows, one adds up what they give
+    assert_eq!(kernels(|| x.cross_entropy(&classes)), 2);
 }
 
 #[test]
@@ -64,4 +71,18 @@ fn batch_norm_forward() {
 fn large_softmax_is_one_kernel() {
     let x = data(&[1024, 4096]);
     assert_eq!(kernels(|| x.softmax(-1)), 1);
+}
+
+#[test]
+fn batch_norm_in_training() {
+    let norm = nn::BatchNorm::new(16);
+    let x = data(&[32, 16, 20, 20]);
+    let (out, n) = measure(|| {
+        nn::train(|| {
+            let y = norm.forward(&x).relu();
+            realize([&y, &norm.running_mean, &norm.running_var])
+        })
+    });
+    out.expect("realizes");
+    assert!(n.kernels <= 3, "{} kernels", n.kernels);
 }

@@ -13,6 +13,8 @@ use kiln_ir::arg::RangeKind;
 
 /// Bytes that a step should read in a row where sums stay in registers.
 const RUN: usize = 1024;
+/// Bytes of each row that a thread should read: fewer are lines that the other threads' processors fetch, too.
+const THREAD_RUN: usize = 256;
 /// Rows longer than this, in bytes, are worth carried sums: a page.
 const LONG_ROW: usize = 4096;
 /// Rows that are read at a time, and how many there must be.
@@ -66,7 +68,8 @@ impl Chooser {
         let (size, n) = (self.left[i].0, self.left[rows].0);
         let by = largest_divisor(size, SIDE_BY_SIDE);
         let fit = target.cache_bytes[0] / 2 / (by * vector);
-        let columns = largest_divisor(size / by, fit.min(self.share(i, size / by, target)));
+        let columns =
+            largest_divisor(size / by, fit.min(self.share(i, size / by, by * vector, target)));
         let pays = columns * by * vector >= LONG_ROW && n >= MANY_ROWS && by * ROWS <= self.room;
         if !pays || self.kernel.nests.len() != 2 {
             return false;
@@ -83,14 +86,16 @@ impl Chooser {
     fn side_by_side(&mut self, i: usize, vector: usize, loads: usize, target: &Target) {
         let size = self.left[i].0;
         let most = (RUN / vector).min(target.vector_registers / (2 * loads));
-        let by = largest_divisor(size, most.min(self.share(i, size, target)).min(self.room));
+        let by =
+            largest_divisor(size, most.min(self.share(i, size, vector, target)).min(self.room));
         self.apply(RangeKind::Upcast, i, by.max(1));
     }
 
-    /// How much of what is left of a loop may be taken so that all threads have some.
-    fn share(&self, i: usize, left: usize, target: &Target) -> usize {
+    /// How much of what is left of a loop, `bytes` each, may be taken so that all threads have some worth having.
+    fn share(&self, i: usize, left: usize, bytes: usize, target: &Target) -> usize {
         let is_other = |j: usize| j != i && kind_of(&self.left[j].1) == RangeKind::Loop;
         let others = (0..self.left.len()).any(|j| is_other(j) && self.left[j].0 > 1);
-        if others { left } else { left / target.threads.max(1) }
+        let each = left / target.threads.max(1);
+        if others || each * bytes < THREAD_RUN { left } else { each }
     }
 }
