@@ -2,8 +2,11 @@
 
 /// Instructions that multiply and add several numbers at once.
 mod dots;
+/// What follows from the features of a processor.
+mod machine;
 
 pub use dots::Dot;
+pub use machine::Machine;
 
 /// The language that kernels are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -21,10 +24,8 @@ pub enum Language {
 pub struct Target {
     /// The language of kernels.
     pub language: Language,
-    /// The compiler's name for the processor, such as `znver4`; empty where nobody asks.
+    /// LLVM's name for the processor, such as `znver4`; empty for the one that the compiler runs on.
     pub cpu: String,
-    /// The compiler's feature list, such as `+avx2,+fma`.
-    pub features: String,
     /// Bytes of the widest vector register; 0 means that no vectors should be made.
     pub vector_bytes: usize,
     /// Whether loads and stores of a part of a vector are cheap, so that a loop need not be a multiple of a vector.
@@ -49,7 +50,6 @@ impl Target {
         Target {
             language: Language::Linear,
             cpu: String::new(),
-            features: String::new(),
             vector_bytes: 0,
             masks: false,
             vector_registers: 0,

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// A device by its canonical name, such as `CPU`, `CPU:LLVM` or `INTERP`.
+/// A device by its canonical name, such as `CPU`, `CPU:LLVM` or `INTERP`. `CPU:LLVM:x86_64,haswell` is this machine with
+/// kernels written for that processor.
 ///
 /// ```
 /// assert_eq!(kiln::Device::parse("cpu:llvm")?.name(), "CPU:LLVM");
@@ -86,12 +87,26 @@ fn canonical(name: &str) -> Result<String, Fault> {
         // paths are not words, and their case counts
         return Ok(format!("{DISK}{}", &name.trim_start()[DISK.len()..]));
     }
+    if let Some((device, processor)) = name.trim().split_once(',') {
+        return written_for(&canonical(device)?, processor);
+    }
     let upper = name.trim().to_ascii_uppercase();
     let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !upper.split(':').all(word) || upper.starts_with(|c: char| c.is_ascii_digit()) {
         return refuse!("{name:?} does not name a device, such as \"CPU\" or \"CPU:LLVM\"");
     }
     Ok(upper.strip_suffix(":0").unwrap_or(&upper).to_owned())
+}
+
+/// The device whose kernels are written for a processor; architecture and processor are words of compilers, in their case.
+fn written_for(device: &str, processor: &str) -> Result<String, Fault> {
+    let letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match device.rsplit_once(':') {
+        Some((device, arch)) if !processor.is_empty() && processor.chars().all(letter) => {
+            Ok(format!("{device}:{}", format!("{arch},{processor}").to_ascii_lowercase()))
+        }
+        _ => refuse!("{processor:?} names no processor, as in \"CPU:LLVM:x86_64,haswell\""),
+    }
 }
 
 impl fmt::Display for Device {

@@ -38,10 +38,9 @@ pub(super) fn render(program: &Program, target: &Target) -> String {
 
 fn attributes(target: &Target) -> String {
     let mut all = "nounwind".to_string();
-    for (name, value) in [("target-cpu", &target.cpu), ("target-features", &target.features)] {
-        if !value.is_empty() {
-            all.push_str(&format!(" \"{name}\"=\"{value}\""));
-        }
+    if !target.cpu.is_empty() {
+        // no features but those of the processor: without the second attribute the compiler's own would be added
+        all.push_str(&format!(" \"target-cpu\"=\"{}\" \"target-features\"=\"\"", target.cpu));
     }
     format!("attributes #0 = {{ {all} }}\n")
 }

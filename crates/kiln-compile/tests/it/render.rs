@@ -2,11 +2,11 @@
 
 use expect_test::{Expect, expect};
 use kiln_compile::render::render;
-use kiln_compile::target::{Language, Target};
+use kiln_compile::target::{Language, Machine, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_ir::text::parse_list;
-use kiln_ir::{Arg, Op, UOp};
+use kiln_ir::{Arg, DType, Op, UOp};
 
 fn program(name: &str, text: &str) -> Program {
     let ops = parse_list(text).unwrap();
@@ -388,4 +388,33 @@ store %out 1:i32 %w
         }
     "#]],
     );
+}
+
+/// Another processor's name goes into the text, and nothing of this one's; vectors are as wide as it has them.
+#[test]
+fn kernels_are_written_for_the_processor_that_is_named() {
+    let x = UOp::param(0, DType::F32, [1024].as_slice());
+    let kernels = kiln_compile::schedule::schedule(&[&x + &x.const_like(1)]).kernels;
+    for (cpu, own, wider) in
+        [("haswell", "<8 x float>", "<16 x"), ("x86-64", "<4 x float>", "<8 x")]
+    {
+        let machine = Machine::named("x86_64", cpu).expect("known");
+        let target = Target {
+            language: Language::Llvm,
+            vector_bytes: machine.vector_bytes,
+            vector_registers: machine.vector_registers,
+            masks: machine.vector_bytes >= 32,
+            cpu: machine.cpu,
+            groups: false,
+            ..Target::interp()
+        };
+        let optimized = kiln_compile::optimize::optimize(&kernels[0].ast, &target, true);
+        let program = kiln_compile::lower::lower(&optimized.ast, &target);
+        let text = render(&program, &target);
+        assert!(
+            text.contains(&format!("\"target-cpu\"=\"{cpu}\" \"target-features\"=\"\"")),
+            "{text}"
+        );
+        assert!(text.contains(own) && !text.contains(wider), "{text}");
+    }
 }

@@ -7,16 +7,10 @@ use std::io::Read;
 pub struct Host {
     /// Model and features: code compiled on an equal processor runs on this one.
     pub identity: String,
-    /// Bytes of the widest vector register.
-    pub vector_bytes: usize,
-    /// How many vector registers there are.
-    pub vector_registers: usize,
     /// Bytes of the first and second cache of a processor, and of the last one, which all share.
     pub cache_bytes: [usize; 3],
     /// What it has, by LLVM's names, as far as kernels or tables ask.
     pub features: Vec<&'static str>,
-    /// Whether fused multiply-add is one instruction.
-    pub fma: bool,
     /// How many threads may run at once.
     pub threads: usize,
 }
@@ -24,28 +18,12 @@ pub struct Host {
 impl Host {
     /// Asks the processor and the system.
     pub fn detect() -> Host {
-        let (vector_bytes, vector_registers, fma) = vectors();
         Host {
             identity: identity(),
-            vector_bytes,
-            vector_registers,
             cache_bytes: caches(),
             features: features(),
-            fma,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn vectors() -> (usize, usize, bool) {
-    let fma = is_x86_feature_detected!("fma");
-    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-        (64, 32, fma)
-    } else if is_x86_feature_detected!("avx2") {
-        (32, 16, fma)
-    } else {
-        (16, 16, fma)
     }
 }
 
@@ -73,16 +51,6 @@ fn features() -> Vec<&'static str> {
 #[cfg(not(target_arch = "x86_64"))]
 fn features() -> Vec<&'static str> {
     Vec::new()
-}
-
-#[cfg(target_arch = "aarch64")]
-fn vectors() -> (usize, usize, bool) {
-    (16, 32, true)
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn vectors() -> (usize, usize, bool) {
-    (16, 16, false)
 }
 
 /// Sizes of caches where the system does not say.

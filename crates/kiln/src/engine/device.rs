@@ -2,7 +2,7 @@
 
 use super::{Failure, debug};
 use crate::Device;
-use kiln_compile::target::{Dot, Language, Target};
+use kiln_compile::target::{Language, Machine, Target};
 use kiln_runtime::Backend;
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
@@ -45,11 +45,15 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
 /// The names that [`open_new`] knows.
 pub(crate) const DEVICES: [&str; 5] = ["CPU", "CPU:LLVM", "CPU:C", "INTERP", "NULL"];
 
+/// What stands before the architecture and the name of a processor that kernels are to be written for.
+const WRITTEN_FOR: &str = "CPU:LLVM:";
+
 fn open_new(name: &str) -> Result<Opened, Failure> {
     match name {
         "CPU" => open_cpu(None),
         "CPU:LLVM" => open_cpu(Some(Rung::Llvm)),
         "CPU:C" => open_cpu(Some(Rung::C)),
+        _ if name.starts_with(WRITTEN_FOR) => open_cpu_as(&name[WRITTEN_FOR.len()..]),
         "INTERP" => Ok(interp()),
         "NULL" => Ok(null()),
         _ => Err(format!("no device {name:?}: there are {}", DEVICES.join(", "))),
@@ -68,33 +72,46 @@ fn null() -> Opened {
 fn open_cpu(rung: Option<Rung>) -> Result<Opened, Failure> {
     match cpu::open(&CpuConfig::from_env(), rung) {
         Ok(backend) => {
-            let target = Arc::new(cpu_target(&backend));
-            Ok(Opened { backend: Arc::new(backend), target })
+            let features = backend.host().features.clone();
+            let machine = Machine::with(std::env::consts::ARCH, features);
+            Ok(opened_cpu(backend, machine))
         }
         Err(_) if rung.is_none() => Ok(interp()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn cpu_target(backend: &CpuBackend) -> Target {
-    let host = backend.host();
-    Target {
-        language: match backend.rung() {
-            Rung::Llvm => Language::Llvm,
-            Rung::C => Language::C,
-        },
-        cpu: String::new(),
-        features: String::new(),
-        vector_bytes: host.vector_bytes,
-        masks: backend.rung() == Rung::Llvm && host.vector_bytes >= 32,
-        vector_registers: host.vector_registers,
-        cache_bytes: host.cache_bytes,
-        fma: host.fma,
-        dots: match backend.rung() {
-            Rung::Llvm => Dot::of(|feature| host.features.contains(&feature)),
-            Rung::C => Vec::new(),
-        },
+/// This machine, with kernels that are written for another processor: `x86_64,haswell`. Its features must be a part of
+/// this one's.
+fn open_cpu_as(name: &str) -> Result<Opened, Failure> {
+    let Some((arch, cpu)) = name.split_once(',') else {
+        return Err(format!("{name:?} names no processor, such as \"x86_64,haswell\""));
+    };
+    let machine = Machine::named(arch, cpu)?;
+    let backend =
+        cpu::open(&CpuConfig::from_env(), Some(Rung::Llvm)).map_err(|error| error.to_string())?;
+    if arch != std::env::consts::ARCH {
+        return Err(format!("this machine is no {arch} but an {}", std::env::consts::ARCH));
+    }
+    match machine.beyond(&backend.host().features) {
+        Some(lacking) => Err(format!("this machine cannot run code for {cpu}: it lacks {lacking}")),
+        None => Ok(opened_cpu(backend, machine)),
+    }
+}
+
+fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
+    let is_llvm = backend.rung() == Rung::Llvm;
+    let target = Target {
+        language: if is_llvm { Language::Llvm } else { Language::C },
+        vector_bytes: machine.vector_bytes,
+        masks: is_llvm && machine.vector_bytes >= 32,
+        vector_registers: machine.vector_registers,
+        cache_bytes: backend.host().cache_bytes,
+        fma: machine.fma,
+        dots: if is_llvm { machine.dots() } else { Vec::new() },
+        cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,
-    }
+    };
+    Opened { backend: Arc::new(backend), target: Arc::new(target) }
 }

@@ -23,5 +23,6 @@ mod state;
 mod golden;
 mod derivatives;
 mod sums;
+mod processors;
 mod seeing;
 mod meaning;

@@ -1,0 +1,127 @@
+//! What follows from a processor's features, and the features of processors by name.
+
+use super::Dot;
+
+/// A kind of processor that kernels are written for, as far as its instructions go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// LLVM's name of it; empty for the one that kernels are compiled on, which LLVM knows better.
+    pub cpu: String,
+    /// LLVM's names of its features, as far as anything here asks.
+    pub features: Vec<&'static str>,
+    /// Bytes of the widest vector register.
+    pub vector_bytes: usize,
+    /// How many vector registers there are.
+    pub vector_registers: usize,
+    /// Whether fused multiply-add is one instruction.
+    pub fma: bool,
+}
+
+/// Features that came with others, by the levels of the x86-64 ABI.
+const FIRST: &[&str] = &[];
+const SECOND: &[&str] = &["sse4.2"];
+const THIRD: &[&str] = &["sse4.2", "avx", "avx2", "fma", "f16c"];
+const FOURTH: &[&str] =
+    &["sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl"];
+
+/// Processors by name: a level, and what they have beyond it.
+const X86_64: &[(&str, &[&str], &[&str])] = &[
+    ("x86-64", FIRST, &[]),
+    ("x86-64-v2", SECOND, &[]),
+    ("x86-64-v3", THIRD, &[]),
+    ("x86-64-v4", FOURTH, &[]),
+    ("core2", FIRST, &[]),
+    ("nehalem", SECOND, &[]),
+    ("westmere", SECOND, &[]),
+    ("sandybridge", SECOND, &["avx"]),
+    ("ivybridge", SECOND, &["avx", "f16c"]),
+    ("haswell", THIRD, &[]),
+    ("broadwell", THIRD, &[]),
+    ("skylake", THIRD, &[]),
+    ("alderlake", THIRD, &[]),
+    ("znver1", THIRD, &[]),
+    ("znver2", THIRD, &[]),
+    ("znver3", THIRD, &[]),
+    ("skylake-avx512", FOURTH, &[]),
+    ("cascadelake", FOURTH, &["avx512vnni"]),
+    ("icelake-client", FOURTH, &["avx512vnni"]),
+    ("icelake-server", FOURTH, &["avx512vnni"]),
+    ("cooperlake", FOURTH, &["avx512vnni", "avx512bf16"]),
+    ("sapphirerapids", FOURTH, &["avx512vnni", "avx512bf16"]),
+    ("znver4", FOURTH, &["avx512vnni", "avx512bf16"]),
+    ("znver5", FOURTH, &["avx512vnni", "avx512bf16"]),
+];
+
+impl Machine {
+    /// A processor of an architecture (by Rust's name for it) with these features.
+    pub fn with(arch: &str, features: Vec<&'static str>) -> Machine {
+        let has = |feature| features.contains(&feature);
+        let (vector_bytes, vector_registers, fma) = match arch {
+            "aarch64" => (16, 32, true),
+            "x86_64" if has("avx512f") && has("avx512vl") => (64, 32, has("fma")),
+            "x86_64" if has("avx2") => (32, 16, has("fma")),
+            _ => (16, 16, has("fma")),
+        };
+        Machine { cpu: String::new(), features, vector_bytes, vector_registers, fma }
+    }
+
+    /// The processor of this name.
+    ///
+    /// # Errors
+    /// Nobody knows its features; the names that are known.
+    pub fn named(arch: &str, cpu: &str) -> Result<Machine, String> {
+        let table = if arch == "x86_64" { X86_64 } else { &[] };
+        let Some((_, level, more)) = table.iter().find(|row| row.0 == cpu) else {
+            let known: Vec<&str> = table.iter().map(|row| row.0).collect();
+            return Err(format!(
+                "no {arch} processor {cpu:?} is known, only: {}",
+                known.join(", ")
+            ));
+        };
+        let features = level.iter().chain(*more).copied().collect();
+        Ok(Machine { cpu: cpu.to_owned(), ..Machine::with(arch, features) })
+    }
+
+    /// Its instructions for `Op::Dot`.
+    pub fn dots(&self) -> Vec<Dot> {
+        Dot::of(|feature| self.features.contains(&feature))
+    }
+
+    /// A feature that it has and `other` has not.
+    pub fn beyond(&self, other: &[&str]) -> Option<&'static str> {
+        self.features.iter().copied().find(|feature| !other.contains(feature))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_follow_from_features() {
+        let of = |cpu| {
+            let machine = Machine::named("x86_64", cpu).expect("a known processor");
+            (machine.vector_bytes, machine.vector_registers, machine.fma, machine.dots().len())
+        };
+        assert_eq!(of("x86-64"), (16, 16, false, 0));
+        assert_eq!(of("sandybridge"), (16, 16, false, 0));
+        assert_eq!(of("haswell"), (32, 16, true, 0));
+        assert_eq!(of("skylake-avx512"), (64, 32, true, 0));
+        assert_eq!(of("icelake-server"), (64, 32, true, 3));
+        assert_eq!(of("znver4"), (64, 32, true, 6));
+    }
+
+    #[test]
+    fn unknown_names_are_refused_with_those_that_are_known() {
+        let why = Machine::named("x86_64", "pentium").expect_err("too old");
+        assert!(why.contains("pentium") && why.contains("haswell"), "{why}");
+        assert!(Machine::named("aarch64", "haswell").is_err());
+    }
+
+    #[test]
+    fn what_a_machine_has_beyond_another_is_named() {
+        let [old, new] = ["haswell", "znver4"].map(|cpu| Machine::named("x86_64", cpu));
+        let (old, new) = (old.expect("known"), new.expect("known"));
+        assert_eq!((old.beyond(&new.features), new.beyond(&old.features)), (None, Some("avx512f")));
+    }
+}

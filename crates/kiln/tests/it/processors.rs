@@ -1,0 +1,82 @@
+//! Kernels that are written for other processors than this one mean the same.
+
+use kiln::{DType, Device, Tensor};
+
+/// Those of other processors that this machine can imitate; the others say what it lacks.
+fn others() -> Vec<Device> {
+    let devices = ["haswell", "x86-64", "x86-64-v2", "skylake-avx512"];
+    let devices = devices.map(|cpu| Device::parse(&format!("CPU:LLVM:x86_64,{cpu}")).unwrap());
+    let usable = |device: &Device| match device.describe() {
+        Ok(_) => true,
+        Err(why) => {
+            let why = why.to_string();
+            assert!(why.contains("this machine"), "{why}");
+            false
+        }
+    };
+    devices.into_iter().filter(usable).collect()
+}
+
+fn numbers(n: usize) -> Vec<f32> {
+    (0..n).map(|i| ((i * 31 + 5) as f64 * 0.77).sin() as f32 * ((i % 7) as f32 + 0.3)).collect()
+}
+
+/// What no order of a sum changes is the same to the last bit.
+fn exact(device: &Device) -> Vec<f64> {
+    let x = Tensor::from_vec_on(numbers(33 * 70), [33, 70], device);
+    let whole = (&x * 10.0).cast(DType::I32);
+    let parts = [
+        x.exp() + x.sin() * 0.5,
+        x.gelu(),
+        x.cast(DType::F16) * 3.0,
+        x.cast(DType::BF16).tanh(),
+        x.max(1),
+        whole.matmul(&whole.transpose(0, 1)),
+        whole.cast(DType::I8).cumsum(1),
+        x.transpose(0, 1).gt(0.5),
+    ];
+    parts.iter().flat_map(|t| t.cast(DType::F64).to_vec::<f64>().unwrap()).collect()
+}
+
+/// What it does change is close.
+fn close(device: &Device) -> Vec<f64> {
+    let x = Tensor::from_vec_on(numbers(50 * 131), [50, 131], device);
+    let y = x.cast(DType::F64);
+    let image = x.reshape(&[1, 2, 25, 131][..]);
+    let filters = Tensor::from_vec_on(numbers(5 * 2 * 9), &[5, 2, 3, 3][..], device);
+    let parts = [
+        x.matmul(&x.transpose(0, 1)) / 100.0,
+        y.transpose(0, 1).matmul(&y) / 100.0,
+        x.cast(DType::BF16).cast(DType::F32).softmax(1),
+        x.layernorm(-1),
+        image.conv2d(&filters, None, 1, 1, 1, 1) / 10.0,
+        x.sum(0) / 50.0,
+    ];
+    parts.iter().flat_map(|t| t.cast(DType::F64).to_vec::<f64>().unwrap()).collect()
+}
+
+#[test]
+fn other_processors_compute_the_same() {
+    let interp = Device::parse("INTERP").unwrap();
+    let (same, near) = (exact(&interp), close(&interp));
+    for device in others() {
+        let found = exact(&device);
+        let differ = found.iter().zip(&same).position(|(a, b)| a.to_bits() != b.to_bits());
+        assert_eq!((found.len(), differ), (same.len(), None), "{device}");
+        for (i, (a, b)) in close(&device).iter().zip(&near).enumerate() {
+            assert!((a - b).abs() <= 1e-4, "{device} {i}: {a} is not {b}");
+        }
+    }
+}
+
+#[test]
+fn processors_are_named_as_compilers_name_them() {
+    let name = |text: &str| Device::parse(text).map(|d| d.name().to_owned());
+    assert_eq!(name("cpu:llvm:X86_64,Haswell").unwrap(), "CPU:LLVM:x86_64,haswell");
+    assert_eq!(name("CPU:LLVM:x86_64,x86-64-v3").unwrap(), "CPU:LLVM:x86_64,x86-64-v3");
+    for wrong in ["CPU,haswell", "CPU:LLVM:x86_64,", "CPU:LLVM:x86_64,a b"] {
+        assert!(name(wrong).is_err(), "{wrong}");
+    }
+    let unknown = Device::parse("CPU:LLVM:x86_64,pentium").unwrap().describe().unwrap_err();
+    assert!(unknown.to_string().contains("haswell"), "{unknown}");
+}
