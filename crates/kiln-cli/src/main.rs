@@ -8,6 +8,8 @@ mod digits;
 mod devices;
 /// The environment variables.
 mod env;
+/// What programs take, and what a search finds.
+mod bench;
 
 use clap::{Parser, Subcommand};
 use outcome::{Failure, Outcome};
@@ -27,6 +29,8 @@ enum Command {
     Digits(digits::Options),
     /// List the devices, with the compiler of each or what is missing.
     Devices,
+    /// Time a few programs; with --beam, search for faster kernels and show what was found.
+    Bench(bench::Options),
     /// List the environment variables that kiln reads.
     Env,
 }
@@ -35,6 +39,7 @@ fn run(cli: Cli) -> Outcome {
     match cli.command {
         Command::Digits(options) => digits::run(&options),
         Command::Devices => devices::run(),
+        Command::Bench(options) => bench::run(&options),
         Command::Env => env::run(),
     }
 }

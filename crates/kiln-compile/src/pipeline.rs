@@ -70,6 +70,29 @@ pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Comp
     Ok(Compiled { ast, applied: optimized.applied, program })
 }
 
+/// Scratch of a program that a search tries, at most.
+const MAX_SCRATCH: usize = 16 << 20;
+
+/// Kernel -> program text, with these options instead of the heuristic's.
+///
+/// # Errors
+/// Options that are not legal, or lead to a program that is too large or broken: no bug of the program that asked.
+pub fn compile_with(kernel: &UOp, target: &Target, options: &[Opt]) -> Result<Compiled, String> {
+    let of = |bug: Bug| format!("{}: {}", bug.pass, bug.what);
+    let apply = || optimize::apply(&optimize::collapsed(kernel), options);
+    let optimized = pass("optimize", from_ref(kernel), apply).map_err(of)??;
+    let ast = optimized.ast;
+    let mut program = pass("lower", from_ref(&ast), || lower::lower(&ast, target)).map_err(of)?;
+    if program.ops.len() > MAX_OPS || program.scratch_bytes > MAX_SCRATCH {
+        let (ops, bytes) = (program.ops.len(), program.scratch_bytes);
+        return Err(format!("too large: {ops} operations, {bytes} bytes of scratch"));
+    }
+    spec::verify_program(&program.ops).map_err(|broken| broken.to_string())?;
+    let render = || render::render(&program, target);
+    program.source = pass("render", from_ref(&ast), render).map_err(of)?;
+    Ok(Compiled { ast, applied: optimized.applied, program })
+}
+
 /// A graph that breaks its spec is a bug of the pass that made it.
 fn check(pass: &'static str, kernel: &UOp, verify: bool) -> Result<(), Bug> {
     let broken = if verify { spec::verify(&spec::KERNEL, kernel).err() } else { None };

@@ -14,11 +14,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Part of the file's name: other versions of kiln keep files of their own.
 const FILE: &str = "kernels-v1.sqlite";
 /// Set in a file once its tables exist.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 /// How long to wait for another process.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The age of an entry is kept to the day, so that reading rarely writes.
 const DAY: u64 = 24 * 60 * 60;
+/// Notes beyond this many make room for new ones.
+const MOST_NOTES: i64 = 20_000;
 /// The size of the file is looked at once per this many new entries.
 const CHECK_EVERY: u64 = 32;
 
@@ -27,6 +29,9 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS kernels(
         id INTEGER PRIMARY KEY, maker INTEGER NOT NULL, hash INTEGER NOT NULL, source TEXT NOT NULL,
         object BLOB NOT NULL, sum INTEGER NOT NULL, bytes INTEGER NOT NULL, used INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS notes(
+        id INTEGER PRIMARY KEY, maker INTEGER NOT NULL, about TEXT NOT NULL, text TEXT NOT NULL,
+        UNIQUE(maker, about));
     CREATE INDEX IF NOT EXISTS by_hash ON kernels(maker, hash);
     CREATE INDEX IF NOT EXISTS by_age ON kernels(used, id, bytes);";
 
@@ -83,6 +88,23 @@ impl DiskCache {
             *puts += 1;
             if *puts % CHECK_EVERY == 1 { evict(connection, limit) } else { Ok(()) }
         });
+    }
+
+    /// What was noted about something.
+    pub fn note(&self, maker: &str, about: &str) -> Option<String> {
+        self.with(|connection, _| {
+            let sql = "SELECT text FROM notes
+                WHERE maker = (SELECT id FROM makers WHERE text = ?1) AND about = ?2";
+            connection
+                .prepare_cached(sql)?
+                .query_row(params![maker, about], |row| row.get(0))
+                .optional()
+        })?
+    }
+
+    /// Notes something, instead of what was noted about it before.
+    pub fn set_note(&self, maker: &str, about: &str, text: &str) {
+        self.with(|connection, _| set_note(connection, maker, about, text));
     }
 
     /// Whether anything from this maker is kept: then it has worked on this machine.
@@ -264,6 +286,22 @@ fn put(connection: &mut Connection, key: Key<'_>, object: &[u8]) -> rusqlite::Re
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![maker, source_hash, key.source, object, hash(object), bytes, today()],
     )?;
+    transaction.commit()
+}
+
+fn set_note(
+    connection: &mut Connection,
+    maker: &str,
+    about: &str,
+    text: &str,
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute("INSERT OR IGNORE INTO makers(text) VALUES(?1)", params![maker])?;
+    let sql = "INSERT OR REPLACE INTO notes(maker, about, text)
+        VALUES((SELECT id FROM makers WHERE text = ?1), ?2, ?3)";
+    transaction.execute(sql, params![maker, about, text])?;
+    let sql = "DELETE FROM notes WHERE id <= (SELECT max(id) FROM notes) - ?1";
+    transaction.execute(sql, params![MOST_NOTES])?;
     transaction.commit()
 }
 

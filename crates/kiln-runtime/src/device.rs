@@ -17,6 +17,19 @@ pub trait Backend: Send + Sync {
     /// Makes a program ready to run. Loading the same program again is cheap.
     fn load(&self, program: &Program) -> Result<Loaded>;
 
+    /// As [`load`](Backend::load), but for a program that is perhaps never run again: nothing is remembered.
+    fn try_out(&self, program: &Program) -> Result<Arc<dyn Kernel>> {
+        self.load(program).map(|loaded| loaded.kernel)
+    }
+
+    /// What an earlier process has noted about something, if this device keeps notes.
+    fn note(&self, _about: &str) -> Option<String> {
+        None
+    }
+
+    /// Notes something for later processes.
+    fn set_note(&self, _about: &str, _text: &str) {}
+
     /// Which compiler does the work, and where it was found.
     fn compiler(&self) -> String;
 

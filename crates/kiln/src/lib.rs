@@ -32,7 +32,7 @@ pub mod optim;
 
 pub use device::Device;
 pub use element::{Element, Operand};
-pub use engine::{Counts, measure};
+pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{

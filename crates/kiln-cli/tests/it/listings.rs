@@ -1,4 +1,4 @@
-//! `kiln devices` and `kiln env`.
+//! `kiln devices`, `kiln env` and what `kiln bench` says.
 
 use crate::run::{Folder, kiln};
 
@@ -16,10 +16,27 @@ fn devices_name_their_compilers_or_what_is_missing() {
 fn variables_are_listed_with_what_they_are_set_to() {
     let home = Folder::new();
     let said = kiln(&home, "env", &[("KILN_THREADS", "3")]);
-    let names = "DEBUG DEV NOOPT KILN_LLVM KILN_CC KILN_THREADS KILN_CACHE XDG_CACHE_HOME KILN_PANIC NO_COLOR";
+    let names = "BEAM BEAM_SECONDS DEBUG DEV NOOPT KILN_LLVM KILN_CC KILN_THREADS KILN_CACHE XDG_CACHE_HOME KILN_PANIC NO_COLOR";
     for name in names.split(' ') {
         assert!(said.out.lines().any(|l| l.starts_with(&format!("{name} "))), "{name}");
     }
     let threads = said.out.lines().find(|l| l.starts_with("KILN_THREADS")).unwrap();
     assert!(threads.contains(" 3 "), "{threads}");
+}
+
+#[test]
+fn programs_are_timed_and_searched() {
+    let home = Folder::new();
+    let listed = kiln(&home, "bench --list", &[]);
+    assert!(listed.ok && listed.out.lines().any(|l| l.starts_with("matmul ")), "{}", listed.out);
+    let unknown = kiln(&home, "bench nothing", &[]);
+    assert!(!unknown.ok && unknown.err.contains("no program is called nothing"), "{}", unknown.err);
+    let timed = kiln(&home, "bench dense", &[]);
+    assert!(timed.ok && timed.out.starts_with("dense "), "{}", timed.out);
+    for _ in 0..2 {
+        let found = kiln(&home, "bench dense --beam 1", &[("BEAM_SECONDS", "3")]);
+        for part in ["by heuristic", "times as fast", "tried", "instead of", "matmul"] {
+            assert!(found.ok && found.out.contains(part), "no {part:?} in {}", found.out);
+        }
+    }
 }

@@ -9,6 +9,8 @@ mod access;
 mod options;
 /// Which options may be applied.
 mod legal;
+/// What a search tries next.
+mod neighbours;
 /// Reductions in blocks.
 mod carry;
 /// Values computed into scratch before they are used.
@@ -30,6 +32,7 @@ mod heuristic;
 /// Kernel names.
 mod name;
 
+pub use neighbours::neighbours;
 pub use options::Opt;
 
 use crate::target::Target;
@@ -56,14 +59,19 @@ pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
 /// Optimizes by heuristic as long as there are no more than about `nodes` nodes; with none, names the kernel and does
 /// no more.
 pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
-    let ast = collapse::collapse(ast);
+    let ast = collapsed(ast);
     let options = if nodes > 0 { heuristic::choose(&ast, target, nodes) } else { Vec::new() };
     debug_assert_eq!(check(&ast, &options), Ok(()));
     let ast = packed(&ast, &options).expect("chosen options are legal");
     rewritten(&ast, options)
 }
 
-/// Applies given options; where one is illegal, the reason.
+/// The kernel with neighbouring loops that count like one as one: what options are about.
+pub fn collapsed(ast: &UOp) -> UOp {
+    collapse::collapse(ast)
+}
+
+/// Applies given options to a collapsed kernel; where one is illegal, the reason.
 ///
 /// # Errors
 /// An option that names no loop or operand of the kernel, or would change what it computes; loops that do not nest.

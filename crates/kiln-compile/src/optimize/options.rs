@@ -188,6 +188,16 @@ impl Loops {
         Rules::of(ast, &self.ranges, self.operands.len())
     }
 
+    /// The kernel's loops before any option: axes and kinds.
+    pub(super) fn axes(&self) -> Vec<(u32, RangeKind)> {
+        self.ranges.iter().map(|r| (axis_of(r), kind_of(r))).collect()
+    }
+
+    /// How many values may be staged.
+    pub(super) fn operands(&self) -> usize {
+        self.operands.len()
+    }
+
     /// How the loop of this axis stands, if there is one.
     pub(super) fn standing(&self, axis: u32) -> Option<Standing> {
         self.ranges.iter().find(|r| axis_of(r) == axis)?;

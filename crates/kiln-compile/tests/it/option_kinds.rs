@@ -1,7 +1,7 @@
 //! Every kind of option alone leaves what random kernels compute as it is, on INTERP; what is not legal is refused with
 //! a reason, and nothing panics.
 
-use crate::options::{Dice, axes, check, param};
+use crate::options::{Dice, axes, check, param, small_target};
 use kiln_compile::optimize::{self, Opt};
 use kiln_compile::schedule::schedule;
 use kiln_ir::UOp;
@@ -152,6 +152,29 @@ fn any_that_are_legal_together_change_nothing_of_random_kernels() {
         }
     }
     assert!(legal > 500, "{legal} are legal");
+}
+
+/// Steps that a search takes, from the heuristic's options on.
+#[test]
+fn where_a_search_goes_changes_nothing_of_random_kernels() {
+    let (mut dice, mut steps) = (Dice(11), 0);
+    for kernel in random_kernels(40) {
+        let kernel = optimize::collapsed(&kernel);
+        let mut options = optimize::optimize(&kernel, &small_target(32, true), true).applied;
+        for _ in 0..5 {
+            let near = optimize::neighbours(&kernel, &options);
+            assert!(!near.contains(&options));
+            if near.is_empty() {
+                break;
+            }
+            let next = near[dice.below(near.len())].clone();
+            if check("random", &kernel, &next) {
+                options = next;
+                steps += 1;
+            }
+        }
+    }
+    assert!(steps > 100, "{steps} steps");
 }
 
 #[test]

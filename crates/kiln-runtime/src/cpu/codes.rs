@@ -49,6 +49,21 @@ impl Codes {
         Ok((made, origin))
     }
 
+    /// The code for a source, of which nothing is remembered.
+    pub(super) fn make_once(&self, source: &str) -> Result<Code> {
+        Code::load(&self.compiler.compile(source)?)
+    }
+
+    /// What was noted about something on this machine, with this compiler.
+    pub(super) fn note(&self, about: &str) -> Option<String> {
+        self.disk.note(&self.maker, about)
+    }
+
+    /// Notes something on disk.
+    pub(super) fn set_note(&self, about: &str, text: &str) {
+        self.disk.set_note(&self.maker, about, text);
+    }
+
     fn make(&self, source: &str) -> Result<(Code, Origin)> {
         let key = Key { maker: &self.maker, source };
         // An object from disk that does not load is as good as none.

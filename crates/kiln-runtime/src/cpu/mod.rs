@@ -15,7 +15,7 @@ mod launch;
 
 use crate::buffer::Buffer;
 use crate::cache::DiskCache;
-use crate::device::{Backend, Loaded};
+use crate::device::{Backend, Kernel, Loaded};
 use crate::error::{Error, Result};
 use crate::pool::{MemoryUse, Pool};
 use crate::warnings::warn_once;
@@ -152,6 +152,20 @@ impl Backend for CpuBackend {
         let (code, origin) = self.codes.get(&program.source)?;
         let kernel = CpuKernel::new(program, code, self.codes.clone(), self.workers.clone())?;
         Ok(Loaded { kernel: Arc::new(kernel), origin })
+    }
+
+    fn try_out(&self, program: &Program) -> Result<Arc<dyn Kernel>> {
+        let code = Arc::new(self.codes.make_once(&program.source)?);
+        let kernel = CpuKernel::new(program, code, self.codes.clone(), self.workers.clone())?;
+        Ok(Arc::new(kernel))
+    }
+
+    fn note(&self, about: &str) -> Option<String> {
+        self.codes.note(about)
+    }
+
+    fn set_note(&self, about: &str, text: &str) {
+        self.codes.set_note(about, text);
     }
 
     fn compiler(&self) -> String {

@@ -26,6 +26,21 @@ fn warnings_about(folder: &Path) -> usize {
 }
 
 #[test]
+fn notes_outlive_the_process_and_are_replaced() {
+    let dir = TempDir::new("cache-notes");
+    cache(&dir.0).set_note("m", "a", "first");
+    let second = cache(&dir.0);
+    assert_eq!(second.note("m", "a").as_deref(), Some("first"));
+    assert_eq!((second.note("n", "a"), second.note("m", "b")), (None, None));
+    second.set_note("m", "a", "second");
+    second.set_note("m", "b", "third");
+    assert_eq!(second.note("m", "a").as_deref(), Some("second"));
+    assert_eq!(cache(&dir.0).note("m", "b").as_deref(), Some("third"));
+    assert!(!second.knows("m"), "a note is no kernel");
+    assert_eq!(warnings_about(&dir.0), 0);
+}
+
+#[test]
 fn entries_outlive_the_process_and_are_told_apart_by_everything() {
     let dir = TempDir::new("cache-keeps");
     let folder = dir.0.join("a/b");

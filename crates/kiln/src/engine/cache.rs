@@ -7,7 +7,8 @@
 use super::close::Closed;
 use super::device::Opened;
 use super::measure::count;
-use super::{Failure, debug, env, testing};
+use super::{Failure, debug, env, search, testing};
+use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::Shape;
@@ -85,7 +86,8 @@ fn raw(value: Const, dtype: DType) -> i64 {
     }
 }
 
-type Schedules = Mutex<FxHashMap<(u128, String), Vec<Arc<Ready>>>>;
+/// By the graph's shape, the device, and the width of the search for its kernels.
+type Schedules = Mutex<FxHashMap<(u128, String, usize), Vec<Arc<Ready>>>>;
 static SCHEDULES: LazyLock<Schedules> = LazyLock::new(Schedules::default);
 
 /// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program.
@@ -102,7 +104,7 @@ pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
 /// The schedule of a closed graph on a device, remembered or made.
 pub(super) fn ready(closed: &Closed, device: &str, opened: &Opened) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
-    let key = (closed.key, device.to_owned());
+    let key = (closed.key, device.to_owned(), search::width());
     let known = SCHEDULES.lock().expect("schedule cache").get(&key).cloned().unwrap_or_default();
     if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {
         debug::schedule_hit(ready);
@@ -160,25 +162,30 @@ fn variable_constants(constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
     }
 }
 
-type Codes = Mutex<FxHashMap<(u128, Arc<kiln_compile::target::Target>, bool), Arc<Code>>>;
+/// What a kernel's code depends on: what it computes, the target, whether it is optimized, the width of a search.
+type Key = (u128, Arc<kiln_compile::target::Target>, bool, usize);
+type Codes = Mutex<FxHashMap<Key, Arc<Code>>>;
 static CODES: LazyLock<Codes> = LazyLock::new(Codes::default);
 
 /// Compiles what is new, on as many threads as the device has.
 fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
     let start = Instant::now();
     let (mut new, mut seen) = (Vec::new(), FxHashSet::default());
+    let width = search::width();
     for kernel in kernels {
-        if remembered(kernel, opened).is_none() && seen.insert(kernel.ast.id()) {
+        if remembered(kernel, opened, width).is_none() && seen.insert(kernel.ast.id()) {
             testing::step()?;
-            new.push(kernel);
+            new.push((kernel, search::options(kernel, opened)));
         }
     }
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(new.len()).max(1);
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
         let mut origins = Vec::new();
-        while let Some(kernel) = new.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-            origins.push(compile(kernel, opened)?.1);
+        while let Some((kernel, options)) =
+            new.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        {
+            origins.push(compile(kernel, opened, width, options.as_deref())?.1);
         }
         Ok::<_, Failure>(origins)
     };
@@ -191,9 +198,9 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     })?;
     tally(&origins.concat(), start.elapsed());
     // another thread may have made the cache forget a kernel since
-    let code = |k: &ScheduledKernel| match remembered(k, opened) {
+    let code = |k: &ScheduledKernel| match remembered(k, opened, width) {
         Some(code) => Ok(code),
-        None => compile(k, opened).map(|(code, _)| code),
+        None => compile(k, opened, width, None).map(|(code, _)| code),
     };
     kernels.iter().map(code).collect()
 }
@@ -209,20 +216,20 @@ fn tally(done: &[(Origin, Duration)], took: Duration) {
     });
 }
 
-fn key(
-    kernel: &ScheduledKernel,
-    opened: &Opened,
-) -> (u128, Arc<kiln_compile::target::Target>, bool) {
-    (kernel.ast.hash(), opened.target.clone(), env::NOOPT.get() == 0)
+fn key(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Key {
+    (kernel.ast.hash(), opened.target.clone(), env::NOOPT.get() == 0, width)
 }
 
-fn remembered(kernel: &ScheduledKernel, opened: &Opened) -> Option<Arc<Code>> {
-    CODES.lock().expect("kernel cache").get(&key(kernel, opened)).cloned()
+fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option<Arc<Code>> {
+    CODES.lock().expect("kernel cache").get(&key(kernel, opened, width)).cloned()
 }
 
+/// Compiles a kernel, under `options` if a search has found some.
 fn compile(
     kernel: &ScheduledKernel,
     opened: &Opened,
+    width: usize,
+    options: Option<&[Opt]>,
 ) -> Result<(Arc<Code>, (Origin, Duration)), Failure> {
     let start = Instant::now();
     let settings = Settings {
@@ -230,8 +237,11 @@ fn compile(
         verify: cfg!(debug_assertions) || env::SPEC.get() != 0,
     };
     let ast = testing::maybe_broken(&kernel.ast);
-    let compiled =
-        pipeline::compile(&ast, &opened.target, settings).map_err(|bug| bug.to_string())?;
+    let found = options.and_then(|o| pipeline::compile_with(&ast, &opened.target, o).ok());
+    let compiled = match found {
+        Some(compiled) => compiled,
+        None => pipeline::compile(&ast, &opened.target, settings).map_err(|bug| bug.to_string())?,
+    };
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
     debug::compiled(kernel, &compiled, &loaded);
@@ -240,6 +250,6 @@ fn compile(
         codes.clear();
     }
     let code = Arc::new(Code { kernel: loaded.kernel, compiled });
-    codes.insert(key(kernel, opened), code.clone());
+    codes.insert(key(kernel, opened, width), code.clone());
     Ok((code, (loaded.origin, lowering)))
 }

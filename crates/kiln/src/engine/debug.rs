@@ -8,6 +8,7 @@ use super::cache::{Ready, ReadyKernel};
 use super::device::Opened;
 use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
+use super::search::Found;
 use crate::Device;
 use kiln_compile::pipeline::Compiled;
 use kiln_compile::schedule::{Schedule, ScheduledKernel};
@@ -116,6 +117,29 @@ pub(super) fn compiled(kernel: &ScheduledKernel, compiled: &Compiled, loaded: &L
 /// Whether there is a line per launch.
 pub(super) fn shows_launches() -> bool {
     at(2)
+}
+
+/// How far a search is: a line that the next one replaces, where somebody can watch.
+pub(super) fn searching(kernel: &str, tried: usize, gain: f64) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[KBEAM {kernel}: {tried} tried, the best is {gain:.2} times as fast");
+    }
+}
+
+/// What a search has found.
+pub(super) fn searched(found: &Found) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+    if at(1) || !(found.is_noted || std::io::stderr().is_terminal()) {
+        let verdict = if found.is_taken { "taken" } else { "not taken" };
+        let (kernel, ratio) = (&found.kernel, found.ratio());
+        let options = found.candidate.join(", ");
+        eprintln!(
+            "BEAM {kernel}: {} tried, {ratio:.2} times as fast, {verdict}: [{options}]",
+            found.tried
+        );
+    }
 }
 
 /// One line per launch.

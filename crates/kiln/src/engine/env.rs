@@ -44,6 +44,15 @@ pub(crate) static DEBUG: Var = Var::new(
     0,
     "1 devices and schedules, 2 kernels, 3 decisions, 4 source, 5 graphs, 6 linear ops, 7 machine code",
 );
+/// Search.
+pub(crate) static BEAM: Var = Var::new(
+    "BEAM",
+    0,
+    "searches for faster kernels than the heuristic's, going on from so many of the best; 0 does not",
+);
+/// Bound of searches.
+pub(crate) static BEAM_SECONDS: Var =
+    Var::new("BEAM_SECONDS", 300, "the most seconds that a process searches");
 /// No optimization.
 pub(crate) static NOOPT: Var =
     Var::new("NOOPT", 0, "1 compiles kernels as they are scheduled, without optimizing");
@@ -62,7 +71,7 @@ pub(crate) static SPEC: Var = Var::new(
 );
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 4] = [&DEBUG, &NOOPT, &SPEC, &TRACK_MATCH_STATS];
+static NUMBERS: [&Var; 6] = [&BEAM, &BEAM_SECONDS, &DEBUG, &NOOPT, &SPEC, &TRACK_MATCH_STATS];
 
 /// Every other variable: its name, what holds where it is not set, and help.
 static TEXTS: [[&str; 3]; 8] = [

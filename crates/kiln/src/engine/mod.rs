@@ -14,6 +14,8 @@ mod close;
 mod runs;
 /// Schedules and kernels, remembered.
 mod cache;
+/// Options for kernels, by trying.
+mod search;
 /// Which memory every argument is; what may be overwritten in place.
 mod bind;
 /// What is overwritten in place, until that is done.
@@ -40,6 +42,7 @@ pub(crate) use device::DEVICES;
 pub(crate) use file::File;
 use measure::count;
 pub use measure::{Counts, measure};
+pub use search::{Found, search};
 
 use crate::Device;
 use crate::error::{Error, Fault, at_caller};

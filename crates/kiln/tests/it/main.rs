@@ -15,6 +15,7 @@ mod gradients;
 mod faults;
 mod fuzz;
 mod random_graphs;
+mod search;
 mod model;
 mod nn;
 mod offsets;

@@ -1,0 +1,153 @@
+//! Lists of options that are one step away from another: what a search tries next.
+//!
+//! A step changes, leaves out or adds one option, or trades one side of a register tile for another. Only legal lists
+//! are given, and none that multiplies the kernel's text without measure.
+
+use super::options::{Loops, Opt};
+use super::{MAX_NODES, check, packed};
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+
+/// Values that loops after a reduction need again may take this many bytes.
+const KEPT: usize = 128 << 10;
+
+/// All lists of options for a kernel that are one step from `options`, in order of the steps.
+pub fn neighbours(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
+    let mut lists = changed(options);
+    lists.extend(traded(options));
+    lists.extend(added(ast, options));
+    let room = 2 * MAX_NODES / toposort(ast).len().max(1);
+    let mut found: Vec<Vec<Opt>> = Vec::new();
+    for list in lists {
+        let is_new = list != options && !found.contains(&list);
+        if is_new && replicas(&list) <= room.max(1) && check(ast, &list).is_ok() {
+            found.push(list);
+        }
+    }
+    found
+}
+
+/// How many times options multiply a kernel's text.
+fn replicas(options: &[Opt]) -> usize {
+    let by = |o: &Opt| match *o {
+        Opt::Split { kind: RangeKind::Upcast | RangeKind::Unroll, by, .. } => by,
+        _ => 1,
+    };
+    options.iter().map(by).fold(1, usize::saturating_mul)
+}
+
+/// Each option left out, or of another size.
+fn changed(options: &[Opt]) -> Vec<Vec<Opt>> {
+    let mut lists = Vec::new();
+    for (at, opt) in options.iter().enumerate() {
+        for new in others(*opt) {
+            let mut list = options.to_vec();
+            list[at] = new;
+            lists.push(list);
+        }
+        lists.push([&options[..at], &options[at + 1..]].concat());
+    }
+    lists
+}
+
+/// The same option in other sizes.
+fn others(opt: Opt) -> Vec<Opt> {
+    match opt {
+        Opt::Split { kind: RangeKind::Thread, .. } | Opt::Dot { .. } | Opt::Keep { .. } => {
+            Vec::new()
+        }
+        Opt::Split { kind: RangeKind::Vector, axis, by } => {
+            let split = |by| Opt::Split { kind: RangeKind::Vector, axis, by };
+            [by / 2, by * 2].map(split).to_vec()
+        }
+        Opt::Split { kind, axis, by } => {
+            let sizes = [by.saturating_sub(1), by + 1, by / 2, by * 2];
+            sizes.map(|by| Opt::Split { kind, axis, by }).to_vec()
+        }
+        Opt::Block { axis, by } => {
+            [by / 2, by * 2, by / 4, by * 4].map(|by| Opt::Block { axis, by }).to_vec()
+        }
+        Opt::Stage { operand, depth, lanes } => {
+            let at = |depth| Opt::Stage { operand, depth, lanes };
+            let narrower = Opt::Stage { operand, depth, lanes: lanes / 2 };
+            vec![at(depth.wrapping_sub(1).min(depth)), at(depth + 1), narrower]
+        }
+    }
+}
+
+/// One side of a register tile longer and another shorter, with about as many registers.
+fn traded(options: &[Opt]) -> Vec<Vec<Opt>> {
+    let is_side = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Upcast, .. });
+    let sides: Vec<usize> = (0..options.len()).filter(|&i| is_side(&options[i])).collect();
+    let mut lists = Vec::new();
+    for &i in &sides {
+        for &j in sides.iter().filter(|&&j| j != i) {
+            let (n, m) = (size(&options[i]), size(&options[j]));
+            for longer in [n + 1, n + 2, n * 2] {
+                let mut list = options.to_vec();
+                list[i] = sized(options[i], longer);
+                list[j] = sized(options[j], n * m / longer);
+                lists.push(list);
+            }
+        }
+    }
+    lists
+}
+
+fn size(opt: &Opt) -> usize {
+    match *opt {
+        Opt::Split { by, .. } | Opt::Block { by, .. } => by,
+        Opt::Dot { .. } | Opt::Stage { .. } | Opt::Keep { .. } => 1,
+    }
+}
+
+fn sized(opt: Opt, by: usize) -> Opt {
+    match opt {
+        Opt::Split { kind, axis, .. } => Opt::Split { kind, axis, by },
+        Opt::Block { axis, .. } => Opt::Block { axis, by },
+        Opt::Dot { .. } | Opt::Stage { .. } | Opt::Keep { .. } => opt,
+    }
+}
+
+/// One more option, where options of its kind stand.
+fn added(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
+    let Ok(ast) = packed(ast, options) else { return Vec::new() };
+    let mut loops = Loops::of(&ast);
+    let (axes, operands) = (loops.axes(), loops.operands());
+    options.iter().for_each(|&opt| loops.apply(opt));
+    let mut new: Vec<Opt> = Vec::new();
+    for (axis, kind) in axes {
+        let left = loops.standing(axis).map_or(1, |s| s.left);
+        let split = |kind, by| Opt::Split { kind, axis, by };
+        let inner = if kind == RangeKind::Reduce { RangeKind::Unroll } else { RangeKind::Upcast };
+        new.extend([16, 8, 4].map(|by| split(RangeKind::Vector, by)));
+        new.extend([2, 3, 4, 8].map(|by| split(inner, by)));
+        new.push(split(RangeKind::Thread, 1));
+        new.extend(
+            [8, 64, 512].into_iter().filter(|&by| by < left).map(|by| Opt::Block { axis, by }),
+        );
+    }
+    let depths = 0..options.len().min(4) + 2;
+    let stage = |operand| depths.clone().map(move |depth| Opt::Stage { operand, depth, lanes: 8 });
+    new.extend((0..operands).flat_map(stage));
+    new.push(Opt::Keep { bytes: KEPT });
+    new.into_iter().map(|opt| inserted(options, opt)).collect()
+}
+
+/// The list with one more option before the first that is applied after its kind.
+fn inserted(options: &[Opt], opt: Opt) -> Vec<Opt> {
+    let at = options.iter().position(|o| order(o) > order(&opt)).unwrap_or(options.len());
+    [&options[..at], &[opt], &options[at..]].concat()
+}
+
+fn order(opt: &Opt) -> u8 {
+    match opt {
+        Opt::Dot { .. } | Opt::Split { kind: RangeKind::Vector, .. } => 0,
+        Opt::Split { kind: RangeKind::Thread, .. } => 3,
+        Opt::Split { .. } => 1,
+        Opt::Block { .. } => 2,
+        Opt::Stage { .. } => 4,
+        Opt::Keep { .. } => 5,
+    }
+}

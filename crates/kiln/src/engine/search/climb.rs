@@ -1,0 +1,183 @@
+//! From list of options to list of options, uphill.
+//!
+//! In each round every list that is one step from one of the best is compiled, on all threads, and timed; a round that
+//! finds nothing better is the last. Lists that are not legal, too large, or fail are left out.
+
+use super::super::Failure;
+use super::super::debug;
+use super::super::device::Opened;
+use super::Outcome;
+use super::trial::{Bench, Trial};
+use kiln_compile::optimize::{self, Opt};
+use kiln_compile::pipeline::{self, Compiled};
+use kiln_compile::schedule::ScheduledKernel;
+use kiln_ir::UOp;
+use rustc_hash::FxHashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Lists that are compiled before the first of them is timed.
+const AT_ONCE: usize = 16;
+/// Turns of a trial that is worth more than one, and of each in the end.
+const TURNS: usize = 4;
+const LAST_TURNS: usize = 15;
+/// A trial that takes so much longer than the best has no further turn.
+const HOPELESS: f64 = 1.3;
+/// Trials that meet the heuristic's in the end.
+const FINALISTS: usize = 3;
+
+/// A search for a kernel's options.
+pub(super) struct Climb<'a> {
+    opened: &'a Opened,
+    /// The kernel as options see it.
+    ast: UOp,
+    kernel: &'a ScheduledKernel,
+    bench: Option<Bench>,
+    deadline: Instant,
+    /// The heuristic's options, then others, fastest first.
+    start: Trial,
+    best: Vec<Trial>,
+    seen: FxHashSet<Vec<Opt>>,
+    sources: FxHashSet<String>,
+    tried: usize,
+}
+
+impl<'a> Climb<'a> {
+    pub(super) fn new(
+        kernel: &'a ScheduledKernel,
+        opened: &'a Opened,
+        start: Compiled,
+        deadline: Instant,
+    ) -> Result<Climb<'a>, Failure> {
+        Ok(Climb {
+            opened,
+            ast: optimize::collapsed(&kernel.ast),
+            kernel,
+            bench: Bench::new(&kernel.ast, &start.program, opened)?,
+            deadline,
+            seen: FxHashSet::from_iter([start.applied.clone()]),
+            sources: FxHashSet::from_iter([start.program.source.clone()]),
+            start: Trial::new(start, opened)?,
+            best: Vec::new(),
+            tried: 0,
+        })
+    }
+
+    /// What the search comes to; none if nothing could be tried.
+    pub(super) fn outcome(mut self, width: usize) -> Result<Option<Outcome>, Failure> {
+        let Some(bench) = self.bench.take() else { return Ok(None) };
+        for _ in 0..=TURNS {
+            bench.turn(&mut self.start)?;
+        }
+        let mut least = self.start.least;
+        loop {
+            self.round(&bench, width);
+            let now = self.least();
+            if now >= least || self.is_late() {
+                break;
+            }
+            least = now;
+        }
+        self.finals(&bench)
+    }
+
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// The least time that is known.
+    fn least(&self) -> Duration {
+        self.best.first().map_or(self.start.least, |b| b.least.min(self.start.least))
+    }
+
+    /// Tries all that is one step from the `width` best.
+    fn round(&mut self, bench: &Bench, width: usize) {
+        let mut from: Vec<&Trial> = self.best.iter().chain([&self.start]).collect();
+        from.sort_by_key(|t| t.least);
+        let step = |t: &&Trial| optimize::neighbours(&self.ast, &t.compiled.applied);
+        let mut next: Vec<Vec<Opt>> = from.iter().take(width).flat_map(step).collect();
+        next.retain(|list| self.seen.insert(list.clone()));
+        for some in next.chunks(AT_ONCE) {
+            if self.is_late() {
+                return;
+            }
+            let trials = self.compiled(some);
+            self.tried += trials.len();
+            self.time(bench, trials);
+            self.best.sort_by_key(|t| t.least);
+            self.best.truncate(width.max(FINALISTS));
+            let gain = self.start.least.as_secs_f64() / self.least().as_secs_f64();
+            debug::searching(&self.start.compiled.program.name, self.tried, gain);
+        }
+    }
+
+    /// Those of the lists that compile, and to code that is new.
+    fn compiled(&mut self, lists: &[Vec<Opt>]) -> Vec<Trial> {
+        let (ast, target) = (&self.kernel.ast, &self.opened.target);
+        let compile = |options: &Vec<Opt>| pipeline::compile_with(ast, target, options).ok();
+        let mut programs = in_parallel(lists, compile);
+        programs.retain(|c| self.sources.insert(c.program.source.clone()));
+        let opened = self.opened;
+        in_parallel(&programs, |c| Trial::new(c.clone(), opened).ok())
+    }
+
+    /// Turns of the trials, one after the other; what is far from the best, or fails, has only two.
+    fn time(&mut self, bench: &Bench, mut trials: Vec<Trial>) {
+        for turn in 0..TURNS + 2 {
+            trials.retain_mut(|trial| bench.turn(trial).is_ok());
+            let least = trials.iter().map(|t| t.least).fold(self.least(), Duration::min);
+            if turn > 0 {
+                trials.retain(|t| t.least.as_secs_f64() < least.as_secs_f64() * HOPELESS);
+            }
+        }
+        self.best.extend(trials);
+    }
+
+    /// The best others against the heuristic's options, in turn; then the best of those once more, since the luckiest
+    /// of several looks better than it is.
+    fn finals(mut self, bench: &Bench) -> Result<Option<Outcome>, Failure> {
+        let mut best: Vec<Trial> = self.best.drain(..).take(FINALISTS).collect();
+        let mut all: Vec<&mut Trial> = best.iter_mut().chain([&mut self.start]).collect();
+        let times = bench.duel(&mut all, LAST_TURNS)?;
+        let fastest = (0..best.len()).min_by_key(|&i| times[i][1]);
+        let Some(fastest) = fastest else { return Ok(None) };
+        let mut best = best.swap_remove(fastest);
+        let times = bench.duel(&mut [&mut self.start, &mut best], LAST_TURNS)?;
+        // on a busy machine threads that wait for each other lose most: both the least times and the medians count
+        let ratio = |i: usize| times[0][i].as_secs_f64() / times[1][i].as_secs_f64();
+        let less = if ratio(0) < ratio(1) { 0 } else { 1 };
+        Ok(Some(Outcome {
+            heuristic: times[0][less],
+            candidate: times[1][less],
+            tried: self.tried,
+            options: best.compiled.applied,
+        }))
+    }
+}
+
+/// What `make` makes of the items, in their order, on all threads.
+fn in_parallel<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(items.len());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = Vec::new();
+        while let (at, Some(item)) = at_and_item(items, &next) {
+            made.push((at, make(item)));
+        }
+        made
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        // a thread that panicked has lost what it had made
+        all.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+        all
+    });
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().filter_map(|(_, made)| made).collect()
+}
+
+fn at_and_item<'a, T>(items: &'a [T], next: &AtomicUsize) -> (usize, Option<&'a T>) {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    (at, items.get(at))
+}

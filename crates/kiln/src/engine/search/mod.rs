@@ -1,0 +1,223 @@
+//! `BEAM=n`: other options for a kernel than the heuristic's, found by trying them on this machine.
+//!
+//! A search starts from the heuristic's options and goes on from the `n` best lists that are known (`climb`). What is
+//! tried is what the optimizer may do to any kernel, so results stay what they were. The heuristic's options are kept
+//! unless others are faster by more than [`MARGIN`] when both are timed in turn once more; what came out is noted on
+//! disk, so that the next process does not search.
+
+/// Steps from list to list.
+mod climb;
+/// Kernels that are timed.
+mod trial;
+
+use super::device::Opened;
+use super::{Failure, debug, env};
+use climb::Climb;
+use kiln_compile::optimize::Opt;
+use kiln_compile::pipeline::{self, Settings};
+use kiln_compile::schedule::ScheduledKernel;
+use kiln_compile::target::Language;
+use std::cell::{Cell, RefCell};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How much faster than the heuristic's options others must be.
+const MARGIN: f64 = 1.03;
+/// What the search for one kernel may take.
+const A_KERNEL: Duration = Duration::from_secs(10);
+
+/// What a search for a kernel's options has come to.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// The kernel's name under the heuristic's options.
+    pub kernel: String,
+    /// The methods that made the kernel.
+    pub methods: Vec<&'static str>,
+    /// The heuristic's options.
+    pub heuristic: Vec<String>,
+    /// What a launch takes with them.
+    pub heuristic_time: Duration,
+    /// The best other options.
+    pub candidate: Vec<String>,
+    /// What a launch takes with those.
+    pub candidate_time: Duration,
+    /// Whether they are faster by so much that they are used.
+    pub is_taken: bool,
+    /// How many lists of options were timed.
+    pub tried: usize,
+    /// Whether an earlier process has searched.
+    pub is_noted: bool,
+}
+
+impl Found {
+    /// How many times as fast as the heuristic's the other options are.
+    pub fn ratio(&self) -> f64 {
+        self.heuristic_time.as_secs_f64() / self.candidate_time.as_secs_f64()
+    }
+}
+
+thread_local! {
+    static WIDTH: Cell<Option<usize>> = const { Cell::new(None) };
+    static FOUND: RefCell<Vec<Found>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `f` with kernels searched for as under `BEAM=width` (0: not at all), whatever `BEAM` is, and gives what was found
+/// for those that were compiled anew on this thread.
+///
+/// ```
+/// use kiln::Tensor;
+/// let (sum, found) = kiln::search(0, || (Tensor::from([1, 2, 3]) + 2).to_vec::<i32>());
+/// assert_eq!((sum?, found.len()), (vec![3, 4, 5], 0));
+/// # Ok::<(), kiln::Error>(())
+/// ```
+pub fn search<R>(width: usize, f: impl FnOnce() -> R) -> (R, Vec<Found>) {
+    let scope = Scope { width: WIDTH.replace(Some(width)), found: FOUND.take() };
+    let result = f();
+    let found = FOUND.take();
+    drop(scope);
+    (result, found)
+}
+
+/// What held before a `search`, and holds again after it, also after a panic.
+struct Scope {
+    width: Option<usize>,
+    found: Vec<Found>,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        WIDTH.set(self.width);
+        FOUND.replace(std::mem::take(&mut self.found));
+    }
+}
+
+/// How many lists of options a search goes on from; 0 means that there is none.
+pub(super) fn width() -> usize {
+    let asked = || usize::try_from(env::BEAM.get()).unwrap_or(0);
+    if env::NOOPT.get() == 0 { WIDTH.get().unwrap_or_else(asked) } else { 0 }
+}
+
+/// Better options for a kernel than the heuristic's, if there are and somebody wants them.
+pub(super) fn options(kernel: &ScheduledKernel, opened: &Opened) -> Option<Vec<Opt>> {
+    let width = width();
+    if width == 0 || opened.target.language == Language::Linear {
+        return None;
+    }
+    // two searches at once would time each other
+    static SEARCHING: Mutex<Duration> = Mutex::new(Duration::ZERO);
+    let mut spent = SEARCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let start = Instant::now();
+    let all = Duration::from_secs(u64::try_from(env::BEAM_SECONDS.get()).unwrap_or(0));
+    let deadline = start + all.saturating_sub(*spent).min(A_KERNEL);
+    let found = noted_or_found(kernel, opened, width, deadline);
+    *spent += start.elapsed();
+    let (found, options) = found.ok().flatten()?;
+    debug::searched(&found);
+    let taken = found.is_taken.then_some(options);
+    FOUND.with_borrow_mut(|all| all.push(found));
+    taken
+}
+
+/// What was found, and the best options besides the heuristic's. None if there was nothing to try, or no time.
+fn noted_or_found(
+    kernel: &ScheduledKernel,
+    opened: &Opened,
+    width: usize,
+    deadline: Instant,
+) -> Result<Option<(Found, Vec<Opt>)>, Failure> {
+    let settings = Settings { optimize: true, verify: cfg!(debug_assertions) };
+    let start = pipeline::compile(&kernel.ast, &opened.target, settings);
+    let start = start.map_err(|bug| bug.to_string())?;
+    let (name, heuristic) = (start.program.name.to_string(), text(&start.applied));
+    let about = format!(
+        "options of kiln {} for {:032x} on {:?} beside {} by a search of width {width}",
+        env!("CARGO_PKG_VERSION"),
+        kernel.ast.hash(),
+        opened.target,
+        heuristic.join(";")
+    );
+    let noted = opened.backend.note(&about).and_then(|note| Outcome::read(&note));
+    let legal =
+        |o: &Outcome| pipeline::compile_with(&kernel.ast, &opened.target, &o.options).is_ok();
+    let (outcome, is_noted) = match noted.filter(legal) {
+        Some(outcome) => (outcome, true),
+        None => match Climb::new(kernel, opened, start, deadline)?.outcome(width)? {
+            Some(outcome) => (outcome, false),
+            None => return Ok(None),
+        },
+    };
+    if !is_noted {
+        opened.backend.set_note(&about, &outcome.written());
+    }
+    let found = Found {
+        kernel: name,
+        methods: kernel.origins.clone(),
+        heuristic,
+        heuristic_time: outcome.heuristic,
+        candidate: text(&outcome.options),
+        candidate_time: outcome.candidate,
+        is_taken: outcome.is_taken(),
+        tried: outcome.tried,
+        is_noted,
+    };
+    Ok(Some((found, outcome.options)))
+}
+
+fn text(options: &[Opt]) -> Vec<String> {
+    options.iter().map(ToString::to_string).collect()
+}
+
+/// The end of a search: what a launch takes under the heuristic's and under the best other options.
+struct Outcome {
+    heuristic: Duration,
+    candidate: Duration,
+    tried: usize,
+    options: Vec<Opt>,
+}
+
+impl Outcome {
+    fn is_taken(&self) -> bool {
+        self.heuristic.as_secs_f64() > self.candidate.as_secs_f64() * MARGIN
+    }
+
+    fn written(&self) -> String {
+        let (heuristic, candidate) = (self.heuristic.as_nanos(), self.candidate.as_nanos());
+        format!("{heuristic} {candidate} {} {}", self.tried, text(&self.options).join(";"))
+    }
+
+    fn read(note: &str) -> Option<Outcome> {
+        let mut parts = note.splitn(4, ' ');
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        let (heuristic, candidate, tried) = (number()?, number()?, number()?);
+        let options = parts.next()?.split(';').filter(|o| !o.is_empty());
+        Some(Outcome {
+            heuristic: Duration::from_nanos(heuristic),
+            candidate: Duration::from_nanos(candidate),
+            tried: tried as usize,
+            options: options.map(|o| o.parse().ok()).collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_reads_as_it_was_written() {
+        let options: Vec<Opt> = ["VECTOR(axis 1, 16)", "STAGE(operand 0, depth 2, 8)"]
+            .iter()
+            .map(|o| o.parse().expect("an option"))
+            .collect();
+        for options in [options, Vec::new()] {
+            let [heuristic, candidate] = [1_030, 1_000].map(Duration::from_nanos);
+            let outcome = Outcome { heuristic, candidate, tried: 3, options };
+            let read = Outcome::read(&outcome.written()).expect("reads");
+            assert_eq!((read.heuristic, read.candidate, read.tried), (heuristic, candidate, 3));
+            assert_eq!(read.options, outcome.options);
+            assert!(!read.is_taken(), "3 % is not more than 3 %");
+        }
+        assert!(Outcome::read("1 2").is_none() && Outcome::read("1 2 3 JUMP(4)").is_none());
+    }
+}
