@@ -1,11 +1,13 @@
 //! `Upcast` and `Unroll` ranges are replicated. Post-condition: no such range is left; a `Reduce` may have several
-//! values before its ranges, which each iteration combines from left to right.
+//! values before its ranges, which each iteration combines from left to right. `Unroll` ranges that a reduce closes give
+//! such values; `Upcast` ranges give reduces of their own, which do not wait for each other.
 //!
 //! A node's replicas are a table indexed by the expanded ranges that it varies over, and by no others, so a kernel
 //! grows only where values really differ; equal replicas are one node.
 
 use super::fold;
 use super::nest::closed_ranges;
+use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -28,6 +30,8 @@ struct Point {
 
 struct Expand {
     sizes: Vec<usize>,
+    /// Whether a range's iterations keep apart in a reduce that closes it.
+    apart: Vec<bool>,
     numbers: FxHashMap<UOp, usize>,
     done: FxHashMap<UOp, Table>,
 }
@@ -44,6 +48,7 @@ pub(super) fn expand(kernel: &UOp) -> UOp {
         |r: &UOp| r.src(0).as_int().expect("an expanded range has a constant bound") as usize;
     let mut pass = Expand {
         sizes: ranges.iter().map(size).collect(),
+        apart: ranges.iter().map(|r| is_upcast(r)).collect(),
         numbers: ranges.iter().cloned().enumerate().map(|(i, r)| (r, i)).collect(),
         done: FxHashMap::default(),
     };
@@ -52,6 +57,10 @@ pub(super) fn expand(kernel: &UOp) -> UOp {
         pass.done.insert(node.clone(), table);
     }
     pass.done[kernel].values[0].clone()
+}
+
+fn is_upcast(range: &UOp) -> bool {
+    range.arg().range().is_some_and(|(_, kind)| kind == RangeKind::Upcast)
 }
 
 fn is_expanded(node: &UOp) -> bool {
@@ -121,10 +130,25 @@ impl Expand {
         }
     }
 
-    /// All values of one iteration, in order of index. A value that does not vary counts as often as it is reduced.
+    /// An accumulator for each iteration of `Upcast` ranges, combined at the end.
     fn reduce(&self, node: &UOp, point: &Point, closed: &Axes) -> UOp {
         assert_ne!(node.dtype(), DType::Index, "a reduce has a storage dtype");
-        let mut srcs: Srcs = self.points(closed, point).map(|p| self.at(node.src(0), &p)).collect();
+        let (apart, joined): (Axes, Axes) = closed.iter().copied().partition(|&a| self.apart[a]);
+        let op = node.arg().reduce_op().expect("a reduce");
+        let mut parts: Vec<UOp> =
+            self.points(&apart, point).map(|p| self.accumulator(node, &p, &joined)).collect();
+        while parts.len() > 1 {
+            let upper = parts.split_off(parts.len().div_ceil(2));
+            for (low, high) in parts.iter_mut().zip(&upper) {
+                *low = UOp::binary(op.alu(), low, high);
+            }
+        }
+        parts.swap_remove(0)
+    }
+
+    /// All values of one iteration, in order of index. A value that does not vary counts as often as it is reduced.
+    fn accumulator(&self, node: &UOp, point: &Point, joined: &Axes) -> UOp {
+        let mut srcs: Srcs = self.points(joined, point).map(|p| self.at(node.src(0), &p)).collect();
         srcs.extend(node.srcs()[1..].iter().filter(|s| !is_expanded(s)).map(|s| self.at(s, point)));
         UOp::new(Op::Reduce, node.dtype(), node.lanes(), srcs, node.arg().clone())
     }

@@ -172,13 +172,14 @@ impl Search {
     }
 }
 
-fn operations(node: &UOp) -> usize {
+/// What a node costs, in additions of one element.
+pub(super) fn operations(node: &UOp) -> usize {
     match node.op() {
         op if op.is_transcendental() => TRANSCENDENTAL,
         Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod if node.dtype() != DType::Index => {
             DIVISION
         }
-        op if op.is_alu() && node.dtype() != DType::Index => 1,
+        op if op.is_alu() && !matches!(node.dtype(), DType::Index | DType::Bool) => 1,
         _ => 0,
     }
 }
@@ -211,7 +212,8 @@ fn is_outer(range: &UOp) -> bool {
     matches!(kind_of(range), RangeKind::Thread | RangeKind::Loop)
 }
 
-/// The kernel with the value computed into scratch by a nest of its own, and read everywhere.
+/// The kernel with the value stored to scratch where the reduction computes it, and read from there by the loops after
+/// it. If the reduction is inside loops that the repetitions are not, a nest of its own computes the value.
 fn kept(ast: &UOp, found: &Repeated) -> UOp {
     let Repeated { value, reduced, again, outer } = found;
     let open = open_ranges(&toposort(value)).remove(value).expect("a node of its own graph");
@@ -220,12 +222,20 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
     let memory = UOp::local(Space::Scratch, free_id(ast), len, value.dtype(), 1);
     let target =
         if outer.is_empty() { memory.clone() } else { memory.after(outer.iter().cloned()) };
-    let copies = copies_of(ast, &inside);
-    let place = renamed(&flat(&inside), &inside, &copies);
-    let store = UOp::store(&target, &place, &renamed(value, &inside, &copies), None);
-    let filled = memory.after([store.end(copies)]);
     let place = flat(&inside);
-    let first = substitute(ast, value, &UOp::load(&filled, &place));
+    let store = UOp::store(&target, &place, value, None);
+    // rows of a tile each wait for their own
+    let along = inside.iter().all(|r| reduced.contains(r) || kind_of(r) == RangeKind::Upcast);
+    let done = match along {
+        true => store.end(reduced.iter().cloned()),
+        false => {
+            let copies = copies_of(ast, &inside);
+            renamed(&store, &inside, &copies).end(copies)
+        }
+    };
+    let filled = memory.after([done]);
+    let load = UOp::load(&filled, &place);
+    let first = if along { ast.clone() } else { substitute(ast, value, &load) };
     again.iter().fold(first, |ast, (same, loops)| {
         substitute(&ast, same, &UOp::load(&filled, &renamed(&place, reduced, loops)))
     })

@@ -5,8 +5,9 @@
 //! becomes vectors (the one along which memory is read and written in a row), a reduction gets a register tile over an
 //! output loop along which something is reused, one across memory takes many outputs at a time (`across`), the outermost
 //! output loop is shared among threads, and what loops after a reduction need again is kept. Short reductions are
-//! unrolled in both.
+//! unrolled in both, and long ones of short steps get several accumulators (`accumulators`).
 
+mod accumulators;
 mod across;
 mod blocks;
 mod memory_price;
@@ -42,6 +43,7 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     chooser.tile(target);
     chooser.across(target);
     chooser.unroll();
+    chooser.accumulators(ast, target);
     chooser.threads(target);
     chooser.keep(ast, target);
     chooser.options

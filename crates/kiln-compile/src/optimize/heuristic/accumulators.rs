@@ -1,0 +1,74 @@
+//! Several accumulators for a reduction whose steps are shorter than what one accumulator makes them wait.
+
+use super::super::keep::operations;
+use super::super::options::{Opt, axis_of, kind_of};
+use super::Chooser;
+use super::tile::largest_divisor;
+use crate::target::Target;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashSet;
+
+/// Operations and loads that a processor finishes while one addition waits for the one before.
+const IN_FLIGHT: usize = 8;
+/// Steps of a loop that must be left, or it is not worth unrolling.
+const FEWEST_STEPS: usize = 8;
+
+impl Chooser {
+    /// Splits each loop of a reduction into as many accumulators as keep the processor busy.
+    pub(super) fn accumulators(&mut self, ast: &UOp, target: &Target) {
+        if target.vector_registers < 16 {
+            return;
+        }
+        for i in 0..self.left.len() {
+            if kind_of(&self.left[i].1) == RangeKind::Reduce && !self.is_divided(i) {
+                let wanted = IN_FLIGHT.div_ceil(self.step(ast, i).max(1));
+                let most = (self.left[i].0 / FEWEST_STEPS).min(self.room).min(wanted);
+                self.apply(RangeKind::Upcast, i, largest_divisor(self.left[i].0, most));
+            }
+        }
+    }
+
+    /// Whether the loop is written out in part, or in blocks.
+    fn is_divided(&self, i: usize) -> bool {
+        let own = axis_of(&self.left[i].1);
+        self.options.iter().any(|o| match *o {
+            Opt::Split { kind, axis, .. } => axis == own && kind != RangeKind::Vector,
+            Opt::Block { axis, .. } => axis == own,
+            Opt::Stage { .. } | Opt::Keep { .. } => false,
+        })
+    }
+
+    /// Operations and loads in a step of the loop, register tiles over outputs included.
+    fn step(&self, ast: &UOp, i: usize) -> usize {
+        let range = &self.left[i].1;
+        let mut varying = FxHashSet::default();
+        let mut count = 0;
+        for node in toposort(ast) {
+            let closes =
+                matches!(node.op(), Op::Reduce | Op::End) && node.srcs()[1..].contains(range);
+            if node == *range || node.srcs().iter().any(|s| varying.contains(s)) {
+                let accesses = matches!(node.op(), Op::Load | Op::Reduce);
+                count += operations(&node) + usize::from(accesses);
+                if !closes {
+                    varying.insert(node);
+                }
+            }
+        }
+        count * self.tiles_around(axis_of(range))
+    }
+
+    /// How many results of a reduction are computed side by side.
+    fn tiles_around(&self, reduced: u32) -> usize {
+        let tiles = self.options.iter().map(|o| match *o {
+            Opt::Split { kind: RangeKind::Upcast, axis, by }
+                if self.kernel.together(axis, reduced) =>
+            {
+                by
+            }
+            _ => 1,
+        });
+        tiles.product()
+    }
+}
