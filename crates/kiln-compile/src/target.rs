@@ -34,6 +34,8 @@ pub struct Target {
     pub vector_registers: usize,
     /// Bytes of the first and second cache of a processor, and of the last one, which all share.
     pub cache_bytes: [usize; 3],
+    /// Whether stores may go past the caches.
+    pub streams: bool,
     /// Whether `MulAdd` is one fast instruction; where not, sums never contract.
     pub fma: bool,
     /// Instructions for `Op::Dot`; a sum of products uses the first that fits. What none of them does is taken apart.
@@ -54,6 +56,7 @@ impl Target {
             masks: false,
             vector_registers: 0,
             cache_bytes: [32 << 10, 512 << 10, 4 << 20],
+            streams: false,
             fma: true,
             dots: Vec::new(),
             threads: 1,

@@ -43,4 +43,6 @@ pub struct ParamInfo {
     pub written: bool,
     /// Whether the program loads from it.
     pub read: bool,
+    /// Whether it is only written, and that past the caches: memory that begins with a cache line of 64 bytes.
+    pub streamed: bool,
 }

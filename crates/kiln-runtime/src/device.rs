@@ -2,6 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
+use crate::memory::ALIGN;
 use crate::pool::MemoryUse;
 use kiln_ir::program::Program;
 use std::sync::Arc;
@@ -90,13 +91,14 @@ pub fn check_arguments(program: &Program, buffers: &[Buffer], vars: &[i64]) -> R
     };
     for (slot, (param, buffer)) in program.params.iter().zip(buffers).enumerate() {
         let size = param.dtype.size().max(1);
+        let align = if param.streamed { ALIGN } else { size };
         match param.len.checked_mul(size) {
             Some(need) if need <= buffer.len() => {}
             _ => return wrong(slot, format!("{} bytes for {} elements", buffer.len(), param.len)),
         }
-        // Blocks and mapped files start at multiples of every element size.
-        if !buffer.offset().is_multiple_of(size) {
-            return wrong(slot, format!("not aligned to {size} bytes"));
+        // Blocks and mapped files start at multiples of every element size, and of a line.
+        if !buffer.offset().is_multiple_of(align) {
+            return wrong(slot, format!("not aligned to {align} bytes"));
         }
         if param.written && !buffer.is_writable() {
             return wrong(slot, "a file opened for reading".into());

@@ -10,6 +10,7 @@ mod gate;
 mod dot;
 mod estimate;
 pub mod decompose;
+mod stream;
 mod index;
 mod linearize;
 
@@ -22,6 +23,7 @@ use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_ir::rules::simplify;
 use kiln_ir::{Arg, DType, Op, UOp};
+use rustc_hash::FxHashSet;
 
 /// The linear program of a kernel, without text.
 pub fn lower(kernel: &UOp, target: &Target) -> Program {
@@ -33,12 +35,13 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let estimate = estimate::estimate(&gated);
     let dotted = dot::without_units(&gated, target);
     let machine = decompose::decompose(&dotted, target);
+    let streamed = stream::streamed(&machine, target);
     let indexed = index::lower_index(&machine);
     let ops = linearize::linearize(&indexed);
     Program {
         name: name.clone(),
         source: String::new(),
-        params: params(&ops),
+        params: params(&ops, &streamed),
         vars: vars(&ops),
         threads: sizes(&ops, RangeKind::Thread).first().copied().unwrap_or(1),
         global: sizes(&ops, RangeKind::Global),
@@ -51,8 +54,9 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
 }
 
 /// A slot that the program does not mention is an empty argument.
-fn params(ops: &[UOp]) -> Vec<ParamInfo> {
-    let absent = ParamInfo { dtype: DType::U8, len: 0, written: false, read: false };
+fn params(ops: &[UOp], streamed: &FxHashSet<usize>) -> Vec<ParamInfo> {
+    let absent =
+        ParamInfo { dtype: DType::U8, len: 0, written: false, read: false, streamed: false };
     let mut params = Vec::new();
     for node in ops.iter().filter(|n| n.op() == Op::Param) {
         let info = ParamInfo { dtype: node.dtype(), len: node.numel(), ..absent.clone() };
@@ -63,6 +67,9 @@ fn params(ops: &[UOp]) -> Vec<ParamInfo> {
             params[slot].read |= node.op() == Op::Load;
             params[slot].written |= node.op() == Op::Store;
         }
+    }
+    for (slot, param) in params.iter_mut().enumerate() {
+        param.streamed = streamed.contains(&slot);
     }
     params
 }

@@ -28,11 +28,18 @@ pub(super) fn render(program: &Program, target: &Target) -> String {
     );
     text.push_str(&f.variables);
     text.push_str(&f.text);
+    if f.streamed.contains(&true) {
+        // whoever is told that the kernel has ended sees what it streamed
+        text.push_str("  fence seq_cst\n");
+    }
     text.push_str("  ret void\n}\n");
     for declaration in &f.declarations {
         text.push_str(&format!("declare {declaration}\n"));
     }
     text.push_str(&attributes(target));
+    if f.streamed.contains(&true) {
+        text.push_str("!0 = !{i32 1}\n");
+    }
     text
 }
 
@@ -59,6 +66,8 @@ pub(super) struct Function<'a> {
     open: Vec<usize>,
     next_value: usize,
     next_label: usize,
+    /// For each slot, whether it is written past the caches.
+    streamed: Vec<bool>,
     /// How long `@zeros` must be: what gated-off loads read.
     zero_bytes: usize,
 }
@@ -126,6 +135,7 @@ impl Function<'_> {
 
     /// Arguments out of their arrays.
     fn entry(&mut self, program: &Program) {
+        self.streamed = program.params.iter().map(|p| p.streamed).collect();
         for slot in 0..program.params.len() {
             let at = self.emit(&format!("getelementptr ptr, ptr %bufs, i64 {slot}"));
             self.line(&format!("%data{slot} = load ptr, ptr {at}"));
@@ -288,7 +298,12 @@ impl Function<'_> {
         }
         let gate = op.srcs().get(3);
         let at = self.address(op, gate.is_some());
-        let plain = format!("store {of} {value}, ptr {at}, align {}", alignment(op.memory()));
+        let streamed = op.memory().arg().slot().is_some_and(|slot| self.streamed[slot]);
+        let how = match streamed {
+            true => "64, !nontemporal !0".to_string(),
+            false => alignment(op.memory()).to_string(),
+        };
+        let plain = format!("store {of} {value}, ptr {at}, align {how}");
         match gate {
             None => self.line(&plain),
             Some(gate) if gate.lanes() > 1 => {

@@ -13,3 +13,4 @@ mod options;
 mod random_reductions;
 mod render;
 mod schedule;
+mod stream;

@@ -13,8 +13,10 @@ fn program(name: &str, text: &str) -> Program {
     let mut params: Vec<&UOp> = ops.iter().filter(|op| op.op() == Op::Param).collect();
     params.sort_by_key(|op| op.arg().slot());
     let stored = |p: &UOp| ops.iter().any(|op| op.op() == Op::Store && op.memory() == p);
-    let info =
-        |p: &&UOp| ParamInfo { dtype: p.dtype(), len: p.numel(), written: stored(p), read: true };
+    let info = |p: &&UOp| {
+        let (dtype, len) = (p.dtype(), p.numel());
+        ParamInfo { dtype, len, written: stored(p), read: true, streamed: false }
+    };
     let thread = |op: &UOp| matches!(op.arg(), Arg::Range { kind: RangeKind::Thread, .. });
     Program {
         name: name.into(),

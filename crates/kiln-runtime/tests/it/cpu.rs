@@ -19,7 +19,7 @@ fn device(rung: Rung) -> CpuBackend {
 
 /// A program with this source whose arguments are all `f32` and of one length.
 pub(crate) fn program(source: &str, params: usize, len: usize) -> Program {
-    let info = ParamInfo { dtype: DType::F32, len, written: true, read: true };
+    let info = ParamInfo { dtype: DType::F32, len, written: true, read: true, streamed: false };
     Program {
         name: "test".into(),
         ops: Vec::new(),

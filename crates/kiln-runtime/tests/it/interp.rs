@@ -8,7 +8,7 @@ use kiln_runtime::interp::{InterpError, run};
 use std::cell::Cell;
 
 fn program(ops: Vec<UOp>, params: usize, global: &[usize], local: &[usize]) -> Program {
-    let param = ParamInfo { dtype: DType::I32, len: 0, written: true, read: true };
+    let param = ParamInfo { dtype: DType::I32, len: 0, written: true, read: true, streamed: false };
     Program {
         name: "test".into(),
         ops,

@@ -51,7 +51,7 @@ impl Builder {
     /// A buffer with these contents.
     pub(super) fn buffer(&mut self, dtype: DType, data: Vec<u8>, written: bool) -> UOp {
         let (slot, len) = (self.params.len(), data.len() / dtype.size());
-        self.params.push(ParamInfo { dtype, len, written, read: true });
+        self.params.push(ParamInfo { dtype, len, written, read: true, streamed: false });
         self.data.push(data);
         self.add(UOp::param(slot, dtype, [len].as_slice()))
     }
