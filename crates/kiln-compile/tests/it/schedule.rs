@@ -122,6 +122,20 @@ fn a_large_reduction_to_few_elements_goes_in_blocks() {
 }
 
 #[test]
+fn a_row_times_a_matrix_follows_the_rows() {
+    for (k, n) in [(67, 4096), (64, 2048), (100, 1000), (3, 4096)] {
+        let row: Vec<i32> = (0..k).map(|i| (i * 5 % 17) as i32 - 8).collect();
+        let data: Vec<i32> = (0..k * n).map(|i| (i * 37 % 1001) as i32).collect();
+        let spread = param(0, &[k]).reshape(&[k, 1][..]).expand(&[k, n][..]);
+        let product = (spread * param(1, &[k, n])).reduce(ReduceOp::Add, &[0][..]);
+        let (s, got) = run(&[product], &[&row, &data]);
+        assert_eq!(s.kernels.len(), 1, "{:?}", s.decisions);
+        let sum = |c: usize| row.iter().zip(data.chunks(n)).map(|(x, row)| x * row[c]).sum();
+        assert_eq!(got[0], (0..n).map(sum).collect::<Vec<i32>>(), "{k} x {n}");
+    }
+}
+
+#[test]
 fn sums_across_memory_are_carried_row_by_row() {
     for shape in [[67, 4096], [64, 2048], [100, 1000], [3, 4096], [70, 40]] {
         let data: Vec<i32> = (0..shape[0] * shape[1]).map(|i| (i * 37 % 1001) as i32).collect();

@@ -1,6 +1,6 @@
 //! `e^x` and `2^x`: the nearest power of two times a polynomial on what is left.
 
-use super::{by_type, clamp, nearest, polynomial, power_of_two, shr};
+use super::{Format, by_type, clamp, polynomial, shl, shr};
 use kiln_ir::UOp;
 
 /// `(e^r - 1 - r) / r^2` for `|r| <= ln(2) / 2`.
@@ -44,31 +44,50 @@ const LN2_F64: (f64, f64) = (0.6931471805598903, 5.497923018708371e-14);
 /// `e^x`. Outside of the bounds the result is infinite or 0 anyway.
 pub(super) fn exp(x: &UOp) -> UOp {
     let x = &by_type(x, clamp(x, -104.0, 89.0), clamp(x, -746.0, 710.0));
-    let (part, exponent) = exp_parts(x);
-    scale(&part, &exponent)
+    let (part, power) = exp_parts(x);
+    scale(&part, &power)
 }
 
 /// `2^x`.
 pub(super) fn exp2(x: &UOp) -> UOp {
     let x = &by_type(x, clamp(x, -151.0, 129.0), clamp(x, -1076.0, 1025.0));
-    let (whole, exponent) = nearest(x);
+    let (whole, power) = nearest_power(x);
     let r = &(x - whole);
     let part = r * polynomial(r, by_type(x, &EXP2_F32, &EXP2_F64)) + 1;
-    scale(&part, &exponent)
+    scale(&part, &power)
 }
 
-/// `e^x` as a number near 1 and a power of two, for an `x` that is clamped.
+/// `e^x` as a number near 1 and the power of two of [`nearest_power`], for an `x` that is clamped.
 pub(super) fn exp_parts(x: &UOp) -> (UOp, UOp) {
     let (ln2, ln2_rest) = by_type(x, LN2_F32, LN2_F64);
-    let (whole, exponent) = nearest(&(x * x.const_like(std::f64::consts::LOG2_E)));
+    let (whole, power) = nearest_power(&(x * x.const_like(std::f64::consts::LOG2_E)));
     let r = &(x - &whole * x.const_like(ln2) - &whole * x.const_like(ln2_rest));
     let tail = r * r * polynomial(r, by_type(x, &EXP_F32, &EXP_F64));
-    (r + tail + 1, exponent)
+    (r + tail + 1, power)
 }
 
-/// `part * 2^exponent` in two factors, because the whole power may be larger or smaller than any normal float.
-fn scale(part: &UOp, exponent: &UOp) -> UOp {
-    let half = shr(exponent, 1);
-    let rest = exponent - &half;
-    part * power_of_two(&half, part) * power_of_two(&rest, part)
+/// The integer nearest to `x`, as a float and as the low bits of an integer, where twice the bias of an exponent is added
+/// to it: so half of that is biased once, and halves are all that [`scale`] needs. `x` is small, or NaN.
+fn nearest_power(x: &UOp) -> (UOp, UOp) {
+    let format = Format::of(x);
+    let rounder = x.const_like(format.rounder + 2.0 * format.bias as f64);
+    let moved = x + &rounder;
+    let power = moved.bitcast(format.int);
+    (moved - rounder, power)
+}
+
+/// `part * 2^n` in two factors, because the whole power may be larger or smaller than any normal float.
+fn scale(part: &UOp, power: &UOp) -> UOp {
+    let half = &shr(power, 1);
+    part * biased(half, part) * biased(&(power - half), part)
+}
+
+/// `part * 2^n` where that power is a normal float.
+pub(super) fn scale_within(part: &UOp, power: &UOp) -> UOp {
+    part * biased(&(power - Format::of(part).bias), part)
+}
+
+/// The float of the type of `like` whose exponent is, with its bias, in the low bits of `i`.
+fn biased(i: &UOp, like: &UOp) -> UOp {
+    shl(i, Format::of(like).mantissa).bitcast(like.dtype())
 }

@@ -131,12 +131,6 @@ fn small_to_float(i: &UOp, like: &UOp) -> UOp {
     (i + format.bits(format.rounder)).bitcast(like.dtype()) - like.const_like(format.rounder)
 }
 
-/// `2^i` for an `i` that is the exponent of a normal float.
-fn power_of_two(i: &UOp, like: &UOp) -> UOp {
-    let format = Format::of(like);
-    shl(&(i + format.bias), format.mantissa).bitcast(like.dtype())
-}
-
 /// `c[0] + x (c[1] + x (c[2] + ..))`.
 fn polynomial(x: &UOp, c: &[f64]) -> UOp {
     let (last, rest) = c.split_last().expect("a coefficient");

@@ -1,6 +1,6 @@
 //! The hyperbolic tangent: an odd polynomial near 0, `1 - 2 / (e^2x + 1)` elsewhere.
 
-use super::{abs, by_type, clamp, div, exp, polynomial, power_of_two};
+use super::{abs, by_type, clamp, div, exp, polynomial};
 use kiln_ir::UOp;
 
 /// `(tanh(x) - x) / x^3` in `z = x^2`, for `|x| <= 0.625`.
@@ -35,7 +35,7 @@ fn series(x: &UOp) -> UOp {
 /// Past the bounds the result is 1 to the last bit, and `e^2x` is normal inside them.
 fn from_exp(x: &UOp) -> UOp {
     let bound = by_type(x, 20.0, 40.0);
-    let (part, exponent) = exp::exp_parts(&clamp(&(x + x), -bound, bound));
-    let e = &part * power_of_two(&exponent, x);
+    let (part, power) = exp::exp_parts(&clamp(&(x + x), -bound, bound));
+    let e = exp::scale_within(&part, &power);
     x.const_like(1.0) - div(&x.const_like(2.0), &(e + 1))
 }

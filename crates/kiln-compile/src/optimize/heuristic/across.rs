@@ -24,13 +24,21 @@ const MANY_ROWS: usize = 64;
 const SIDE_BY_SIDE: usize = 4;
 
 impl Chooser {
-    /// Widens a reduction across memory whose outputs are vectors.
-    pub(super) fn across(&mut self, target: &Target) {
-        let Some((i, lanes)) = self.lanes_of_outputs() else { return };
+    /// Widens a reduction across memory whose outputs are vectors. False if there is none, or if another loop uses what it
+    /// reads again, so that a tile is better.
+    pub(super) fn across(&mut self, target: &Target) -> bool {
+        let Some((i, lanes)) = self.lanes_of_outputs() else { return false };
+        let tiled = |(j, (n, r)): (usize, &(usize, _))| {
+            j != i && *n > 1 && kind_of(r) == RangeKind::Loop && self.reuses(axis_of(r))
+        };
+        if self.left.iter().enumerate().any(tiled) {
+            return false;
+        }
         let loads = self.loads_across(axis_of(&self.left[i].1));
         if loads > 0 && !self.carry_rows(i, lanes * 4, target) {
             self.side_by_side(i, lanes * 4, loads, target);
         }
+        loads > 0
     }
 
     /// The loop over outputs that became vectors, and of how many lanes.
@@ -43,15 +51,18 @@ impl Chooser {
         Some((self.left.iter().position(is_it)?, lanes))
     }
 
-    /// How many loads reductions make, if all move in a row along the axis and across memory along a reduction; else 0.
+    /// How many loads of reductions move in a row along the axis and across memory along a reduction; 0 if any does
+    /// neither that nor stand still along the axis.
     fn loads_across(&self, axis: u32) -> usize {
         let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
         let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(r));
         let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
-        let across = |a: &&Access| {
+        let across = |a: &&&Access| {
             a.stride(axis) == Some(1) && reduces.iter().any(|r| a.stride(*r) != Some(0))
         };
-        if loads.iter().all(across) { loads.len() } else { 0 }
+        let still = loads.iter().filter(|a| a.stride(axis) == Some(0)).count();
+        let across = loads.iter().filter(across).count();
+        if across + still == loads.len() { across } else { 0 }
     }
 
     fn reduced_loops(&self) -> impl Iterator<Item = usize> {

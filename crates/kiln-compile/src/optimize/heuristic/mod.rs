@@ -40,8 +40,9 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
     }
     chooser.vectors(vectors::lanes(ast, target));
     chooser.upcast_lanes();
-    chooser.tile(target);
-    chooser.across(target);
+    if !chooser.across(target) {
+        chooser.tile(target);
+    }
     chooser.unroll();
     chooser.accumulators(ast, target);
     chooser.threads(target);

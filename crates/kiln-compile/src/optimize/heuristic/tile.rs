@@ -34,7 +34,7 @@ impl Chooser {
     }
 
     /// Whether some load inside a reduction stands still along an output loop while another moves.
-    fn reuses(&self, axis: u32) -> bool {
+    pub(super) fn reuses(&self, axis: u32) -> bool {
         let reduces: Vec<u32> = self
             .left
             .iter()
