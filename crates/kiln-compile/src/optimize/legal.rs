@@ -82,10 +82,8 @@ impl Rules {
         match kind {
             RangeKind::Thread => self.thread(before, axis, at),
             RangeKind::Vector => self.vector(before, axis, by, at),
-            RangeKind::Upcast => {
-                ensure(at.kind == RangeKind::Loop, "a reduction is unrolled, not upcast")?;
-                fits(by, at)
-            }
+            // iterations of a reduction get accumulators of their own, or one of all
+            RangeKind::Upcast => fits(by, at),
             RangeKind::Unroll => {
                 ensure(
                     at.kind == RangeKind::Reduce,

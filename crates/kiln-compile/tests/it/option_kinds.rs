@@ -186,7 +186,6 @@ fn what_is_not_legal_says_why() {
     let why = |options: &[Opt]| optimize::check(kernel, options).expect_err("illegal");
     assert_eq!(why(&[split(RangeKind::Upcast, 9, 2)]), "UPCAST(axis 9, 2): no loop has axis 9");
     for (options, reason) in [
-        (vec![split(RangeKind::Upcast, inner, 2)], "a reduction is unrolled, not upcast"),
         (vec![split(RangeKind::Unroll, outer, 2)], "a loop over outputs is upcast, not unrolled"),
         (vec![split(RangeKind::Vector, outer, 3)], "the lanes of a vector are a power of two"),
         (vec![split(RangeKind::Upcast, outer, 5)], "so many iterations are not left"),
