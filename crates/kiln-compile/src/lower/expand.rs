@@ -48,7 +48,7 @@ pub(super) fn expand(kernel: &UOp) -> UOp {
         |r: &UOp| r.src(0).as_int().expect("an expanded range has a constant bound") as usize;
     let mut pass = Expand {
         sizes: ranges.iter().map(size).collect(),
-        apart: ranges.iter().map(|r| is_upcast(r)).collect(),
+        apart: ranges.iter().map(is_upcast).collect(),
         numbers: ranges.iter().cloned().enumerate().map(|(i, r)| (r, i)).collect(),
         done: FxHashMap::default(),
     };

@@ -213,7 +213,8 @@ fn is_outer(range: &UOp) -> bool {
 }
 
 /// The kernel with the value stored to scratch where the reduction computes it, and read from there by the loops after
-/// it. If the reduction is inside loops that the repetitions are not, a nest of its own computes the value.
+/// it. If the reduction is inside loops that the repetitions are not, or waits for them, a nest of its own computes the
+/// value.
 fn kept(ast: &UOp, found: &Repeated) -> UOp {
     let Repeated { value, reduced, again, outer } = found;
     let open = open_ranges(&toposort(value)).remove(value).expect("a node of its own graph");
@@ -225,7 +226,9 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
     let place = flat(&inside);
     let store = UOp::store(&target, &place, value, None);
     // rows of a tile each wait for their own
-    let along = inside.iter().all(|r| reduced.contains(r) || kind_of(r) == RangeKind::Upcast);
+    let along = inside.iter().all(|r| reduced.contains(r) || kind_of(r) == RangeKind::Upcast)
+        && !is_nested(ast, found)
+        && !waits(ast, found);
     let done = match along {
         true => store.end(reduced.iter().cloned()),
         false => {
@@ -239,6 +242,45 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
     again.iter().fold(first, |ast, (same, loops)| {
         substitute(&ast, same, &UOp::load(&filled, &renamed(&place, reduced, loops)))
     })
+}
+
+/// Whether the reduction's loops are inside loops that the value is not computed inside of.
+fn is_nested(ast: &UOp, found: &Repeated) -> bool {
+    let Repeated { reduced, outer, .. } = found;
+    let deepest = reduced.iter().map(axis_of).max();
+    let around = |r: &UOp| {
+        let stays = outer.contains(r) || reduced.contains(r) || kind_of(r).is_expanded();
+        !stays && Some(axis_of(r)) < deepest
+    };
+    let open = open_ranges(&toposort(ast));
+    let mut met = open.values().filter(|open| reduced.iter().any(|r| open.contains(r)));
+    met.any(|open| open.iter().any(around))
+}
+
+/// Whether the reduction's loops, which other reductions may share, wait for those of a repetition.
+fn waits(ast: &UOp, found: &Repeated) -> bool {
+    let nodes = toposort(ast);
+    let open = open_ranges(&nodes);
+    let mut waiting: FxHashSet<UOp> =
+        found.again.iter().flat_map(|(_, loops)| loops.iter().cloned()).collect();
+    loop {
+        let before = waiting.len();
+        let mut after: FxHashSet<&UOp> = FxHashSet::default();
+        for node in &nodes {
+            let closes = matches!(node.op(), Op::Reduce | Op::End)
+                && node.srcs()[1..].iter().any(|r| waiting.contains(r));
+            if closes || node.srcs().iter().any(|s| after.contains(s)) {
+                after.insert(node);
+                waiting.extend(open[node].iter().filter(|r| !found.outer.contains(r)).cloned());
+                if node.op() == Op::Reduce {
+                    waiting.extend(node.srcs()[1..].iter().cloned());
+                }
+            }
+        }
+        if waiting.len() == before {
+            return found.reduced.iter().any(|r| waiting.contains(r));
+        }
+    }
 }
 
 /// Loops like others, further in than all loops there are.

@@ -49,10 +49,15 @@ fn random_root(dice: &mut Dice) -> UOp {
     let mut x = param(0, &shape);
     for _ in 0..2 + dice.below(4) {
         let op = [ReduceOp::Add, ReduceOp::Max][dice.below(2)];
-        x = match dice.below(6) {
+        x = match dice.below(7) {
             0 | 1 => quotient(&x),
             2 | 3 => with_reduced(&x, dice.below(2), op),
             4 => windows(&x, 2 + dice.below(3), op),
+            5 => {
+                let row = param(1, &[shape[1]]).reshape(&[1, shape[1]][..]);
+                let row = quotient(&row).expand(&shape[..]);
+                with_reduced(&(&x * &row), 1, op) + row
+            }
             _ => &x + param(1, &[shape[1]]).reshape(&[1, shape[1]][..]).expand(&shape[..]),
         };
     }
