@@ -55,7 +55,8 @@ fn in_order(ast: &UOp) -> UOp {
 
 /// One loop for two of the same kind that are always closed together.
 fn merge(ast: &UOp, outer: &UOp, inner: &UOp) -> Option<UOp> {
-    if kind_of(outer) != kind_of(inner) || !closed_together(ast, outer, inner) {
+    let alike = kind_of(outer) == kind_of(inner) && counts_on(ast, outer, inner);
+    if !alike || !closed_together(ast, outer, inner) {
         return None;
     }
     let n = size_of(inner);
@@ -69,6 +70,19 @@ fn merge(ast: &UOp, outer: &UOp, inner: &UOp) -> Option<UOp> {
     ]);
     let merged = kiln_ir::rules::simplify(&once_each(&replace_ranges(ast, &map)));
     (hardness(&merged) <= hardness(ast)).then_some(merged)
+}
+
+/// Whether the outer loop goes on where the inner one ends, in all accesses that move evenly along both. Others would
+/// need divisions.
+fn counts_on(ast: &UOp, outer: &UOp, inner: &UOp) -> bool {
+    let accesses = toposort(ast).into_iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
+    accesses.map(|access| strides(access.src(1))).all(|strides| {
+        let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
+        match (stride(outer), stride(inner)) {
+            (Some(outer), Some(step)) => outer == step.saturating_mul(size_of(inner) as i64),
+            _ => true,
+        }
+    })
 }
 
 fn closed_together(ast: &UOp, a: &UOp, b: &UOp) -> bool {

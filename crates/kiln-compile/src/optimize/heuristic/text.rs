@@ -3,8 +3,9 @@
 use super::plan::{Planner, Tile};
 use rustc_hash::FxHashSet;
 
-/// An access: itself, and its index.
+/// An access: itself, and its index. Lane by lane, it also takes lanes out of vectors, or puts them in.
 const ACCESS: usize = 2;
+const LANE: usize = 2 * ACCESS;
 
 /// How much of the text varies over neither, the lanes, the rows, or both of a tile.
 #[derive(Default)]
@@ -28,12 +29,12 @@ impl Text {
             of[class(scope)] += 1;
         }
         for access in &kernel.accesses {
-            let of = match access.stride(lane) {
-                _ if planner.is_inside(&access.scope) => &mut text.inside,
-                Some(0 | 1) => &mut text.outside,
-                _ => &mut text.apart,
+            let (of, each) = match access.stride(lane) {
+                _ if planner.is_inside(&access.scope) => (&mut text.inside, ACCESS),
+                Some(0 | 1) => (&mut text.outside, ACCESS),
+                _ => (&mut text.apart, LANE),
             };
-            of[class(&access.scope)] += ACCESS;
+            of[class(&access.scope)] += each;
         }
         text
     }
