@@ -126,12 +126,15 @@ fn list(options: &[String]) -> String {
 
 /// Which options make the difference.
 fn difference(found: &Found) -> String {
-    let without = |all: &[String], some: &[String]| -> Vec<String> {
-        all.iter().filter(|o| !some.contains(o)).cloned().collect()
+    let only = |word: &str, all: &[String], others: &[String]| {
+        let own: Vec<&str> =
+            all.iter().filter(|o| !others.contains(o)).map(String::as_str).collect();
+        (!own.is_empty()).then(|| format!("{word} {}", own.join(" ")))
     };
-    let less = without(&found.heuristic, &found.candidate);
-    let more = without(&found.candidate, &found.heuristic);
-    format!("instead of {} {}", list(&less), list(&more))
+    let less = only("without", &found.heuristic, &found.candidate);
+    let more = only("with", &found.candidate, &found.heuristic);
+    let parts: Vec<String> = less.into_iter().chain(more).collect();
+    if parts.is_empty() { "in another order".to_owned() } else { parts.join(", ") }
 }
 
 fn shown(time: Duration) -> String {

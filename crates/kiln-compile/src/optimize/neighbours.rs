@@ -17,11 +17,12 @@ pub fn neighbours(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     let mut lists = changed(options);
     lists.extend(traded(options));
     lists.extend(added(ast, options));
-    let room = 2 * MAX_NODES / toposort(ast).len().max(1);
+    // the heuristic counts more exactly than this, so what it chose is no measure too large
+    let room = (2 * MAX_NODES / toposort(ast).len().max(1)).max(2 * replicas(options));
     let mut found: Vec<Vec<Opt>> = Vec::new();
     for list in lists {
         let is_new = list != options && !found.contains(&list);
-        if is_new && replicas(&list) <= room.max(1) && check(ast, &list).is_ok() {
+        if is_new && replicas(&list) <= room && check(ast, &list).is_ok() {
             found.push(list);
         }
     }
