@@ -38,10 +38,34 @@ fn store(node: &UOp, mut srcs: Srcs) -> UOp {
         match gate.as_const() {
             Some(Const::Bool(false)) => return fold::group(Vec::new()),
             Some(_) => srcs.truncate(3),
-            None => srcs[3] = gate,
+            None => match only_lane(&gate) {
+                Some(lane) => return one_of(&srcs, lane),
+                None => srcs[3] = gate,
+            },
         }
     }
     rebuild(node, srcs)
+}
+
+/// The one lane in which a gate that nothing varies is true. LLVM 22 (AVX-512) stores 32 bits of such a lane where its
+/// value was truncated to fewer, over its neighbours, so that it must not see one.
+fn only_lane(gate: &UOp) -> Option<u16> {
+    let varies = |n: &UOp| matches!(n.op(), Op::Range | Op::Load | Op::Var);
+    if gate.lanes() == 1 || toposort(gate).iter().any(varies) {
+        return None;
+    }
+    let is_on = |&i: &u16| {
+        let lane = kiln_ir::rules::simplify(&fold::scalar_lane(gate, i));
+        lane.as_const() != Some(Const::Bool(false))
+    };
+    let mut on = (0..gate.lanes()).filter(is_on);
+    on.next().filter(|_| on.next().is_none())
+}
+
+/// The store of one lane of a vector; its gate is true.
+fn one_of(srcs: &[UOp], lane: u16) -> UOp {
+    let place = fold::add_constant(&srcs[1], lane as i64);
+    UOp::store(&srcs[0], &place, &srcs[2].lane(lane), None)
 }
 
 /// The scalar of a condition that is the same in every lane.

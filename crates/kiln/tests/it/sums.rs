@@ -84,6 +84,22 @@ fn products_of_narrow_floats_are_within_the_bound_of_any_order() {
     }
 }
 
+/// Rows of 17 in vectors of 16: the last vector of a row has one lane, next to the first of the next row.
+#[test]
+fn a_single_lane_of_narrow_floats_leaves_its_neighbours_alone() {
+    let [found, expected] = ["CPU:LLVM", "INTERP"].map(|name| {
+        let device = Device::parse(name).expect("a device");
+        let of = |n: usize, shape: &[usize]| {
+            let small = (0..n).map(|i| (i * 7 % 9) as f32 - 4.0).collect();
+            Tensor::from_vec_on::<f32>(small, shape, &device).cast(DType::BF16)
+        };
+        let y = of(7 * 289, &[1, 7, 17, 17]).conv2d(&of(9 * 175, &[9, 7, 5, 5]), None, 1, 1, 1, 2);
+        y.realize().expect("computes");
+        y.cast(DType::F32).to_vec::<f32>().expect("reads")
+    });
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn products_of_bytes_are_exact() {
     for device in DEVICES.map(|name| Device::parse(name).expect("a device")) {
