@@ -95,7 +95,7 @@ fn once_each(ast: &UOp) -> UOp {
     let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(ast) {
         let mut srcs: Srcs = node.srcs().iter().map(|s| map[s].clone()).collect();
-        if matches!(node.op(), Op::End | Op::Reduce) {
+        if matches!(node.op(), Op::End | Op::Reduce | Op::After) {
             let mut seen = FxHashSet::default();
             srcs.retain(|s| s.op() != Op::Range || seen.insert(s.id()));
         }

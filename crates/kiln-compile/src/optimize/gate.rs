@@ -8,7 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The kernel with everything that moves along `range` done only where `range` is below its bound. (That is always, as
 /// long as the range is what it says; the expression that replaces it may be more.) The result has what became of every
 /// node.
-pub(super) fn gate(ast: &UOp, range: &UOp) -> FxHashMap<UOp, UOp> {
+///
+/// Accesses for which `gated` is false have room for what is beyond the end.
+pub(super) fn gate(ast: &UOp, range: &UOp, gated: impl Fn(&UOp) -> bool) -> FxHashMap<UOp, UOp> {
     let valid = range.lt(range.src(0));
     let mut moving: FxHashSet<UOp> = FxHashSet::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
@@ -19,6 +21,7 @@ pub(super) fn gate(ast: &UOp, range: &UOp) -> FxHashMap<UOp, UOp> {
         }
         let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
         match node.op() {
+            Op::Load | Op::Store if !gated(&node) => {}
             Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, &valid),
             Op::Store if moving.contains(node.src(1)) => add_gate(&mut srcs, 3, &valid),
             Op::Reduce if closes => {

@@ -47,6 +47,7 @@ impl Rules {
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
             Opt::Dot { .. } => ensure(before.is_empty(), "what is packed is packed first"),
+            Opt::Rows { .. } | Opt::Nest { .. } => Err("the kernel has one nest".to_owned()),
             Opt::Keep { .. } => {
                 let kept = before.iter().any(|o| matches!(o, Opt::Keep { .. }));
                 ensure(!kept, "values are kept already")

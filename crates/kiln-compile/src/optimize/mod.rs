@@ -11,6 +11,8 @@ mod options;
 mod legal;
 /// What a search tries next.
 mod neighbours;
+/// Kernels with several nests.
+mod nests;
 /// Reductions in blocks.
 mod carry;
 /// Values computed into scratch before they are used.
@@ -37,6 +39,7 @@ pub use options::Opt;
 
 use crate::target::Target;
 use kiln_ir::{UOp, spec};
+use nests::Nests;
 use options::Loops;
 
 /// An optimized kernel and how it came about.
@@ -62,8 +65,7 @@ pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
     let ast = collapsed(ast);
     let options = if nodes > 0 { heuristic::choose(&ast, target, nodes) } else { Vec::new() };
     debug_assert_eq!(check(&ast, &options), Ok(()));
-    let ast = packed(&ast, &options).expect("chosen options are legal");
-    rewritten(&ast, options)
+    rewritten(&ast, options).expect("chosen options are legal")
 }
 
 /// The kernel with neighbouring loops that count like one as one: what options are about.
@@ -77,7 +79,7 @@ pub fn collapsed(ast: &UOp) -> UOp {
 /// An option that names no loop or operand of the kernel, or would change what it computes; loops that do not nest.
 pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
     check(ast, options)?;
-    let optimized = rewritten(&packed(ast, options)?, options.to_vec());
+    let optimized = rewritten(ast, options.to_vec())?;
     // loops that no longer nest show only when all options are applied
     spec::verify(&spec::KERNEL, &optimized.ast).map_err(|broken| broken.to_string())?;
     Ok(optimized)
@@ -88,6 +90,13 @@ pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
 /// # Errors
 /// As [`apply`].
 pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
+    match Nests::of(ast).filter(|_| !options.is_empty()) {
+        Some(nests) => nests.check(options),
+        None => check_nest(ast, options),
+    }
+}
+
+fn check_nest(ast: &UOp, options: &[Opt]) -> Result<(), String> {
     let ast = packed(ast, options)?;
     let mut loops = Loops::of(&ast);
     let rules = loops.rules(&ast);
@@ -106,9 +115,17 @@ fn packed(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
     }
 }
 
-fn rewritten(ast: &UOp, options: Vec<Opt>) -> Optimized {
-    let mut loops = Loops::of(ast);
+fn rewritten(ast: &UOp, options: Vec<Opt>) -> Result<Optimized, String> {
+    let rewritten = match Nests::of(ast).filter(|_| !options.is_empty()) {
+        Some(nests) => nests.apply(&options)?,
+        None => rewritten_nest(ast, &options)?,
+    };
+    Ok(Optimized { ast: trim::trim(&name::named(&rewritten)), applied: options })
+}
+
+fn rewritten_nest(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
+    let ast = packed(ast, options)?;
+    let mut loops = Loops::of(&ast);
     options.iter().for_each(|&opt| loops.apply(opt));
-    let ast = trim::trim(&name::named(&loops.rewrite(ast)));
-    Optimized { ast, applied: options }
+    Ok(loops.rewrite(&ast))
 }

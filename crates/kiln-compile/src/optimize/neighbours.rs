@@ -3,6 +3,7 @@
 //! A step changes, leaves out or adds one option, or trades one side of a register tile for another. Only legal lists
 //! are given, and none that multiplies the kernel's text without measure.
 
+use super::nests::Nests;
 use super::options::{Loops, Opt};
 use super::{MAX_NODES, check, packed};
 use kiln_ir::UOp;
@@ -55,9 +56,11 @@ fn changed(options: &[Opt]) -> Vec<Vec<Opt>> {
 /// The same option in other sizes.
 fn others(opt: Opt) -> Vec<Opt> {
     match opt {
-        Opt::Split { kind: RangeKind::Thread, .. } | Opt::Dot { .. } | Opt::Keep { .. } => {
-            Vec::new()
-        }
+        Opt::Split { kind: RangeKind::Thread, .. }
+        | Opt::Dot { .. }
+        | Opt::Keep { .. }
+        | Opt::Nest { .. } => Vec::new(),
+        Opt::Rows { by, blocks } => [by / 2, by * 2].map(|by| Opt::Rows { by, blocks }).to_vec(),
         Opt::Split { kind: RangeKind::Vector, axis, by } => {
             let split = |by| Opt::Split { kind: RangeKind::Vector, axis, by };
             [by / 2, by * 2].map(split).to_vec()
@@ -99,7 +102,11 @@ fn traded(options: &[Opt]) -> Vec<Vec<Opt>> {
 fn size(opt: &Opt) -> usize {
     match *opt {
         Opt::Split { by, .. } | Opt::Block { by, .. } => by,
-        Opt::Dot { .. } | Opt::Stage { .. } | Opt::Keep { .. } => 1,
+        Opt::Dot { .. }
+        | Opt::Stage { .. }
+        | Opt::Keep { .. }
+        | Opt::Rows { .. }
+        | Opt::Nest { .. } => 1,
     }
 }
 
@@ -107,12 +114,19 @@ fn sized(opt: Opt, by: usize) -> Opt {
     match opt {
         Opt::Split { kind, axis, .. } => Opt::Split { kind, axis, by },
         Opt::Block { axis, .. } => Opt::Block { axis, by },
-        Opt::Dot { .. } | Opt::Stage { .. } | Opt::Keep { .. } => opt,
+        Opt::Dot { .. }
+        | Opt::Stage { .. }
+        | Opt::Keep { .. }
+        | Opt::Rows { .. }
+        | Opt::Nest { .. } => opt,
     }
 }
 
-/// One more option, where options of its kind stand.
+/// One more option, where options of its kind stand. None for several nests, whose options stand apart.
 fn added(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
+    if Nests::of(ast).is_some() {
+        return Vec::new();
+    }
     let Ok(ast) = packed(ast, options) else { return Vec::new() };
     let mut loops = Loops::of(&ast);
     let (axes, operands) = (loops.axes(), loops.operands());
@@ -144,7 +158,8 @@ fn inserted(options: &[Opt], opt: Opt) -> Vec<Opt> {
 
 fn order(opt: &Opt) -> u8 {
     match opt {
-        Opt::Dot { .. } | Opt::Split { kind: RangeKind::Vector, .. } => 0,
+        Opt::Rows { .. } | Opt::Nest { .. } | Opt::Dot { .. } => 0,
+        Opt::Split { kind: RangeKind::Vector, .. } => 0,
         Opt::Split { kind: RangeKind::Thread, .. } => 3,
         Opt::Split { .. } => 1,
         Opt::Block { .. } => 2,

@@ -59,6 +59,19 @@ pub enum Opt {
         /// How large each may be.
         bytes: usize,
     },
+    /// Of a kernel with several nests (`nests`): so many iterations of the innermost loop that they share are done at
+    /// once.
+    Rows {
+        /// How many iterations.
+        by: usize,
+        /// How many such blocks make an iteration of a loop around all others; 0 where there is no such loop.
+        blocks: usize,
+    },
+    /// Which nest the options that follow are for. Their axes are those of `nests::Apart`.
+    Nest {
+        /// Its number, in the order in which they run.
+        nest: usize,
+    },
 }
 
 impl fmt::Display for Opt {
@@ -73,6 +86,8 @@ impl fmt::Display for Opt {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
             Opt::Keep { bytes } => write!(f, "KEEP({bytes} bytes)"),
+            Opt::Rows { by, blocks } => write!(f, "ROWS({by}, {blocks})"),
+            Opt::Nest { nest } => write!(f, "NEST({nest})"),
         }
     }
 }
@@ -95,6 +110,8 @@ impl FromStr for Opt {
             ("BLOCK", None, &[axis, by]) => Ok(Opt::Block { axis: axis as u32, by }),
             ("STAGE", None, &[operand, depth, lanes]) => Ok(Opt::Stage { operand, depth, lanes }),
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
+            ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
+            ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
             _ => Err(format!("{text:?} is no option")),
         }
     }
@@ -232,6 +249,8 @@ impl Loops {
                 self.staged.push(Staged { value, depth, lanes });
             }
             Opt::Keep { bytes } => self.kept = bytes,
+            // a kernel with one nest has no use for them
+            Opt::Rows { .. } | Opt::Nest { .. } => {}
         }
     }
 
@@ -270,7 +289,7 @@ impl Loops {
         // the gates are written over the old ranges, and replaced with everything else
         let mut ast = ast.clone();
         for &i in &self.padded {
-            ast = follow(gate(&ast, &self.ranges[i]), &ast);
+            ast = follow(gate(&ast, &self.ranges[i], |_| true), &ast);
         }
         ast = follow(replace_all(&ast, &map), &ast);
         let loops = outer_loops(&ast);

@@ -15,7 +15,8 @@ impl Built {
     pub(super) fn may_alias(&self) -> Vec<(usize, usize)> {
         let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
         let several = self.outputs.len() > 1 && nodes.iter().any(|n| n.op() == Op::Reduce);
-        if self.starts_from.is_some() || several {
+        // a later row may read what an earlier one has written
+        if self.starts_from.is_some() || several || self.shared.is_some() {
             return Vec::new();
         }
         let stores: Vec<Store<'_>> =

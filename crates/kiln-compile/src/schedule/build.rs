@@ -24,6 +24,8 @@ pub(super) struct Built {
     pub(super) origins: Vec<&'static str>,
     /// What its first output's memory must hold before it runs.
     pub(super) starts_from: Option<Source>,
+    /// How many of its loops are around several nests, if there are several.
+    pub(super) shared: Option<usize>,
 }
 
 /// Memory, before it is known which stored node is an output and which a temporary.
@@ -69,7 +71,15 @@ pub(super) fn build(plan: &Plan) -> Vec<Built> {
 fn new_kernel(outputs: &[usize], loops: Vec<UOp>) -> Built {
     let args = outputs.iter().map(|&o| Source::Stored(o)).collect();
     let (stores, origins) = (Vec::new(), Vec::new());
-    Built { stores, outputs: outputs.to_vec(), args, loops, origins, starts_from: None }
+    Built {
+        stores,
+        outputs: outputs.to_vec(),
+        args,
+        loops,
+        origins,
+        starts_from: None,
+        shared: None,
+    }
 }
 
 struct Builder<'a> {

@@ -14,6 +14,11 @@ const DIVIDE: f64 = 0.15;
 const TRANSCENDENTAL: f64 = 0.25;
 /// Reading or writing one byte of memory that is mostly in a cache.
 const BYTE: f64 = 0.04;
+/// Reading one byte again that is in the second cache, or the last.
+const NEAR_BYTE: f64 = 0.01;
+/// Bytes of rows that wait in a cache between two nests of a kernel, and how many rows are done at once at most.
+const BLOCK: f64 = 262_144.0;
+const MOST_ROWS: f64 = 32.0;
 /// A write brings its line into the cache before it changes it.
 const WRITE: f64 = 2.0;
 /// Starting one more kernel.
@@ -43,9 +48,10 @@ const CEILING: f64 = 1e6;
 pub(super) fn work(node: &UOp, below: &[Below]) -> f64 {
     let below: f64 = below.iter().map(|b| b.work * b.share(node.numel() as f64)).sum();
     let own = match node.op() {
-        Op::Const | Op::Var => 0.0,
+        // a position is there already: the loop's own counter
+        Op::Const | Op::Var | Op::Iota => 0.0,
         Op::Param | Op::Reduce | Op::Contiguous | Op::Update => return memory(node.dtype()),
-        Op::Pad | Op::Unwindow | Op::Iota | Op::Gather => ALU,
+        Op::Pad | Op::Unwindow | Op::Gather => ALU,
         _ if node.op().is_movement() => 0.0,
         op => arithmetic(op),
     };
@@ -149,6 +155,33 @@ fn factor(node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
     let nested = if u.in_reduce && reduced > SHORT_REDUCE { NESTED_PENALTY } else { 1.0 };
     let serial = if u.parallel < PARALLEL { SERIAL_PENALTY } else { 1.0 };
     nested * serial
+}
+
+/// Two kernels of which one reads, row by row, what the other leaves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Between {
+    /// Bytes of a row between them.
+    pub(super) row: f64,
+    /// Rows one after the other, and how many times over.
+    pub(super) rows: f64,
+    pub(super) times: f64,
+    /// Bytes of arguments that are read again for each block of rows.
+    pub(super) again: f64,
+    /// Bytes of all other memory that both touch.
+    pub(super) others: f64,
+}
+
+impl Between {
+    /// Whether keeping the rows in a cache costs less than memory. Where most of the traffic is other memory, two kernels
+    /// lose more by giving up plans of their own.
+    pub(super) fn pays(&self) -> bool {
+        let block = (BLOCK / self.row).floor().min(MOST_ROWS);
+        let blocks = (self.rows / block).ceil() * self.times;
+        let memory = self.row * self.rows * self.times * BYTE * (WRITE + 1.0);
+        block >= 1.0
+            && self.rows * self.times >= PARALLEL
+            && memory > self.others * BYTE + blocks * self.again * NEAR_BYTE + LAUNCH
+    }
 }
 
 impl fmt::Display for Price {

@@ -29,6 +29,8 @@ mod layout;
 mod build;
 /// Independent kernels over the same loops become one.
 mod merge;
+/// Kernels whose values only the next one reads become one, with rows of values in scratch.
+mod chain;
 /// Which outputs may be written over which inputs.
 mod alias;
 /// An order of kernels that respects what each reads.
@@ -99,9 +101,10 @@ pub struct Schedule {
 /// Schedules the values `roots` of a closed graph: leaves are `Param`, `Var`, `Const` and `Iota`.
 pub fn schedule(roots: &[UOp]) -> Schedule {
     let prepared = prepare::prepare(roots);
-    let plan = assign::assign(&prepared);
+    let mut plan = assign::assign(&prepared);
     let drafts = build::build(&plan);
     let drafts = merge::merge(drafts);
+    let drafts = chain::chain(&mut plan, drafts);
     let order = order::order(&drafts, &plan.roots);
     memory::finish(plan, drafts, &order)
 }

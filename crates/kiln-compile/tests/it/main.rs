@@ -8,6 +8,7 @@ mod grad;
 mod lower;
 mod ulp;
 mod lower_kinds;
+mod nests;
 mod option_kinds;
 mod options;
 mod random_reductions;

@@ -149,8 +149,9 @@ impl Tensor {
         let mut scores = self.matmul(&key.transpose(-2, -1)).mul(1.0 / (width as f64).sqrt());
         if is_causal {
             let (rows, columns) = (scores.shape()[scores.ndim() - 2], key.shape()[key.ndim() - 2]);
-            let seen = Tensor::ones_with([rows, columns], (DType::Bool, self.device()));
-            scores = seen.tril(0).where_(&scores, f64::NEG_INFINITY);
+            let [row, column] = [rows, columns].map(|n| Tensor::arange_with(n, self.device()));
+            let seen = column.le(row.reshape([rows, 1]));
+            scores = seen.where_(&scores, f64::NEG_INFINITY);
         }
         if let Some(mask) = mask {
             scores = match mask.dtype() {

@@ -5,6 +5,7 @@
 
 mod api;
 mod accept;
+mod attention;
 mod basics;
 mod indexing;
 mod ops;

@@ -36,7 +36,11 @@ impl Chooser {
         self.options.iter().any(|o| match *o {
             Opt::Split { kind, axis, .. } => axis == own && kind != RangeKind::Vector,
             Opt::Block { axis, .. } => axis == own,
-            Opt::Dot { .. } | Opt::Stage { .. } | Opt::Keep { .. } => false,
+            Opt::Dot { .. }
+            | Opt::Stage { .. }
+            | Opt::Keep { .. }
+            | Opt::Rows { .. }
+            | Opt::Nest { .. } => false,
         })
     }
 

@@ -55,6 +55,7 @@ impl Planner<'_> {
     /// Whether a tile's loops are all that there are over outputs.
     fn is_alone(&self, tile: &Tile) -> bool {
         let tiled = |i: &usize| [tile.lane_loop, tile.row_loop].contains(i) || self.size(*i) == 1;
+        let tiled = |i: &usize| tiled(i) || self.chooser.is_around(*i);
         self.outputs.iter().all(tiled)
     }
 
@@ -81,7 +82,9 @@ impl Planner<'_> {
         chunk: Option<(usize, usize)>,
     ) -> Blocks {
         let thread = self.thread_loop(tile, staged);
-        let is_other = |&i: &usize| ![tile.lane_loop, tile.row_loop].contains(&i);
+        let is_other = |&i: &usize| {
+            ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
+        };
         let others = self.outputs.iter().copied().filter(is_other);
         let others = others.filter(|&i| thread != Some(i) && self.chooser.left[i].0 > 1);
         let threads = self.target.threads.max(1);
@@ -156,6 +159,9 @@ impl Planner<'_> {
             loops.push(i);
             loops.extend((share > 1).then_some(i));
         }
+        let thread = blocks.thread.map(|(i, _)| i);
+        let around = |&i: &usize| self.chooser.is_around(i) && thread != Some(i);
+        loops.extend(self.outputs.iter().copied().filter(around));
         let chunk = blocks.chunk.map(|(i, _)| i);
         loops.extend(chunk.filter(|_| blocks.chunk_around));
         loops.extend(&blocks.others);
@@ -170,6 +176,9 @@ impl Planner<'_> {
     /// has to do and what every thread has to copy.
     fn thread_loop(&self, tile: &Tile, staged: &[bool]) -> Option<usize> {
         let threads = self.target.threads;
+        if self.chooser.around.is_some() {
+            return self.chooser.chosen_thread();
+        }
         if threads < 2 || !self.chooser.worth_threads() {
             return None;
         }

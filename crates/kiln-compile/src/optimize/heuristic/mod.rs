@@ -13,6 +13,7 @@ mod blocks;
 mod memory_price;
 mod operand;
 mod plan;
+mod rows;
 mod text;
 mod threads;
 mod tile;
@@ -22,6 +23,7 @@ mod vectors;
 use super::access::Kernel;
 use super::dot;
 use super::keep;
+use super::nests::Nests;
 use super::options::{Opt, axis_of, ranges_of, size_of};
 use super::ordered::ordered;
 use crate::target::{Dot, Target};
@@ -31,10 +33,31 @@ use kiln_ir::uop::toposort;
 
 /// The options for a kernel, which multiply its text to no more than `nodes` nodes.
 pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
-    if let Some(options) = with_dots(ast, target, nodes) {
+    match Nests::of(ast) {
+        Some(nests) => choose_for_nests(ast, &nests, target, nodes),
+        None => choose_for_nest(ast, target, nodes, None),
+    }
+}
+
+/// Rows first, then for each nest its own options.
+fn choose_for_nests(ast: &UOp, nests: &Nests, target: &Target, nodes: usize) -> Vec<Opt> {
+    let threads = Chooser::new(ast, target, nodes, None).worth_threads();
+    let (rows, thread) = rows::rows(nests, target, threads);
+    let apart = nests.apart(rows);
+    let mut options = vec![Opt::Rows { by: rows.by, blocks: rows.blocks }];
+    for (nest, kernel) in apart.kernels.iter().enumerate() {
+        let around = Around { number: apart.around, thread };
+        options.push(Opt::Nest { nest });
+        options.extend(choose_for_nest(kernel, target, nodes, Some(around)));
+    }
+    options
+}
+
+fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Vec<Opt> {
+    if let Some(options) = with_dots(ast, target, nodes, around) {
         return options;
     }
-    let mut chooser = Chooser::of(ast, target, nodes);
+    let mut chooser = Chooser::new(ast, target, nodes, around);
     if chooser.plan(ast, target) {
         return chooser.options;
     }
@@ -51,13 +74,13 @@ pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
 }
 
 /// The plan of a sum of products that the target has a dot product for, if it is worth one.
-fn with_dots(ast: &UOp, target: &Target, nodes: usize) -> Option<Vec<Opt>> {
+fn with_dots(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Option<Vec<Opt>> {
     let fits = |unit: &Dot| dot::axis(ast, unit.parts, unit.sum).map(|axis| (axis, unit.parts));
     let (axis, parts) = target.dots.iter().find_map(fits)?;
     let packed = dot::pack(ast, axis, parts).ok()?;
-    let mut chooser = Chooser::of(&packed, target, nodes);
+    let mut chooser = Chooser::new(&packed, target, nodes, around);
     let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
-    let plain = Chooser::of(ast, target, nodes).plan_price(ast, target);
+    let plain = Chooser::new(ast, target, nodes, around).plan_price(ast, target);
     if plain.is_some_and(|plain| plain < price) {
         return None;
     }
@@ -76,13 +99,31 @@ struct Chooser {
     nodes: usize,
     /// How many times the text may still be multiplied.
     room: usize,
+    /// Which loops are around other nests, too.
+    around: Option<Around>,
+}
+
+/// Loops around several nests: they are left alone, but that threads share one of them.
+#[derive(Clone, Copy)]
+struct Around {
+    /// They have smaller axes than this.
+    number: u32,
+    thread: Option<u32>,
+}
+
+impl Around {
+    fn has(&self, range: &UOp) -> bool {
+        axis_of(range) < self.number
+    }
 }
 
 impl Chooser {
-    fn of(ast: &UOp, target: &Target, nodes: usize) -> Chooser {
+    fn new(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Chooser {
         // loops that must run in their order are left alone
         let ordered = ordered(ast);
-        let free = ranges_of(ast).into_iter().filter(|r| !ordered.contains(&axis_of(r)));
+        let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
+        let free = |r: &UOp| is_around(r) || !ordered.contains(&axis_of(r));
+        let free = ranges_of(ast).into_iter().filter(free);
         Chooser {
             kernel: Kernel::of(ast),
             left: free.map(|r| (size_of(&r), r)).collect(),
@@ -90,7 +131,19 @@ impl Chooser {
             masks: target.masks,
             nodes,
             room: nodes / toposort(ast).len().max(1),
+            around,
         }
+    }
+
+    /// Whether a loop is around other nests, too.
+    fn is_around(&self, i: usize) -> bool {
+        self.around.is_some_and(|a| a.has(&self.left[i].1))
+    }
+
+    /// The position of the loop that was chosen for threads before the nest was looked at.
+    fn chosen_thread(&self) -> Option<usize> {
+        let thread = self.around?.thread?;
+        self.left.iter().position(|(_, r)| axis_of(r) == thread)
     }
 
     /// Makes a loop of `by` iterations, further out than earlier ones.

@@ -117,8 +117,9 @@ impl<'a> Planner<'a> {
 
     fn tiles(&self, widest: usize) -> Vec<Tile> {
         let mut tiles = Vec::new();
-        for &lane_loop in &self.outputs {
-            for &row_loop in self.outputs.iter().filter(|&&r| r != lane_loop) {
+        let free = || self.outputs.iter().copied().filter(|&i| !self.chooser.is_around(i));
+        for lane_loop in free() {
+            for row_loop in free().filter(|&r| r != lane_loop) {
                 let (a, b) = (self.axis(lane_loop), self.axis(row_loop));
                 let only = |a, b| self.operands.iter().any(|o| o.moves(a) && !o.moves(b));
                 if only(a, b) && only(b, a) {

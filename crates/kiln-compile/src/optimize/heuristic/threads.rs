@@ -24,6 +24,11 @@ impl Chooser {
     }
 
     pub(super) fn threads(&mut self, target: &Target) {
+        if self.around.is_some() {
+            let chosen = self.chosen_thread();
+            chosen.into_iter().for_each(|i| self.apply(RangeKind::Thread, i, 1));
+            return;
+        }
         if target.threads < 2 || !self.worth_threads() {
             return;
         }

@@ -22,7 +22,8 @@ impl Chooser {
         let mut tile = 1;
         for i in (0..self.left.len()).rev() {
             let (size, range) = self.left[i].clone();
-            if kind_of(&range) != RangeKind::Loop || !self.reuses(axis_of(&range)) {
+            let is_free = kind_of(&range) == RangeKind::Loop && !self.is_around(i);
+            if !is_free || !self.reuses(axis_of(&range)) {
                 continue;
             }
             let by = largest_divisor(size, (TILE / tile).min(self.room).min(4));

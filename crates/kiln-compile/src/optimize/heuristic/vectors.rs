@@ -30,7 +30,8 @@ impl Chooser {
     pub(super) fn vectors(&mut self, lanes: usize) {
         let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
         for (i, (size, range)) in self.left.iter().enumerate() {
-            if matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce) {
+            let loops = matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce);
+            if loops && !self.is_around(i) {
                 let widths = widths(*size, lanes, self.masks);
                 candidates.extend(widths.map(|by| (self.vector_cost(range, by), i, by)));
             }

@@ -1,0 +1,251 @@
+//! Kernels whose values only the next one reads, row by row, become one: the nests of both inside the loops that they
+//! share, and a row of values between them in scratch. So the scores of attention never go to memory.
+
+use super::assign::Plan;
+use super::build::{Built, Source};
+use super::cost::Between;
+use super::index::simplify;
+use kiln_ir::arg::Space;
+use kiln_ir::uop::{substitute, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A kernel has at most this many nests in a row, and each of them at most this many nodes: compilers slow down faster
+/// than kernels gain.
+const MAX_NESTS: usize = 4;
+const MAX_NODES: usize = 256;
+/// Rows of fewer elements are not worth a nest of their own.
+const SHORTEST: usize = 16;
+
+/// Joins what can be joined, and notes each decision; the order of the kernels that stay is kept.
+pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>) -> Vec<Built> {
+    let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
+    let readers = only_readers(&kernels);
+    let mut gone = vec![false; kernels.len()];
+    for k in (0..kernels.len()).rev() {
+        let [output] = kernels[k].outputs[..] else { continue };
+        let reader = readers.get(&output).copied().flatten();
+        let Some(reader) = reader.filter(|&r| r != k && !gone[r] && !roots.contains(&output))
+        else {
+            continue;
+        };
+        if let Some(joined) = join(&kernels[k], &kernels[reader], output) {
+            let node = &plan.nodes[output];
+            plan.decisions.push(format!(
+                "{} {:?} {} scratch: {} elements for each of {}",
+                node.op(),
+                node.shape().as_slice(),
+                node.origin().unwrap_or(""),
+                joined.row,
+                node.numel() / joined.row
+            ));
+            kernels[reader] = joined.kernel;
+            gone[k] = true;
+        }
+    }
+    kernels.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(k, _)| k).collect()
+}
+
+/// By stored node, the kernel that reads it if there is just one.
+fn only_readers(kernels: &[Built]) -> FxHashMap<usize, Option<usize>> {
+    let mut readers: FxHashMap<usize, Option<usize>> = FxHashMap::default();
+    for (k, kernel) in kernels.iter().enumerate() {
+        let sources: FxHashSet<Source> = kernel.sources().collect();
+        for source in sources {
+            if let Source::Stored(node) = source {
+                readers.entry(node).and_modify(|r| *r = None).or_insert(Some(k));
+            }
+        }
+    }
+    readers
+}
+
+struct Joined {
+    kernel: Built,
+    /// Elements between the nests for each iteration of the loops around both.
+    row: usize,
+}
+
+/// One kernel of two, if every iteration of some outer loops of `reader` reads just what the same iteration of `maker`
+/// leaves, and if that is worth it.
+fn join(maker: &Built, reader: &Built, output: usize) -> Option<Joined> {
+    let suits = |k: &Built| k.starts_from.is_none() && k.stores.len() == 1;
+    if !suits(maker) || !suits(reader) || maker.nests() + reader.nests() > MAX_NESTS {
+        return None;
+    }
+    let slot = reader.args.iter().position(|a| *a == Source::Stored(output))?;
+    let nodes = toposort(&reader.stores[0]);
+    if nodes.len() + toposort(&maker.stores[0]).len() > MAX_NODES * (maker.nests() + reader.nests())
+    {
+        return None;
+    }
+    let of_it = |n: &&UOp| n.op() == Op::Load && n.src(0).arg().slot() == Some(slot);
+    let loads: Vec<UOp> = nodes.iter().filter(of_it).cloned().collect();
+    let shared = shared_loops(maker, reader, &loads)?;
+    let row = size(&maker.loops[shared..]);
+    let worth = row >= SHORTEST && between(maker, reader, shared).pays();
+    worth.then(|| Joined { kernel: joined(maker, reader, output, shared), row })
+}
+
+/// The most loops that can be around both.
+fn shared_loops(maker: &Built, reader: &Built, loads: &[UOp]) -> Option<usize> {
+    let alike = maker.loops.iter().zip(&reader.loops).take_while(|(a, b)| a.max() == b.max());
+    let most = maker.shared.unwrap_or(maker.loops.len().saturating_sub(1)).min(alike.count());
+    let most = most.min(reader.shared.unwrap_or(most));
+    let least = maker.shared.max(reader.shared).unwrap_or(1);
+    let made = |n: &usize| place_in_row(maker.stores[0].src(0), maker, maker, *n).is_some();
+    let read = |n: &usize| loads.iter().all(|l| place_in_row(l, maker, reader, *n).is_some());
+    let fits = |n: &usize| made(n) && read(n);
+    (least..=most).rev().find(fits)
+}
+
+/// Where in the row of its iteration an access is; none if it may be in another's.
+fn place_in_row(access: &UOp, maker: &Built, reader: &Built, shared: usize) -> Option<UOp> {
+    let row = size(&maker.loops[shared..]);
+    let place = simplify(&(access.src(1) - first_of_row(&reader.loops[..shared], row)));
+    let inside = place.min() >= 0 && place.max() < row as i64;
+    let gate = access.srcs().get(if access.op() == Op::Store { 3 } else { 2 });
+    let looked_up = |x: &UOp| toposort(x).iter().any(|n| n.op() == Op::Load);
+    let known = ![access.src(1)].into_iter().chain(gate).any(looked_up);
+    let apart = toposort(&place).iter().all(|n| !reader.loops[..shared].contains(n));
+    (inside && known && apart).then_some(place)
+}
+
+/// The position of the first element of the iteration's row.
+fn first_of_row(shared: &[UOp], row: usize) -> UOp {
+    let mut stride = row as i64;
+    let mut at = UOp::index(0);
+    for range in shared.iter().rev() {
+        at = at + range * stride;
+        stride *= range.max() + 1;
+    }
+    at
+}
+
+fn size(loops: &[UOp]) -> usize {
+    loops.iter().map(|r| r.max() as usize + 1).product()
+}
+
+/// What the cost model wants to know of two kernels that may be joined.
+fn between(maker: &Built, reader: &Built, shared: usize) -> Between {
+    let row = size(&maker.loops[shared..]);
+    let bytes = maker.stores[0].src(0).src(2).dtype().size();
+    let (outer, last) = (&maker.loops[..shared - 1], &maker.loops[shared - 1]);
+    Between {
+        row: (row * bytes) as f64,
+        rows: (last.max() + 1) as f64,
+        times: size(outer) as f64,
+        again: maker.still(shared) + reader.still(shared),
+        others: maker.argument_bytes() + reader.argument_bytes()
+            - 2.0 * (bytes * size(&maker.loops)) as f64,
+    }
+}
+
+/// The reader with the maker's nest before its own.
+fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built {
+    let row = size(&maker.loops[shared..]);
+    let (mut maker, mut reader) = (maker.clone(), reader.clone());
+    let mut args: Vec<Source> =
+        reader.args.iter().copied().filter(|a| *a != Source::Stored(output)).collect();
+    let inputs = maker.args[1..].iter().filter(|a| !reader.args.contains(a));
+    args.extend(inputs.copied());
+    let gap = args.len();
+    let slot = |a: &Source| args.iter().position(|b| a == b).unwrap_or(gap);
+    maker.remap(&maker.args.iter().map(slot).collect::<Vec<_>>());
+    reader.remap(&reader.args.iter().map(slot).collect::<Vec<_>>());
+
+    maker.move_apart(&reader, shared);
+    let (store, around) = (maker.stores[0].src(0), &reader.loops[..shared]);
+    let value = store.src(2);
+    let memory =
+        UOp::local(Space::Scratch, free_scratch(&[&maker, &reader]), row, value.dtype(), 1);
+    let first = first_of_row(around, row);
+    let place = |index: &UOp| simplify(&(index - &first));
+    let target = memory.after(around.iter().cloned());
+    let filled = UOp::store(&target, &place(store.src(1)), value, None)
+        .end(maker.loops[shared..].iter().cloned());
+    let memory = memory.after([filled]);
+    let nodes = toposort(&reader.stores[0]);
+    let of_it = |n: &&UOp| n.op() == Op::Load && n.src(0).arg().slot() == Some(gap);
+    let staged = |l: &UOp| UOp::load_lanes(&memory, &place(l.src(1)), l.srcs().get(2), 1);
+    let map = nodes.iter().filter(of_it).map(|l| (l.clone(), staged(l))).collect();
+    reader.stores = substitute(&reader.stores, &map);
+    reader.args = args;
+    reader.shared = Some(shared);
+    for origin in maker.origins {
+        if !reader.origins.contains(&origin) {
+            reader.origins.push(origin);
+        }
+    }
+    reader
+}
+
+/// The first number that no scratch of the kernels has.
+fn free_scratch(kernels: &[&Built]) -> u32 {
+    let nodes = toposort(&UOp::sink(kernels.iter().flat_map(|k| k.stores.iter().cloned())));
+    let ids = nodes.iter().filter(|n| n.op() == Op::Local).filter_map(|n| n.arg().memory());
+    ids.map(|(_, id, _)| id + 1).max().unwrap_or(0)
+}
+
+impl Built {
+    /// How many nests are in its shared loops.
+    fn nests(&self) -> usize {
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
+        nodes.iter().filter(|n| n.op() == Op::Store).count()
+    }
+
+    fn argument_bytes(&self) -> f64 {
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
+        let arguments = nodes.iter().filter(|n| n.op() == Op::Param);
+        arguments.map(|n| (n.numel() * n.dtype().size()) as f64).sum()
+    }
+
+    /// Bytes of arguments that are read again for other rows.
+    fn still(&self, shared: usize) -> f64 {
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
+        let loads = nodes.iter().filter(|n| n.op() == Op::Load && n.src(0).op() == Op::Param);
+        let (shared, mut bytes) = (&self.loops[..shared], 0.0);
+        for load in loads {
+            let ranges = toposort(load.src(1)).into_iter().filter(|n| n.op() == Op::Range);
+            let ranges: Vec<UOp> = ranges.collect();
+            if shared.last().is_some_and(|last| !ranges.contains(last)) {
+                let own = ranges.into_iter().filter(|r| !shared.contains(r));
+                let elements = own.map(|r| r.max() as f64 + 1.0).product::<f64>();
+                bytes += elements.min(load.src(0).numel() as f64) * load.dtype().size() as f64;
+            }
+        }
+        bytes
+    }
+
+    /// The same kernel with ranges and scratch that `other` does not have, but for the shared loops, which are those of
+    /// `other`.
+    fn move_apart(&mut self, other: &Built, shared: usize) {
+        let ranges = |k: &Built| {
+            let nodes = toposort(&UOp::sink(k.stores.iter().cloned()));
+            nodes.into_iter().filter(|n| n.op() == Op::Range).collect::<Vec<_>>()
+        };
+        let first = ranges(other).iter().map(|r| axis(r) + 1).max().unwrap_or(0);
+        let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
+        for range in ranges(self) {
+            let (number, kind) = range.arg().range().expect("a range");
+            let new = match self.loops[..shared].iter().position(|r| *r == range) {
+                Some(i) => other.loops[i].clone(),
+                None => UOp::range(first + number, kind, range.max() as usize + 1),
+            };
+            map.insert(range, new);
+        }
+        let scratch = free_scratch(&[other]);
+        for node in toposort(&UOp::sink(self.stores.iter().cloned())) {
+            if let Some((space, id, len)) = node.arg().memory().filter(|_| node.op() == Op::Local) {
+                let new = UOp::local(space, scratch + id, len, node.dtype(), node.lanes());
+                map.insert(node, new);
+            }
+        }
+        self.stores = substitute(&self.stores, &map);
+        self.loops = self.loops.iter().map(|r| map.get(r).unwrap_or(r).clone()).collect();
+    }
+}
+
+fn axis(range: &UOp) -> u32 {
+    range.arg().range().expect("a range has a range argument").0
+}
