@@ -237,6 +237,14 @@ fn arguments_are_checked() {
     let odd = kernel.launch(&[buffer.view(1, 16).unwrap()], &[]).unwrap_err();
     assert!(odd.to_string().contains("aligned"), "{odd}");
     kernel.launch(&[buffer], &[]).unwrap();
+    // what is written past the caches begins with a line
+    let mut streaming = program(&c("", "a[0] = 1;"), 1, 4);
+    streaming.params[0].streamed = true;
+    let kernel = device.load(&streaming).unwrap().kernel;
+    let buffer = device.alloc(256).unwrap();
+    let odd = kernel.launch(&[buffer.view(16, 64).unwrap()], &[]).unwrap_err();
+    assert!(odd.to_string().contains("not aligned to 64 bytes"), "{odd}");
+    kernel.launch(&[buffer.view(64, 64).unwrap()], &[]).unwrap();
 }
 
 #[test]

@@ -27,4 +27,5 @@ mod derivatives;
 mod sums;
 mod processors;
 mod seeing;
+mod large;
 mod meaning;
