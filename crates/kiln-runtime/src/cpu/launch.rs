@@ -2,6 +2,7 @@
 
 use super::codes::Codes;
 use super::loader::Code;
+use super::place::Place;
 use crate::buffer::Buffer;
 use crate::device::{Kernel, check_arguments};
 use crate::error::{Error, Result};
@@ -22,6 +23,8 @@ pub(super) struct Workers {
     count: usize,
     /// One thread fewer than `count`: the caller works too. None if they cannot be started.
     pool: OnceLock<Option<ThreadPool>>,
+    /// Of each thread of the pool.
+    places: Arc<[Place]>,
 }
 
 /// A program that can run.
@@ -46,7 +49,9 @@ unsafe impl Sync for Call<'_> {}
 
 impl Workers {
     pub(super) fn new(count: usize) -> Workers {
-        Workers { count: count.max(1), pool: OnceLock::new() }
+        let count = count.max(1);
+        let places = (1..count).map(|_| Place::new()).collect();
+        Workers { count, pool: OnceLock::new(), places }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -55,7 +60,10 @@ impl Workers {
 
     fn pool(&self) -> Option<&ThreadPool> {
         let start = || {
-            let builder = ThreadPoolBuilder::new().num_threads(self.count - 1);
+            let places = self.places.clone();
+            let builder = ThreadPoolBuilder::new()
+                .num_threads(self.count - 1)
+                .start_handler(move |n| places[n].started());
             let pool = builder.thread_name(|n| format!("kiln-{n}")).build();
             pool.inspect_err(|e| warn_once(format!("kernels run on one thread: {e}"))).ok()
         };
@@ -111,7 +119,10 @@ impl Kernel for CpuKernel {
         let call = Call { code: &self.code, buffers, vars, scratch: self.program.scratch_bytes };
         let (parts, threads) = (self.parts(), self.program.threads.max(1));
         match self.workers.pool() {
-            Some(pool) if parts > 1 => call.run_parts(pool, parts, threads),
+            Some(pool) if parts > 1 => {
+                self.workers.places.iter().for_each(Place::make_way);
+                call.run_parts(pool, &self.workers.places, parts, threads)
+            }
             _ => call.run(0, threads),
         }
     }
@@ -124,7 +135,13 @@ impl Kernel for CpuKernel {
 impl Call<'_> {
     /// Cuts `0..threads` into contiguous parts; the first one runs here. Which thread runs a part does not change what
     /// it computes.
-    fn run_parts(&self, pool: &ThreadPool, parts: usize, threads: usize) -> Result<()> {
+    fn run_parts(
+        &self,
+        pool: &ThreadPool,
+        places: &[Place],
+        parts: usize,
+        threads: usize,
+    ) -> Result<()> {
         let bound = |part: usize| part * threads / parts;
         let failure = Mutex::new(Ok(()));
         let run = |part: usize| {
@@ -135,7 +152,10 @@ impl Call<'_> {
         let run = &run;
         pool.in_place_scope(|scope| {
             for part in 1..parts {
-                scope.spawn(move |_| run(part));
+                scope.spawn(move |_| {
+                    run(part);
+                    pool.current_thread_index().into_iter().for_each(|n| places[n].ran());
+                });
             }
             run(0);
         });

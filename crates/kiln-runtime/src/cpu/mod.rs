@@ -12,6 +12,7 @@ mod loader;
 mod reloc;
 mod symbols;
 mod launch;
+mod place;
 
 use crate::buffer::Buffer;
 use crate::cache::DiskCache;

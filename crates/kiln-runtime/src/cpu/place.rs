@@ -1,0 +1,88 @@
+//! Where workers run. A thread that is woken often lands on the processor of the thread that wakes it, although another
+//! one is idle (Linux does not look for one where it takes the processors for busy); both then share it for many
+//! launches, and each takes twice as long. So whoever launches keeps workers away from its own processor.
+
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Where one worker has run.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The system's number of the thread; 0 before it has started.
+    thread: AtomicI32,
+    /// The processor of its last part, -1 if that is not known.
+    processor: AtomicI32,
+}
+
+impl Place {
+    pub(super) fn new() -> Place {
+        Place { thread: AtomicI32::new(0), processor: AtomicI32::new(-1) }
+    }
+
+    /// Called by the worker when it starts.
+    pub(super) fn started(&self) {
+        self.thread.store(sys::thread(), Relaxed);
+    }
+
+    /// Called by the worker when it has done a part.
+    pub(super) fn ran(&self) {
+        self.processor.store(sys::processor(), Relaxed);
+    }
+
+    /// Called by the thread that launches: if the worker's next part would wait for this processor, it goes elsewhere.
+    pub(super) fn make_way(&self) {
+        let (here, thread) = (sys::processor(), self.thread.load(Relaxed));
+        if here >= 0 && thread != 0 && self.processor.load(Relaxed) == here {
+            sys::keep_away(thread, here);
+            self.processor.store(-1, Relaxed);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod sys {
+    use std::mem::size_of;
+
+    pub(super) fn thread() -> i32 {
+        // SAFETY: asks for a number, and cannot fail.
+        unsafe { libc::gettid() }
+    }
+
+    pub(super) fn processor() -> i32 {
+        // SAFETY: asks for a number; -1 if there is none.
+        unsafe { libc::sched_getcpu() }
+    }
+
+    /// The thread runs where this one may, but not on `processor`; if that leaves nothing, where it did.
+    pub(super) fn keep_away(thread: i32, processor: i32) {
+        const SIZE: usize = size_of::<libc::cpu_set_t>();
+        // SAFETY: the set is plain bits, for which zeros are a value; both calls are given its size, and `processor` is the
+        // number of one of this machine's, which `CPU_CLR` compares with that size.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, SIZE, &mut set) != 0 {
+                return;
+            }
+            if (processor as usize) < 8 * SIZE {
+                libc::CPU_CLR(processor as usize, &mut set);
+            }
+            if libc::CPU_COUNT(&set) > 0 {
+                // that the thread may have ended, or may not be moved, is no matter
+                libc::sched_setaffinity(thread, SIZE, &set);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod sys {
+    pub(super) fn thread() -> i32 {
+        0
+    }
+
+    pub(super) fn processor() -> i32 {
+        -1
+    }
+
+    pub(super) fn keep_away(_: i32, _: i32) {}
+}
