@@ -2,7 +2,7 @@
 //!
 //! A search starts from the heuristic's options and goes on from the `n` best lists that are known (`climb`). What is
 //! tried is what the optimizer may do to any kernel, so results stay what they were. The heuristic's options are kept
-//! unless others are faster by more than [`MARGIN`] when both are timed in turn once more; what came out is noted on
+//! unless others are faster by more than [`MARGIN`] percent when both are timed in turn once more; what came out is noted on
 //! disk, so that the next process does not search.
 
 /// Steps from list to list.
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How much faster than the heuristic's options others must be.
-const MARGIN: f64 = 1.03;
+const MARGIN: u128 = 3;
 /// What the search for one kernel may take.
 const A_KERNEL: Duration = Duration::from_secs(10);
 
@@ -178,7 +178,7 @@ struct Outcome {
 
 impl Outcome {
     fn is_taken(&self) -> bool {
-        self.heuristic.as_secs_f64() > self.candidate.as_secs_f64() * MARGIN
+        100 * self.heuristic.as_nanos() > (100 + MARGIN) * self.candidate.as_nanos()
     }
 
     fn written(&self) -> String {
