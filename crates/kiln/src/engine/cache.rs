@@ -19,9 +19,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// Schedules remembered at once; the whole cache is forgotten past this, which costs one compilation of each.
-const MAX_SCHEDULES: usize = 4096;
+const MAX_SCHEDULES: usize = 32768;
 /// Kernels remembered at once, likewise.
-const MAX_KERNELS: usize = 16384;
+const MAX_KERNELS: usize = 65536;
 /// Sets of constants that are kept apart for one shape of graph before all that ever differed become scalars.
 const MAX_VARIANTS: usize = 4;
 
