@@ -2,7 +2,7 @@
 //! stays in the caches. What has been reduced so far is carried from block to block in scratch.
 
 use super::access::strides;
-use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::options::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
 use super::stage::{flat, reading_order, substitute};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, toposort};
@@ -48,7 +48,9 @@ pub(super) fn settle(ast: &UOp) -> UOp {
 
 /// What `reduce` gives, read from scratch after all blocks.
 fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
-    let open = open_ranges(reduce);
+    let open = open_ranges(&toposort(reduce)).remove(reduce).expect("a node of its own graph");
+    let mut open: Vec<UOp> = open.into_iter().collect();
+    open.sort_by_key(axis_of);
     let (outer, inner): (Vec<UOp>, Vec<UOp>) = open.into_iter().partition(|r| is_around(r, over));
     let inner = reading_order(inner);
     let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
@@ -81,23 +83,6 @@ fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
 /// Loops that stay around those of the blocks.
 fn is_around(range: &UOp, over: &UOp) -> bool {
     !kind_of(range).is_expanded() && axis_of(range) < axis_of(over)
-}
-
-/// The ranges that a reduction's result varies over.
-fn open_ranges(reduce: &UOp) -> Vec<UOp> {
-    let mut open: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
-    for node in toposort(reduce) {
-        let mut own: Vec<UOp> = node.srcs().iter().flat_map(|s| open[s].clone()).collect();
-        match node.op() {
-            Op::Range => own.push(node.clone()),
-            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
-            _ => {}
-        }
-        own.sort_by_key(axis_of);
-        own.dedup();
-        open.insert(node, own);
-    }
-    open.remove(reduce).expect("walked to the end")
 }
 
 fn end(store: UOp, ranges: Vec<UOp>) -> UOp {

@@ -5,11 +5,11 @@
 //! outputs closes, and what is then equal is one node. Renaming may fold a loop away (`r1 - r3` where both become one);
 //! so both must vary over all the loops that they are kept over, or a constant would be read from memory.
 
-use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::options::{axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
 use super::stage::{flat, reading_order, substitute};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::uop::{Srcs, free_local, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -184,32 +184,12 @@ pub(super) fn operations(node: &UOp) -> usize {
     }
 }
 
-/// The ranges that each node varies over.
-fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
-    let mut open: FxHashMap<UOp, FxHashSet<UOp>> = FxHashMap::default();
-    for node in nodes {
-        let mut own: FxHashSet<UOp> =
-            node.srcs().iter().flat_map(|s| open[s].iter().cloned()).collect();
-        match node.op() {
-            Op::Range => _ = own.insert(node.clone()),
-            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
-            _ => {}
-        }
-        open.insert(node.clone(), own);
-    }
-    open
-}
-
 fn renamed(value: &UOp, from: &[UOp], to: &[UOp]) -> UOp {
     let pair = |(old, new): (&UOp, &UOp)| {
         let ranges: Srcs = smallvec![new.clone()];
         (old.clone(), (new.clone(), ranges))
     };
     replace_ranges(value, &from.iter().zip(to).map(pair).collect())
-}
-
-fn is_outer(range: &UOp) -> bool {
-    matches!(kind_of(range), RangeKind::Thread | RangeKind::Loop)
 }
 
 /// The kernel with the value stored to scratch where the reduction computes it, and read from there by the loops after
@@ -220,7 +200,7 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
     let open = open_ranges(&toposort(value)).remove(value).expect("a node of its own graph");
     let inside = reading_order(open.into_iter().filter(|r| !outer.contains(r)).collect());
     let len = inside.iter().map(size_of).product();
-    let memory = UOp::local(Space::Scratch, free_id(ast), len, value.dtype(), 1);
+    let memory = UOp::local(Space::Scratch, free_local(&toposort(ast)), len, value.dtype(), 1);
     let target =
         if outer.is_empty() { memory.clone() } else { memory.after(outer.iter().cloned()) };
     let place = flat(&inside);
@@ -292,12 +272,4 @@ fn copies_of(ast: &UOp, ranges: &[UOp]) -> Vec<UOp> {
         kind => kind,
     };
     (next..).zip(ranges).map(|(axis, r)| UOp::range(axis, kind(r), size_of(r))).collect()
-}
-
-fn free_id(ast: &UOp) -> u32 {
-    let scratch = |n: &UOp| match n.arg().memory() {
-        Some((Space::Scratch, id, _)) if n.op() == Op::Local => Some(id + 1),
-        _ => None,
-    };
-    toposort(ast).iter().filter_map(scratch).max().unwrap_or(0)
 }

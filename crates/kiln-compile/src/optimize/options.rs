@@ -8,7 +8,7 @@ use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -164,6 +164,22 @@ pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
     ranges
 }
 
+/// The ranges that each node varies over.
+pub(super) fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
+    let mut open: FxHashMap<UOp, FxHashSet<UOp>> = FxHashMap::default();
+    for node in nodes {
+        let mut own: FxHashSet<UOp> =
+            node.srcs().iter().flat_map(|s| open[s].iter().cloned()).collect();
+        match node.op() {
+            Op::Range => _ = own.insert(node.clone()),
+            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
+            _ => {}
+        }
+        open.insert(node.clone(), own);
+    }
+    open
+}
+
 /// A range's axis number.
 pub(super) fn axis_of(range: &UOp) -> u32 {
     range.arg().range().expect("a range has a range argument").0
@@ -172,6 +188,11 @@ pub(super) fn axis_of(range: &UOp) -> u32 {
 /// A range's kind.
 pub(super) fn kind_of(range: &UOp) -> RangeKind {
     range.arg().range().expect("a range has a range argument").1
+}
+
+/// Whether a range is a loop over outputs that stays one.
+pub(super) fn is_outer(range: &UOp) -> bool {
+    matches!(kind_of(range), RangeKind::Thread | RangeKind::Loop)
 }
 
 /// A range's number of iterations.

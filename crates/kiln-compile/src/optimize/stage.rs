@@ -4,7 +4,7 @@
 
 use super::access::strides;
 use super::dot::parts_of;
-use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::options::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
@@ -91,7 +91,6 @@ impl Facts {
 
 /// The loops of a kernel that something can be staged inside of, outermost first.
 pub(super) fn outer_loops(ast: &UOp) -> Vec<UOp> {
-    let is_outer = |r: &UOp| matches!(kind_of(r), RangeKind::Thread | RangeKind::Loop);
     ranges_of(ast).into_iter().filter(is_outer).collect()
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The gradient of a convolution for its input is such a sum: at the borders few windows cover an element.
 
-use super::options::{axis_of, kind_of, ranges_of, replace_ranges};
+use super::options::{axis_of, is_outer, kind_of, ranges_of, replace_ranges};
 use super::stage::substitute;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort;
@@ -138,8 +138,4 @@ impl Difference {
         let all = self.around.iter().cloned().chain(self.written_out.iter().map(extreme));
         all.fold(UOp::index(0), |a, b| a + b)
     }
-}
-
-fn is_outer(range: &UOp) -> bool {
-    matches!(kind_of(range), RangeKind::Loop | RangeKind::Thread)
 }

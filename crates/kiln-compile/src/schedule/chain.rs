@@ -4,9 +4,9 @@
 use super::assign::Plan;
 use super::build::{Built, Source};
 use super::cost::Between;
-use super::index::simplify;
+use super::index::{flatten, simplify};
 use kiln_ir::arg::Space;
-use kiln_ir::uop::{substitute, toposort};
+use kiln_ir::uop::{free_local, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -113,13 +113,8 @@ fn place_in_row(access: &UOp, maker: &Built, reader: &Built, shared: usize) -> O
 
 /// The position of the first element of the iteration's row.
 fn first_of_row(shared: &[UOp], row: usize) -> UOp {
-    let mut stride = row as i64;
-    let mut at = UOp::index(0);
-    for range in shared.iter().rev() {
-        at = at + range * stride;
-        stride *= range.max() + 1;
-    }
-    at
+    let shape: Vec<usize> = shared.iter().map(|r| size(std::slice::from_ref(r))).collect();
+    flatten(&shared.iter().cloned().collect(), &shape) * row as i64
 }
 
 fn size(loops: &[UOp]) -> usize {
@@ -182,9 +177,7 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
 
 /// The first number that no scratch of the kernels has.
 fn free_scratch(kernels: &[&Built]) -> u32 {
-    let nodes = toposort(&UOp::sink(kernels.iter().flat_map(|k| k.stores.iter().cloned())));
-    let ids = nodes.iter().filter(|n| n.op() == Op::Local).filter_map(|n| n.arg().memory());
-    ids.map(|(_, id, _)| id + 1).max().unwrap_or(0)
+    free_local(&toposort(&UOp::sink(kernels.iter().flat_map(|k| k.stores.iter().cloned()))))
 }
 
 impl Built {

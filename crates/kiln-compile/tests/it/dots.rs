@@ -1,9 +1,9 @@
 //! Sums of products that a target adds up several at once give what the plain loops give.
 
+use crate::options::kernel_of;
 use kiln_compile::lower::lower;
 use kiln_compile::optimize::{Opt, apply, optimize};
 use kiln_compile::render::render;
-use kiln_compile::schedule::schedule;
 use kiln_compile::target::{Dot, Language, Target};
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, WindowArg};
 use kiln_ir::eval::{from_bits, to_bits};
@@ -57,12 +57,6 @@ fn kernels(types: Types) -> Vec<UOp> {
         convolution(types, 4),
         convolution(types, 3),
     ]
-}
-
-fn kernel_of(root: &UOp) -> UOp {
-    let schedule = schedule(std::slice::from_ref(root));
-    assert_eq!(schedule.kernels.len(), 1);
-    schedule.kernels[0].ast.clone()
 }
 
 /// A processor with these instructions (all that are known, or none) and caches so small that everything is staged.

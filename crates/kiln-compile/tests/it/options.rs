@@ -95,7 +95,8 @@ fn kernels() -> Vec<(&'static str, UOp)> {
     ]
 }
 
-fn kernel_of(root: &UOp) -> UOp {
+/// The only kernel of a graph.
+pub(crate) fn kernel_of(root: &UOp) -> UOp {
     let schedule = schedule(std::slice::from_ref(root));
     assert_eq!(schedule.kernels.len(), 1);
     schedule.kernels[0].ast.clone()

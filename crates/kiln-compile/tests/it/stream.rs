@@ -1,9 +1,9 @@
 //! Which outputs are written past the caches, and how that is spelled.
 
+use crate::options::kernel_of;
 use kiln_compile::lower::lower;
 use kiln_compile::optimize::optimize;
 use kiln_compile::render::render;
-use kiln_compile::schedule::schedule;
 use kiln_compile::target::{Language, Target};
 use kiln_ir::{DType, UOp};
 
@@ -24,9 +24,7 @@ fn target(cache: usize) -> Target {
 
 /// Whether the only kernel of `root` streams what it writes, and its text.
 fn compiled(root: &UOp, target: &Target) -> (bool, String) {
-    let schedule = schedule(std::slice::from_ref(root));
-    assert_eq!(schedule.kernels.len(), 1);
-    let program = lower(&optimize(&schedule.kernels[0].ast, target, true).ast, target);
+    let program = lower(&optimize(&kernel_of(root), target, true).ast, target);
     assert!(program.params[1..].iter().all(|p| !p.streamed), "what is read");
     (program.params[0].streamed, render(&program, target))
 }

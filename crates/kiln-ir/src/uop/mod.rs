@@ -10,7 +10,7 @@ mod intern;
 mod walk;
 
 pub use hash::Mixer;
-pub use walk::{reaches, rebuild, substitute, toposort, toposort_all};
+pub use walk::{free_local, reaches, rebuild, substitute, toposort, toposort_all};
 
 use crate::arg::{Arg, Shape};
 use crate::dtype::{Const, DType};

@@ -59,6 +59,12 @@ pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp
     false
 }
 
+/// The first number that no local memory among the nodes has.
+pub fn free_local(nodes: &[UOp]) -> u32 {
+    let memories = nodes.iter().filter(|n| n.op() == Op::Local).filter_map(|n| n.arg().memory());
+    memories.map(|(_, id, _)| id + 1).max().unwrap_or(0)
+}
+
 /// The node with other sources (itself, where they are the same). Binary arithmetic is canonicalized again.
 pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
     if node.srcs() == srcs.as_slice() {
