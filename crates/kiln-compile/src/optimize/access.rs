@@ -1,6 +1,6 @@
 //! How the accesses of a kernel move along its loops.
 
-use super::options::axis_of;
+use super::ranges::axis_of;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};

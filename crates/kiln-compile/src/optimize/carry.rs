@@ -2,7 +2,7 @@
 //! stays in the caches. What has been reduced so far is carried from block to block in scratch.
 
 use super::access::strides;
-use super::options::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
+use super::ranges::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
 use super::stage::{flat, reading_order, substitute};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, toposort};

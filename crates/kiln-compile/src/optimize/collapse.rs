@@ -2,7 +2,7 @@
 //! `E_4096`.
 
 use super::access::strides;
-use super::options::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};

@@ -1,7 +1,7 @@
 //! Sums of products as dot products: neighbours along a loop of the reduction are packed into 32 bits, and the loop takes
 //! as many fewer steps. What is packed is then staged like any other operand.
 
-use super::options::{axis_of, replace_ranges, size_of};
+use super::ranges::{axis_of, replace_ranges, size_of};
 use super::stage::substitute;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::{Srcs, rebuild, toposort};

@@ -4,8 +4,9 @@
 //! faster is not asked here.
 
 use super::access::Kernel;
-use super::options::{Loops, Opt, axis_of, kind_of};
+use super::options::{Loops, Opt};
 use super::ordered::ordered;
+use super::ranges::{axis_of, kind_of};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use rustc_hash::FxHashSet;

@@ -3,6 +3,9 @@
 //! Every optimization is a split or a new kind of a loop (`Opt`), so what a kernel computes cannot change: the
 //! expressions stay, only the loop variables in them are replaced. `heuristic` chooses; `NOOPT=1` chooses nothing.
 
+/// What is said of ranges, and asked of them.
+/// What ranges say of themselves, what varies over them, how others take their place.
+mod ranges;
 /// Loops of a kernel, and how each access moves along them.
 mod access;
 /// Options as data, and their application.

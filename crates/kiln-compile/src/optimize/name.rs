@@ -1,6 +1,6 @@
 //! Kernel names: `r` if something is reduced, else `E`, then the sizes of the loops.
 
-use super::options::{ranges_of, size_of};
+use super::ranges::{ranges_of, size_of};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 

@@ -5,7 +5,8 @@
 //! nest before the next begins, so that what a nest reads for all of them is read once, and tiled.
 
 use super::gate::gate;
-use super::options::{Opt, axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::options::Opt;
+use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};

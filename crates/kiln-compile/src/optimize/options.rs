@@ -4,11 +4,12 @@ use super::carry::{carry, settle};
 use super::gate::gate;
 use super::keep::keep;
 use super::legal::{Rules, Standing};
+use super::ranges::{axis_of, kind_of, ranges_of, replace_all, size_of};
 use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{DType, Op, UOp};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -155,49 +156,6 @@ pub(super) struct Loops {
     staged: Vec<Staged>,
     /// Bytes of each value that may be kept; 0 for none.
     kept: usize,
-}
-
-/// The ranges of a kernel in order of axis.
-pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
-    let mut ranges: Vec<UOp> = toposort(ast).into_iter().filter(|n| n.op() == Op::Range).collect();
-    ranges.sort_by_key(axis_of);
-    ranges
-}
-
-/// The ranges that each node varies over.
-pub(super) fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
-    let mut open: FxHashMap<UOp, FxHashSet<UOp>> = FxHashMap::default();
-    for node in nodes {
-        let mut own: FxHashSet<UOp> =
-            node.srcs().iter().flat_map(|s| open[s].iter().cloned()).collect();
-        match node.op() {
-            Op::Range => _ = own.insert(node.clone()),
-            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
-            _ => {}
-        }
-        open.insert(node.clone(), own);
-    }
-    open
-}
-
-/// A range's axis number.
-pub(super) fn axis_of(range: &UOp) -> u32 {
-    range.arg().range().expect("a range has a range argument").0
-}
-
-/// A range's kind.
-pub(super) fn kind_of(range: &UOp) -> RangeKind {
-    range.arg().range().expect("a range has a range argument").1
-}
-
-/// Whether a range is a loop over outputs that stays one.
-pub(super) fn is_outer(range: &UOp) -> bool {
-    matches!(kind_of(range), RangeKind::Thread | RangeKind::Loop)
-}
-
-/// A range's number of iterations.
-pub(super) fn size_of(range: &UOp) -> usize {
-    range.src(0).as_int().expect("loops of a schedule have constant bounds") as usize
 }
 
 impl Loops {
@@ -368,41 +326,4 @@ fn blocks_of_reductions(ast: &UOp) -> Vec<UOp> {
 
 fn scaled(range: &UOp, stride: usize) -> UOp {
     if stride == 1 { range.clone() } else { range * stride as i64 }
-}
-
-/// Replaces ranges by expressions over new ranges; what closed the old ranges closes the new ones.
-pub(super) fn replace_ranges(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
-    replace_all(ast, map)[ast].clone()
-}
-
-/// The same for all nodes of a graph.
-fn replace_all(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> FxHashMap<UOp, UOp> {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let new = match (map.get(&node), node.op()) {
-            (Some((value, _)), _) => value.clone(),
-            (None, Op::End | Op::Reduce | Op::After) => rebuild_closing(&node, &done, map),
-            (None, _) => rebuild(&node, node.srcs().iter().map(|s| done[s].clone()).collect()),
-        };
-        done.insert(node, new);
-    }
-    done
-}
-
-fn rebuild_closing(
-    node: &UOp,
-    done: &FxHashMap<UOp, UOp>,
-    map: &FxHashMap<UOp, (UOp, Srcs)>,
-) -> UOp {
-    let mut srcs = Srcs::new();
-    for src in node.srcs() {
-        match map.get(src) {
-            Some((_, ranges)) => srcs.extend(ranges.iter().cloned()),
-            None => srcs.push(done[src].clone()),
-        }
-    }
-    if srcs.len() == 1 {
-        return srcs.swap_remove(0);
-    }
-    rebuild(node, srcs)
 }

@@ -1,6 +1,6 @@
 //! Which loops must run in their order, one iteration after the other: those whose iterations may write the same element.
 
-use super::options::axis_of;
+use super::ranges::axis_of;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;

@@ -4,7 +4,7 @@
 
 use super::access::strides;
 use super::dot::parts_of;
-use super::options::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
+use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};

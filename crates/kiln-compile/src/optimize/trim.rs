@@ -3,7 +3,7 @@
 //!
 //! The gradient of a convolution for its input is such a sum: at the borders few windows cover an element.
 
-use super::options::{axis_of, is_outer, kind_of, ranges_of, replace_ranges};
+use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges};
 use super::stage::substitute;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort;

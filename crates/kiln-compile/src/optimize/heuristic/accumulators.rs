@@ -1,7 +1,8 @@
 //! Several accumulators for a reduction whose steps are shorter than what one accumulator makes them wait.
 
 use super::super::keep::operations;
-use super::super::options::{Opt, axis_of, kind_of};
+use super::super::options::Opt;
+use super::super::ranges::{axis_of, kind_of};
 use super::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;

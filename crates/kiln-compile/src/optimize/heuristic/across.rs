@@ -5,7 +5,8 @@
 //! than that, a few rows at a time are read from end to end, with the sums of all columns carried in scratch.
 
 use super::super::access::Access;
-use super::super::options::{Opt, axis_of, kind_of};
+use super::super::options::Opt;
+use super::super::ranges::{axis_of, kind_of};
 use super::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;

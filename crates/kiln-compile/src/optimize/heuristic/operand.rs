@@ -1,7 +1,7 @@
 //! What is read inside a reduction, and how it moves along the loops.
 
 use super::super::dot;
-use super::super::options::axis_of;
+use super::super::ranges::axis_of;
 use super::super::stage::value_strides;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};

@@ -5,7 +5,7 @@
 //! registers. Then each operand is staged if what it saves in cache misses is more than the copy, and blocks keep what
 //! is staged in the caches.
 
-use super::super::options::{axis_of, kind_of, size_of};
+use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
 use super::operand::Operand;
 use super::text::Text;

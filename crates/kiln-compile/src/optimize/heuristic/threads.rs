@@ -1,6 +1,7 @@
 //! Which loop threads share.
 
-use super::super::options::{Opt, axis_of, kind_of, size_of};
+use super::super::options::Opt;
+use super::super::ranges::{axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;

@@ -1,7 +1,7 @@
 //! Register tiles, and reductions that are short enough to be written out.
 
 use super::super::access::Access;
-use super::super::options::{axis_of, kind_of};
+use super::super::ranges::{axis_of, kind_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
