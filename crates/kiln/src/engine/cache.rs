@@ -6,22 +6,24 @@
 
 use super::close::Closed;
 use super::device::Opened;
+use super::generations::Generations;
 use super::measure::count;
 use super::{Failure, debug, env, search, testing};
+use crate::Device;
 use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::Shape;
 use kiln_ir::{Const, DType, UOp};
 use kiln_runtime::{Kernel, Origin};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-/// Schedules remembered at once; the whole cache is forgotten past this, which costs one compilation of each.
-const MAX_SCHEDULES: usize = 32768;
-/// Kernels remembered at once, likewise.
-const MAX_KERNELS: usize = 65536;
+/// Schedules that are remembered, the last ones that were used; at most twice as many.
+const SCHEDULES_KEPT: usize = 16384;
+/// Kernels that are remembered, likewise.
+const KERNELS_KEPT: usize = 32768;
 /// Sets of constants that are kept apart for one shape of graph before all that ever differed become scalars.
 const MAX_VARIANTS: usize = 4;
 
@@ -87,8 +89,9 @@ fn raw(value: Const, dtype: DType) -> i64 {
 }
 
 /// By the graph's shape, the device, and the width of the search for its kernels.
-type Schedules = Mutex<FxHashMap<(u128, String, usize), Vec<Arc<Ready>>>>;
-static SCHEDULES: LazyLock<Schedules> = LazyLock::new(Schedules::default);
+type Schedules = Mutex<Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>>;
+static SCHEDULES: LazyLock<Schedules> =
+    LazyLock::new(|| Mutex::new(Generations::new(SCHEDULES_KEPT)));
 
 /// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program.
 pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
@@ -102,21 +105,26 @@ pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
 }
 
 /// The schedule of a closed graph on a device, remembered or made.
-pub(super) fn ready(closed: &Closed, device: &str, opened: &Opened) -> Result<Arc<Ready>, Failure> {
+pub(super) fn ready(
+    closed: &Closed,
+    device: &Device,
+    opened: &Opened,
+) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
-    let key = (closed.key, device.to_owned(), search::width());
-    let known = SCHEDULES.lock().expect("schedule cache").get(&key).cloned().unwrap_or_default();
+    let key = (closed.key, device.shared_name(), search::width());
+    let schedules = || SCHEDULES.lock().expect("schedule cache");
+    let known = schedules().get(&key).cloned().unwrap_or_default();
     if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {
         debug::schedule_hit(ready);
         return Ok(ready.clone());
     }
     let ready = Arc::new(make(closed, constants, &known, opened)?);
-    let mut schedules = SCHEDULES.lock().expect("schedule cache");
-    if schedules.len() >= MAX_SCHEDULES {
-        schedules.clear();
-    }
+    let mut schedules = schedules();
     // the latest variant is the most general: look at it first
-    schedules.entry(key).or_default().insert(0, ready.clone());
+    match schedules.get(&key) {
+        Some(variants) => variants.insert(0, ready.clone()),
+        None => schedules.insert(key, vec![ready.clone()]),
+    }
     Ok(ready)
 }
 
@@ -164,8 +172,8 @@ fn variable_constants(constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
 
 /// What a kernel's code depends on: what it computes, the target, whether it is optimized, the width of a search.
 type Key = (u128, Arc<kiln_compile::target::Target>, bool, usize);
-type Codes = Mutex<FxHashMap<Key, Arc<Code>>>;
-static CODES: LazyLock<Codes> = LazyLock::new(Codes::default);
+type Codes = Mutex<Generations<Key, Arc<Code>>>;
+static CODES: LazyLock<Codes> = LazyLock::new(|| Mutex::new(Generations::new(KERNELS_KEPT)));
 
 /// Compiles what is new, on as many threads as the device has.
 fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
@@ -245,11 +253,8 @@ fn compile(
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
     debug::compiled(kernel, &compiled, &loaded);
-    let mut codes = CODES.lock().expect("kernel cache");
-    if codes.len() >= MAX_KERNELS {
-        codes.clear();
-    }
     let code = Arc::new(Code { kernel: loaded.kernel, compiled });
-    codes.insert(key(kernel, opened, width), code.clone());
+    let key = key(kernel, opened, width);
+    CODES.lock().expect("kernel cache").insert(key, code.clone());
     Ok((code, (loaded.origin, lowering)))
 }

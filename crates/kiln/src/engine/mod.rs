@@ -14,6 +14,8 @@ mod close;
 mod runs;
 /// Schedules and kernels, remembered.
 mod cache;
+/// Maps of bounded memory that keep what is used.
+mod generations;
 /// Options for kernels, by trying.
 mod search;
 /// Which memory every argument is; what may be overwritten in place.

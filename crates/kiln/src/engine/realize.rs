@@ -165,7 +165,7 @@ fn compute(
 ) -> Result<Leaves, Failure> {
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
-    let ready = cache::ready(&closed, device.name(), &opened)?;
+    let ready = cache::ready(&closed, device, &opened)?;
     let scalars = ready.scalars(&closed);
     let mut bound = {
         let _planning = planning();
