@@ -21,11 +21,15 @@ impl Built {
         }
         let stores: Vec<Store<'_>> =
             nodes.iter().filter(|n| n.op() == Op::Store).map(Store::new).collect();
+        let mut readers: Vec<Vec<&Store<'_>>> = vec![Vec::new(); self.args.len()];
+        for store in &stores {
+            store.reads().into_iter().for_each(|slot| readers[slot].push(store));
+        }
         let mut pairs = Vec::new();
         for store in &stores {
             let inputs = self.outputs.len()..self.args.len();
-            let free =
-                inputs.filter(|&input| stores.iter().all(|s| s.lets_overwrite(store, input)));
+            let free = inputs
+                .filter(|&input| readers[input].iter().all(|s| s.lets_overwrite(store, input)));
             pairs.extend(free.map(|input| (slot(store.node), input)));
         }
         pairs
@@ -64,6 +68,11 @@ impl<'a> Store<'a> {
             stack.extend(x.srcs().iter().cloned());
         }
         Store { node, direct, reduced }
+    }
+
+    /// The slots that its value is computed from.
+    fn reads(&self) -> FxHashSet<usize> {
+        self.direct.iter().chain(self.reduced.iter().map(|(l, _)| l)).map(slot).collect()
     }
 
     /// Whether this store's loads of the memory `input` allow that `over` writes there.

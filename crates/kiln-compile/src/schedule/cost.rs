@@ -184,6 +184,17 @@ impl Between {
     }
 }
 
+/// Whether a kernel of these nodes, in so many iterations each, is done sooner than another one is started.
+pub(super) fn is_small(nodes: &[UOp], iterations: f64) -> bool {
+    let time = |n: &UOp| match n.op() {
+        Op::Load => memory(n.dtype()),
+        Op::Store => WRITE * memory(n.src(2).dtype()),
+        op if op.is_alu() && n.dtype() != DType::Index => arithmetic(op),
+        _ => 0.0,
+    };
+    iterations * nodes.iter().map(time).sum::<f64>() <= LAUNCH
+}
+
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, plural) = (

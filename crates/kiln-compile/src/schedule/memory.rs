@@ -102,7 +102,7 @@ fn scheduled(kernel: &Built, stored: &impl Fn(usize) -> BufferRef) -> ScheduledK
 }
 
 /// Each kernel numbers its launch-time scalars from 0, so that equal kernels are equal graphs.
-fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
+pub(super) fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
     let nodes = toposort(&UOp::sink(stores.iter().cloned()));
     let vars: Vec<UOp> = nodes.into_iter().filter(|n| n.op() == Op::Var).collect();
     let number =

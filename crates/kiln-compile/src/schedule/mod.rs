@@ -31,6 +31,8 @@ mod build;
 mod merge;
 /// Kernels whose values only the next one reads become one, with rows of values in scratch.
 mod chain;
+/// Many small kernels that are alike become few.
+mod batch;
 /// Which outputs may be written over which inputs.
 mod alias;
 /// An order of kernels that respects what each reads.
@@ -105,6 +107,7 @@ pub fn schedule(roots: &[UOp]) -> Schedule {
     let drafts = build::build(&plan);
     let drafts = merge::merge(drafts);
     let drafts = chain::chain(&mut plan, drafts);
+    let drafts = batch::batch(&plan.roots, drafts);
     let order = order::order(&drafts, &plan.roots);
     memory::finish(plan, drafts, &order)
 }

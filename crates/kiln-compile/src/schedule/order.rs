@@ -96,7 +96,7 @@ impl Edges {
 }
 
 /// Parameters that an output of the kernel may take the memory of.
-fn overwritable(kernel: &Built, roots: &FxHashSet<usize>) -> BTreeSet<Source> {
+pub(super) fn overwritable(kernel: &Built, roots: &FxHashSet<usize>) -> BTreeSet<Source> {
     let pairs = kernel.may_alias().into_iter();
     let kept = pairs.filter(|&(written, _)| roots.contains(&kernel.outputs[written]));
     let inputs = kept.map(|(_, read)| kernel.args[read]);

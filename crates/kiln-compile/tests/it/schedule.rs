@@ -231,3 +231,40 @@ fn between_convolutions_channels_are_neighbours() {
     let scaled: Vec<bool> = stores.map(|at| at.contains("axis=1 loop 8 %3 = mul")).collect();
     assert_eq!(scaled, [false, true]);
 }
+
+/// `n` kernels of two inputs each, the second of which is the first of the next if they are `linked`.
+fn sums(n: usize, len: usize, linked: bool) -> Vec<UOp> {
+    let slot = |i: usize, which: usize| if linked { i + which } else { 2 * i + which };
+    (0..n).map(|i| param(slot(i, 0), &[len]) * 3 + param(slot(i, 1), &[len])).collect()
+}
+
+#[test]
+fn small_kernels_that_are_alike_are_put_together() {
+    let data: Vec<Vec<i32>> = (0..86).map(|i| (0..5).map(|j| i * 10 + j).collect()).collect();
+    let inputs: Vec<&[i32]> = data.iter().map(Vec::as_slice).collect();
+    let (s, out) = run(&sums(43, 5, false), &inputs);
+    for (i, out) in out.iter().enumerate() {
+        let sum = |j: usize| data[2 * i][j] * 3 + data[2 * i + 1][j];
+        assert_eq!(*out, (0..5).map(sum).collect::<Vec<_>>());
+    }
+    // 16, 16, 8, 2 and 1 of them, and what serves one group serves the other
+    assert_eq!(s.kernels.len(), 5);
+    let sizes: Vec<usize> = s.kernels.iter().map(|k| k.ast.srcs().len()).collect();
+    let full = s.kernels.iter().filter(|k| k.ast.srcs().len() == 16).collect::<Vec<_>>();
+    assert_eq!(sizes.iter().sum::<usize>(), 43, "{sizes:?}");
+    assert!(full.len() == 2 && full[0].ast == full[1].ast, "{sizes:?}");
+    // each may still be written over what it alone reads
+    assert!(s.kernels.iter().all(|k| k.may_alias.len() == 2 * k.ast.srcs().len()));
+}
+
+#[test]
+fn large_kernels_and_those_that_wait_for_each_other_stay_apart() {
+    assert_eq!(schedule(&sums(8, 100_000, false)).kernels.len(), 8);
+    // what shares an input is one kernel for eight outputs; both may write over the input that they share
+    assert_eq!(schedule(&sums(16, 5, true)).kernels.len(), 2);
+    let (first, second) = (param(0, &[5]) * 3, param(1, &[5]));
+    let first = first.contiguous();
+    let (s, out) = run(&[&first * 3, first, &second * 3], &[&[1; 5], &[2; 5]]);
+    assert_eq!(out, [[9; 5], [3; 5], [6; 5]]);
+    assert!(s.kernels.len() >= 2);
+}

@@ -122,6 +122,45 @@ fn adamw_is_one_kernel_a_parameter() {
     }
 }
 
+/// Kernels of each AdamW step after the second, and what all of them compiled.
+fn adamw_kernels(shapes: &[&[usize]]) -> (u64, u64) {
+    let parameters: Vec<Tensor> =
+        shapes.iter().map(|&s| Tensor::ones(s).set_requires_grad(true)).collect();
+    let opt = AdamW::new(&parameters, 1e-3);
+    let (mut kernels, mut compiled) = (0, 0);
+    for _ in 0..3 {
+        opt.zero_grad();
+        parameters.iter().for_each(|p| (p * 3.0).sum(..).backward().unwrap());
+        let ((), n) = measure(|| opt.step().unwrap());
+        (kernels, compiled) = (n.kernels, compiled + n.compiled + n.loaded);
+    }
+    assert!(parameters.iter().all(|p| p.max(..).item::<f32>().unwrap() < 0.998));
+    (kernels, compiled)
+}
+
+#[test]
+fn steps_of_small_parameters_are_few_kernels() {
+    let (kernels, compiled) = adamw_kernels(&[&[96][..]; 100]);
+    assert!(kernels <= 20 && compiled <= 10, "{kernels} kernels, {compiled} compiled");
+    // of a transformer: six norms and biases of one size in each layer, two other biases, four weights
+    let layer: [&[usize]; 12] = [
+        &[64],
+        &[64],
+        &[192, 64],
+        &[192],
+        &[64, 64],
+        &[64],
+        &[64],
+        &[64],
+        &[256, 64],
+        &[256],
+        &[64, 256],
+        &[64],
+    ];
+    let (kernels, _) = adamw_kernels(&layer.repeat(4));
+    assert!((16..=24).contains(&kernels), "{kernels} kernels");
+}
+
 /// A step of a small network; counts those of the step and of reading the loss.
 fn train_step(net: &[nn::Linear; 2], opt: &AdamW, x: &Tensor, labels: &Tensor) -> (Counts, Counts) {
     let ((loss, read), whole) = measure(|| {

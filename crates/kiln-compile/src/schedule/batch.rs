@@ -1,0 +1,172 @@
+//! Small kernels that are alike and independent of each other become one, with a nest for each: one launch instead of
+//! many. So an optimizer's step over many small parameters is a few kernels.
+//!
+//! Only equal kernels are put together, and in groups of few sizes: one compiled program serves all groups of a size,
+//! in every model that has such parameters.
+
+use super::build::{Built, Source};
+use super::cost;
+use super::memory::number_vars;
+use super::order::overwritable;
+use kiln_ir::uop::{substitute, toposort};
+use kiln_ir::{Arg, Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+/// A group has at most this many kernels, and as many nodes in its text: compilers slow down faster than launches gain.
+const MAX_KERNELS: usize = 16;
+const MAX_NODES: usize = 1024;
+
+/// Puts groups together; a group is where the first of it was. Kernels that are not part of one keep their order.
+pub(super) fn batch(roots: &[usize], kernels: Vec<Built>) -> Vec<Built> {
+    let alike = alike(roots, &kernels);
+    let mut kernels: Vec<Option<Built>> = kernels.into_iter().map(Some).collect();
+    for alike in alike {
+        let nodes = kernels[alike[0]].as_ref().map_or(1, |k| k.nodes().len());
+        let mut rest = &alike[..];
+        while !rest.is_empty() {
+            let (group, others) = rest.split_at(group_size(rest.len(), MAX_NODES / nodes));
+            let taken = group.iter().filter_map(|&k| kernels[k].take()).collect();
+            kernels[group[0]] = Some(joined(taken));
+            rest = others;
+        }
+    }
+    kernels.into_iter().flatten().collect()
+}
+
+/// The largest power of two that there are kernels and room for.
+fn group_size(kernels: usize, room: usize) -> usize {
+    1 << kernels.min(room).clamp(1, MAX_KERNELS).ilog2()
+}
+
+/// One kernel that does the work of all, one after the other. Outputs come first, as everywhere.
+fn joined(group: Vec<Built>) -> Built {
+    let (mut args, mut slots) = (Vec::new(), FxHashMap::default());
+    let outputs = group.iter().flat_map(|k| &k.args[..k.outputs.len()]);
+    let inputs = group.iter().flat_map(|k| &k.args[k.outputs.len()..]);
+    for &arg in outputs.chain(inputs) {
+        slots.entry(arg).or_insert_with(|| {
+            args.push(arg);
+            args.len() - 1
+        });
+    }
+    let mut axis = 0;
+    let group = group.into_iter().map(|kernel| kernel.placed(&slots, &mut axis));
+    let joined = group.reduce(|mut all, next| {
+        all.stores.extend(next.stores);
+        all.outputs.extend(next.outputs);
+        all
+    });
+    Built { args, ..joined.expect("a group has kernels") }
+}
+
+/// Independent small kernels that compute the same of other memory, in order.
+fn alike(roots: &[usize], kernels: &[Built]) -> Vec<Vec<usize>> {
+    let (levels, overwritten) = (levels(kernels), Overwritten::of(roots, kernels));
+    let mut numbers: FxHashMap<(usize, UOp), usize> = FxHashMap::default();
+    let mut found: Vec<Vec<usize>> = Vec::new();
+    for (k, kernel) in kernels.iter().enumerate() {
+        if !kernel.is_small() || overwritten.by_others(k, kernel) {
+            continue;
+        }
+        let (stores, _) = number_vars(&kernel.stores);
+        let number = *numbers.entry((levels[k], UOp::sink(stores))).or_insert(found.len());
+        if number == found.len() {
+            found.push(Vec::new());
+        }
+        found[number].push(k);
+    }
+    found
+}
+
+/// For each kernel, how many others run one after the other behind it at least. Kernels of one level do not wait for each
+/// other, and if they become one, no kernel waits for itself.
+fn levels(kernels: &[Built]) -> Vec<usize> {
+    let makers: FxHashMap<usize, usize> = kernels
+        .iter()
+        .enumerate()
+        .flat_map(|(k, kernel)| kernel.outputs.iter().map(move |&o| (o, k)))
+        .collect();
+    let makers_of = |kernel: &Built| -> Vec<usize> {
+        let stored = kernel.sources().filter_map(|s| match s {
+            Source::Stored(node) => makers.get(&node).copied(),
+            Source::Param(_) => None,
+        });
+        stored.collect()
+    };
+    let edges: Vec<Vec<usize>> = kernels.iter().map(makers_of).collect();
+    let mut waiting = vec![0; kernels.len()];
+    edges.iter().flatten().for_each(|&maker| waiting[maker] += 1);
+    let mut ready: Vec<usize> = (0..kernels.len()).filter(|&k| waiting[k] == 0).collect();
+    let mut levels = vec![0; kernels.len()];
+    while let Some(k) = ready.pop() {
+        for &maker in &edges[k] {
+            levels[maker] = levels[maker].max(levels[k] + 1);
+            waiting[maker] -= 1;
+            if waiting[maker] == 0 {
+                ready.push(maker);
+            }
+        }
+    }
+    levels
+}
+
+/// What kernels might write over.
+struct Overwritten(BTreeMap<Source, FxHashSet<usize>>);
+
+impl Overwritten {
+    fn of(roots: &[usize], kernels: &[Built]) -> Overwritten {
+        let roots: FxHashSet<usize> = roots.iter().copied().collect();
+        let mut by: BTreeMap<Source, FxHashSet<usize>> = BTreeMap::new();
+        for (k, kernel) in kernels.iter().enumerate() {
+            for source in overwritable(kernel, &roots).into_iter().chain(kernel.starts_from) {
+                by.entry(source).or_default().insert(k);
+            }
+        }
+        Overwritten(by)
+    }
+
+    /// Whether another kernel wants to write over what this one reads: that one waits for it, and should wait for nothing
+    /// else.
+    fn by_others(&self, k: usize, kernel: &Built) -> bool {
+        let others = |s: Source| self.0.get(&s).is_some_and(|by| by.iter().any(|&b| b != k));
+        kernel.sources().any(others)
+    }
+}
+
+impl Built {
+    fn nodes(&self) -> Vec<UOp> {
+        toposort(&UOp::sink(self.stores.iter().cloned()))
+    }
+
+    /// The kernel with its arguments in these slots, and its loops numbered from `axis` on, which is then the next number.
+    fn placed(mut self, slots: &FxHashMap<Source, usize>, axis: &mut u32) -> Built {
+        let (first, mut map) = (*axis, FxHashMap::default());
+        for node in self.nodes() {
+            let new = match node.arg() {
+                Arg::Param { slot, shape } => {
+                    UOp::param(slots[&self.args[*slot]], node.dtype(), shape.clone())
+                }
+                Arg::Range { axis: number, kind } => {
+                    *axis = (*axis).max(first + number + 1);
+                    UOp::range(first + number, *kind, node.max() as usize + 1)
+                }
+                _ => continue,
+            };
+            map.insert(node, new);
+        }
+        self.stores = substitute(&self.stores, &map);
+        self
+    }
+
+    /// Whether starting the kernel takes longer than its work, which is all elementwise.
+    fn is_small(&self) -> bool {
+        if self.starts_from.is_some() || self.shared.is_some() {
+            return false;
+        }
+        let nodes = self.nodes();
+        let plain = |n: &UOp| !matches!(n.op(), Op::Reduce | Op::Local | Op::After);
+        let iterations: f64 = self.loops.iter().map(|r| r.max() as f64 + 1.0).product();
+        nodes.iter().all(plain) && cost::is_small(&nodes, iterations)
+    }
+}
