@@ -7,7 +7,7 @@ use kiln_ir::{DType, Op, UOp};
 use std::fmt;
 
 /// One arithmetic operation on one element, vectorized.
-const ALU: f64 = 0.03;
+const ALU: f64 = 0.02;
 /// A division or square root.
 const DIVIDE: f64 = 0.15;
 /// A transcendental function: a polynomial of about twenty operations.

@@ -66,10 +66,10 @@ fn temporaries(plan: &Plan) -> FxHashSet<usize> {
     (0..plan.nodes.len()).filter(|i| stored(i) && !seen.contains(i)).collect()
 }
 
-/// How several loops together move an access along an axis.
+/// How an access moves along an axis other than by a plain loop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Slide {
-    /// As windows that lie side by side, and as an axis that was made of two.
+    /// As windows that lie side by side, as an axis that was made of two, or as one of those: in steps of a loop.
     Apart,
     /// Some combinations meet.
     Overlapping,
@@ -123,17 +123,22 @@ impl Chooser<'_> {
         (0..self.plan.requests[i].len()).any(overlaps)
     }
 
-    /// The last axis but one or further out, of whole vectors, along which all kernels just count.
+    /// The last axis but one or further out, of whole vectors, along which all kernels just count. If there is none, one
+    /// along which they count here, and elsewhere only in steps.
     fn plain_axis(&self, i: usize) -> Option<usize> {
         let shape = self.plan.nodes[i].shape();
-        let counts = |a: usize| {
-            self.plan.requests[i].iter().all(|r| {
-                r.index[a].op() == Op::Range
-                    && !self.sliding.contains_key(&(r.kernel, r.index[a].clone()))
-            })
+        let slide = |kernel, at: &UOp| match at.op() {
+            Op::Range => self.sliding.get(&(kernel, at.clone())).copied(),
+            _ => Some(Slide::Overlapping),
         };
+        let worst =
+            |a: usize| self.plan.requests[i].iter().map(|r| slide(r.kernel, &r.index[a])).max();
         let outer = shape.len().checked_sub(1)?;
-        (1..outer).rev().find(|&a| shape[a].is_multiple_of(LANES) && counts(a))
+        let axis = |allowed| {
+            let fits = |&a: &usize| shape[a].is_multiple_of(LANES) && worst(a) <= Some(allowed);
+            (1..outer).rev().find(fits)
+        };
+        axis(None).or_else(|| axis(Some(Slide::Apart)))
     }
 
     /// Puts an axis last for a node, and then for what kernels touch together with it.
@@ -153,8 +158,12 @@ impl Chooser<'_> {
     }
 }
 
-/// The loops that an index adds up, if they are several.
+/// The loops that an index adds up, if they are several, or divides.
 fn slide(at: &UOp) -> Option<(Slide, Vec<UOp>)> {
+    if let (Op::FloorDiv | Op::FloorMod, [divided, by]) = (at.op(), at.srcs()) {
+        let is_loop = divided.op() == Op::Range && by.as_int().is_some();
+        return is_loop.then(|| (Slide::Apart, vec![divided.clone()]));
+    }
     let (mut steps, mut stack) = (Vec::new(), vec![(at.clone(), 1i64)]);
     while let Some((x, factor)) = stack.pop() {
         match (x.op(), x.srcs()) {

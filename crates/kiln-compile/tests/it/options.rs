@@ -328,6 +328,43 @@ fn the_heuristic_stages_what_misses_the_caches() {
 }
 
 #[test]
+fn what_is_read_in_a_row_is_not_staged() {
+    // of the second operand, what a step reads goes on where the step before it ended
+    let kernel = kernel_of(&product([40, 600, 8], false, false));
+    let applied = optimize(&kernel, &small_target(32, true), true).applied;
+    assert!(applied.iter().any(|o| matches!(o, Opt::Block { .. })), "{applied:?}");
+    let staged = |n: usize| move |o: &Opt| matches!(o, Opt::Stage { operand, .. } if *operand == n);
+    assert!(!applied.iter().any(staged(1)), "{applied:?}");
+}
+
+#[test]
+fn rows_go_around_windows_that_fit_the_second_cache() {
+    let (n, c, h) = (32, 4, 10);
+    let window = |axis| WindowArg { axis, len: h, size: 3, stride: 1, dilation: 1 };
+    let all = &[n, c, h - 2, 3, h - 2, 3][..];
+    let dy = param(0, &[n, h - 2, h - 2]).reshape(&[n, 1, h - 2, 1, h - 2, 1][..]).expand(all);
+    let k = param(1, &[3, 3, c]).permute(&[2, 0, 1][..]).reshape(&[1, c, 1, 3, 1, 3][..]);
+    let covered = (dy * k.expand(all)).unwindow(window(4)).unwindow(window(2));
+    let gradient = covered.reduce(ReduceOp::Add, &[3, 5][..]);
+    let kernel = kernel_of(&gradient.permute(&[0, 2, 3, 1][..]));
+    // the gradients of an image are 256 bytes
+    let inside = |second: usize| {
+        let target = Target { threads: 1, ..small_target(16, false) };
+        let target = Target { cache_bytes: [64, second, 1 << 20], ..target };
+        let optimized = optimize(&kernel, &target, true);
+        assert!(run(&optimized.ast, &target) == run(&plain(&kernel), &Target::interp()));
+        let blocks = optimized.applied.iter().filter_map(|o| match *o {
+            Opt::Block { axis, .. } => Some(axis),
+            _ => None,
+        });
+        blocks.collect::<Vec<u32>>()
+    };
+    let [image, y, x, _] = axes(&kernel, RangeKind::Loop)[..] else { panic!("four loops") };
+    assert_eq!(inside(8192), [x, y]);
+    assert_eq!(inside(65536), [image, x, y]);
+}
+
+#[test]
 fn sums_skip_what_is_zero() {
     let kernel = kernel_of(&gradient_for_input());
     let depends = |r: &UOp| r.op() == Op::Range && r.src(0).as_int().is_none();

@@ -222,14 +222,36 @@ fn between_convolutions_channels_are_neighbours() {
     let data = |n: usize, by: usize| (0..n).map(|i| (i * by % 11) as i32 - 5).collect::<Vec<_>>();
     let (schedule, _) = run(&[root], &[&data(336, 3), &data(216, 5), &data(576, 7)]);
     assert_eq!(schedule.kernels.len(), 2);
+    // the temporary's channels (axis 1) are not scaled, the output's are
+    assert_eq!(scaled_channels(&schedule), [false, true]);
+}
+
+/// For each kernel, whether it stores its channels, axis 1, apart from each other.
+fn scaled_channels(schedule: &Schedule) -> Vec<bool> {
     let stores = schedule.kernels.iter().map(|k| {
         let nodes = kiln_ir::uop::toposort(&k.ast);
         let store = nodes.into_iter().find(|n| n.op() == kiln_ir::Op::Store).expect("stores");
         kiln_ir::text::print(store.src(1)).replace('\n', " ")
     });
-    // the temporary's channels (axis 1) are not scaled, the output's are
-    let scaled: Vec<bool> = stores.map(|at| at.contains("axis=1 loop 8 %3 = mul")).collect();
-    assert_eq!(scaled, [false, true]);
+    stores.map(|at| at.contains("axis=1 loop 8 %3 = mul")).collect()
+}
+
+#[test]
+fn what_is_read_in_steps_lies_like_what_it_is_read_with() {
+    let x = UOp::param(0, DType::I32, &[2, 3, 8, 8][..]);
+    let kernel = |slot| UOp::param(slot, DType::I32, &[8, 3, 3, 3][..]);
+    let image = convolution(&x, &kernel(1)).contiguous();
+    // each of 3 x 3 is for 2 x 2 of the image, as in the gradient of a pooling
+    let weights = UOp::param(2, DType::I32, &[2, 72][..]).reshape(&[2, 8, 3, 3][..]);
+    let coarse = (&weights + &weights).contiguous();
+    let fine = coarse.reshape(&[2, 8, 3, 1, 3, 1][..]).expand(&[2, 8, 3, 2, 3, 2][..]);
+    let product = (image * fine.reshape(&[2, 8, 6, 6][..])).contiguous();
+    let root = convolution(&product, &UOp::param(3, DType::I32, &[8, 8, 3, 3][..]));
+    let data = |n: usize, by: usize| (0..n).map(|i| (i * by % 11) as i32 - 5).collect::<Vec<_>>();
+    let inputs = [data(384, 3), data(216, 5), data(144, 2), data(576, 7)];
+    let inputs: Vec<&[i32]> = inputs.iter().map(Vec::as_slice).collect();
+    let (schedule, _) = run(&[root], &inputs);
+    assert_eq!(scaled_channels(&schedule).iter().filter(|scaled| **scaled).count(), 1);
 }
 
 /// `n` kernels of two inputs each, the second of which is the first of the next if they are `linked`.

@@ -53,7 +53,7 @@ impl Planner<'_> {
     }
 
     /// Whether a tile's loops are all that there are over outputs.
-    fn is_alone(&self, tile: &Tile) -> bool {
+    pub(super) fn is_alone(&self, tile: &Tile) -> bool {
         let tiled = |i: &usize| [tile.lane_loop, tile.row_loop].contains(i) || self.size(*i) == 1;
         let tiled = |i: &usize| tiled(i) || self.chooser.is_around(*i);
         self.outputs.iter().all(tiled)
@@ -81,6 +81,9 @@ impl Planner<'_> {
         staged: &[bool],
         chunk: Option<(usize, usize)>,
     ) -> Blocks {
+        if chunk.is_none() && self.rows_go_around(tile, staged) {
+            return self.blocks_in_rows(tile, staged);
+        }
         let thread = self.thread_loop(tile, staged);
         let is_other = |&i: &usize| {
             ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
@@ -105,6 +108,25 @@ impl Planner<'_> {
             chunk_around: !self.is_alone(tile),
             rows: divided(tile.row_loop, row_bytes, second / 2.0),
             columns: divided(tile.lane_loop, lane_bytes, last / (2 * threads) as f64),
+        }
+    }
+
+    /// Lanes innermost, then the other loops, then rows, which threads share.
+    fn blocks_in_rows(&self, tile: &Tile, staged: &[bool]) -> Blocks {
+        let is_other = |&i: &usize| {
+            ![tile.lane_loop, tile.row_loop].contains(&i) && self.chooser.left[i].0 > 1
+        };
+        let lane_bytes = self.panel_bytes(staged, tile.lane_loop, tile.row_loop);
+        let (columns, threads) = (self.chooser.left[tile.lane_loop].0, self.worthwhile_threads());
+        let room = self.target.cache_bytes[2] as f64 / (2 * threads) as f64;
+        let block = fit(columns, lane_bytes * (tile.across * tile.lanes) as f64, room);
+        Blocks {
+            thread: (threads > 1).then(|| (tile.row_loop, self.share(tile.row_loop))),
+            others: self.outputs.iter().copied().filter(is_other).collect(),
+            chunk: None,
+            chunk_around: false,
+            rows: (1, 1),
+            columns: (block, columns.div_ceil(block)),
         }
     }
 

@@ -20,14 +20,27 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
-        if self.elements(operand) * operand.bytes > 2.0 * self.span(operand) {
-            // windows that overlap would be written out
+        // windows that overlap would be written out
+        if self.slides(operand) {
+            return false;
+        }
+        if self.is_in_a_row(operand, tile) {
             return false;
         }
         let loaded = self.loads(operand, tile) as f64 * operand.bytes;
         let packed = loaded / LINE * self.lanes_of(operand, tile) * IN_A_ROW;
         let steps = self.steps();
         self.misses(operand, tile) * steps > packed * steps + self.copy(operand, tile)
+    }
+
+    /// Whether steps of the innermost loop read most of what lies between them: what is fetched ahead is as good as a copy.
+    fn is_in_a_row(&self, operand: &Operand, tile: &Tile) -> bool {
+        let step = self.step(operand);
+        let run = (tile.lanes * tile.across) as f64 * operand.bytes;
+        operand.moves(self.axis(tile.lane_loop))
+            && !operand.gated
+            && step > 0.0
+            && step <= 2.0 * run
     }
 
     /// How often the body of the tile runs.
@@ -37,7 +50,7 @@ impl Planner<'_> {
     }
 
     /// How many values an operand takes in all of its loops.
-    fn elements(&self, operand: &Operand) -> f64 {
+    pub(super) fn elements(&self, operand: &Operand) -> f64 {
         let moving = |i: &&usize| operand.moves(self.axis(**i));
         let loops = self.outputs.iter().chain(&self.reduces);
         loops.filter(moving).map(|&i| self.size(i) as f64).product()

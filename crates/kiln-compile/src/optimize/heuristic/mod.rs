@@ -19,6 +19,7 @@ mod threads;
 mod tile;
 mod tile_price;
 mod vectors;
+mod windows;
 
 use super::access::Kernel;
 use super::dot;

@@ -40,7 +40,10 @@ impl Planner<'_> {
         let (lane, vectors) = (self.axis(tile.lane_loop), (tile.across * tile.rows) as f64);
         let width = vectors::WIDTH[tile.lanes.trailing_zeros() as usize];
         let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
-        let lines: f64 = self.operands.iter().map(|o| self.lines(o, tile)).sum();
+        // what is staged in any case is read from end to end
+        let as_it_lies = |o: &&Operand| self.forced_copy(o, lane) == 0.0;
+        let in_place = self.operands.iter().filter(as_it_lies);
+        let lines: f64 = in_place.map(|o| self.lines(o, tile)).sum();
         let gates: f64 = self.operands.iter().map(|o| self.gates(o, tile)).sum();
         let step = vectors * width + loads as f64 * LOAD + lines * NEW_LINE + gates * GATE;
         let step = step.max(LATENCY * width);
