@@ -73,13 +73,17 @@ impl Planner<'_> {
         let step = self.step(operand);
         let columns = tile.lanes * tile.across;
         let span = self.span(operand);
+        let of_tile = |i| i == tile.row_loop || self.reduces.contains(&i);
         let (rounds, again) = match operand.moves(self.axis(tile.lane_loop)) {
             true => {
                 let (run, strip) =
                     (columns as f64 * operand.bytes, self.block_depth * operand.bytes);
                 (tile.row_loop, self.line_price(strip * columns as f64, run, step))
             }
-            false => (tile.lane_loop, self.line_price(span, step, step)),
+            false => {
+                let read_again = self.span_over(operand, of_tile);
+                (tile.lane_loop, self.line_price(read_again, step, step))
+            }
         };
         let first = self.line_price(span, 1.0, 1.0).max(SECOND);
         let rounds = self.chooser.left[rounds].0 as f64;
