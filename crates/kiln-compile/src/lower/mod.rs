@@ -7,6 +7,7 @@ mod vector;
 mod expand;
 mod reduce;
 mod gate;
+mod adjacent;
 mod dot;
 mod estimate;
 pub mod decompose;
@@ -33,7 +34,8 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let reduced = reduce::lower_reduces(&expanded, target);
     let gated = gate::simplify_gates(&simplify(&reduced));
     let estimate = estimate::estimate(&gated);
-    let dotted = dot::without_units(&gated, target);
+    let joined = adjacent::join_stores(&gated);
+    let dotted = dot::without_units(&joined, target);
     let machine = decompose::decompose(&dotted, target);
     let streamed = stream::streamed(&machine, target);
     let indexed = index::lower_index(&machine);

@@ -13,6 +13,10 @@ use smallvec::smallvec;
 
 /// Ranges of at most this many iterations stay written out in a copy.
 const WRITTEN_OUT: usize = 16;
+/// Sides of a square that is transposed at once: wider ones take more registers, and constants in registers besides.
+const SQUARE: usize = 4;
+/// Neighbours in memory that are read before others are: they are written to as many lines.
+const RUN: usize = 64;
 
 /// Where and how a value is staged.
 pub(super) struct Panel {
@@ -148,10 +152,11 @@ impl Copy {
         let first = inner.iter().find(|r| next.contains(&stride(r))).unwrap_or(last);
         let mut others: Vec<&UOp> = inner.iter().filter(|r| *r != last && *r != first).collect();
         others.sort_by_key(|r| std::cmp::Reverse(stride(r).unwrap_or(i64::MAX).abs()));
-        others.into_iter().for_each(|r| copy.add(r));
         if first == last {
+            others.into_iter().for_each(|r| copy.add(r, WRITTEN_OUT));
             copy.add_in_vectors(first, if next.contains(&stride(first)) { lanes } else { 1 });
         } else {
+            others.into_iter().for_each(|r| copy.add(r, 1));
             copy.add_around(first, last, lanes);
         }
         copy
@@ -168,8 +173,9 @@ impl Copy {
         self.map.insert(old.clone(), (value, smallvec![]));
     }
 
-    fn add(&mut self, old: &UOp) {
-        let written_out = kind_of(old).is_expanded() && size_of(old) <= WRITTEN_OUT;
+    /// One loop, or up to `most` iterations of what was written out before written out.
+    fn add(&mut self, old: &UOp, most: usize) {
+        let written_out = kind_of(old).is_expanded() && size_of(old) <= most;
         let kind = if written_out { RangeKind::Upcast } else { RangeKind::Loop };
         let new = self.range(kind, size_of(old));
         self.put(old, new);
@@ -179,26 +185,36 @@ impl Copy {
     fn add_in_vectors(&mut self, old: &UOp, lanes: usize) {
         let size = size_of(old);
         if lanes < 2 || !size.is_multiple_of(lanes) {
-            return self.add(old);
+            return self.add(old, WRITTEN_OUT);
         }
         let outer = (size > lanes).then(|| self.range(RangeKind::Loop, size / lanes));
         let inner = self.range(RangeKind::Vector, lanes);
         self.put(old, outer.map_or(inner.clone(), |outer| outer * lanes as i64 + inner));
     }
 
-    /// Some of `first`, with all of `last` around it.
+    /// Some of `first`, with all of `last` around it; in squares where they fit, which are transposed in registers.
     fn add_around(&mut self, first: &UOp, last: &UOp, lanes: usize) {
         let size = size_of(first);
-        let some = (1..=WRITTEN_OUT).rev().find(|&n| size.is_multiple_of(n)).unwrap_or(1);
-        let (some, kind) = match size.is_multiple_of(lanes) && lanes > 1 {
-            true => (lanes, RangeKind::Vector),
-            false => (some, RangeKind::Loop),
+        let side = if lanes >= SQUARE && size.is_multiple_of(SQUARE) { SQUARE } else { 1 };
+        let times = (1..=RUN / side).rev().find(|&n| size.is_multiple_of(n * side)).unwrap_or(1);
+        let outer = self.range(RangeKind::Loop, size / (times * side)) * (times * side) as i64;
+        self.add_in_rows(last, side);
+        let place = outer + self.range(RangeKind::Loop, times) * side as i64;
+        let in_square = (side > 1).then(|| self.range(RangeKind::Vector, side));
+        self.put(first, in_square.map_or(place.clone(), |lane| place + lane));
+    }
+
+    /// One loop, `by` iterations of it written out, or all that there are if they are few.
+    fn add_in_rows(&mut self, old: &UOp, by: usize) {
+        let size = size_of(old);
+        let by = match size.is_multiple_of(by) {
+            true => by,
+            false if size <= WRITTEN_OUT => size,
+            false => 1,
         };
-        let outer = (size > some).then(|| self.range(RangeKind::Loop, size / some));
-        let around = self.range(RangeKind::Loop, size_of(last));
-        self.put(last, around);
-        let inner = if some > 1 { self.range(kind, some) } else { UOp::index(0) };
-        self.put(first, outer.map_or(inner.clone(), |outer| outer * some as i64 + inner));
+        let around = self.range(RangeKind::Loop, size / by) * by as i64;
+        let row = (by > 1).then(|| self.range(RangeKind::Upcast, by));
+        self.put(old, row.map_or(around.clone(), |row| around + row));
     }
 }
 

@@ -320,6 +320,17 @@ fn what_the_heuristic_chooses_changes_nothing() {
 }
 
 #[test]
+fn what_is_transposed_is_copied_in_squares() {
+    let kernel = kernel_of(&product([6, 8, 16], false, false));
+    let squares = |operand| {
+        let staged = apply(&kernel, &[Opt::Stage { operand, depth: 0, lanes: 4 }]).expect("legal");
+        let ops = lower(&staged.ast, &Target::interp()).ops;
+        ops.iter().filter(|op| op.op() == Op::Store && op.src(2).op() == Op::Stack).count()
+    };
+    assert_eq!([0, 1].map(squares), [0, 4]);
+}
+
+#[test]
 fn the_heuristic_stages_what_misses_the_caches() {
     let kernel = kernel_of(&product([40, 33, 64], false, true));
     let applied = optimize(&kernel, &small_target(32, true), true).applied;
