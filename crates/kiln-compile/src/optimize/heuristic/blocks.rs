@@ -37,7 +37,7 @@ impl Planner<'_> {
     /// cache, and what is carried from block to block does fit the last one.
     pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
         if !self.is_alone(tile) {
-            return self.chunk_around_others();
+            return self.chunk_around_others(tile);
         }
         let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
         let &i = self.reduces.first()?;
@@ -59,14 +59,20 @@ impl Planner<'_> {
         self.outputs.iter().all(tiled)
     }
 
-    /// The same where there are other loops over outputs, that read the same memory again: blocks are around all of them,
-    /// if what is read in one, and all that is carried, fits the second cache.
-    fn chunk_around_others(&self) -> Option<(usize, usize)> {
+    /// The same where there are other loops over outputs: blocks are around all of them, if the outermost reads so much again
+    /// in each iteration that it does not fit the second cache, but what is read in a block, and all that is carried, does.
+    fn chunk_around_others(&self, tile: &Tile) -> Option<(usize, usize)> {
         let room = self.target.cache_bytes[1] as f64 / 2.0;
         let &i = self.reduces.first()?;
         let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
         let outputs: f64 = self.outputs.iter().map(|&o| self.size(o) as f64).product();
-        let all: f64 = self.operands.iter().map(|o| self.span(o)).sum();
+        let is_other = |&&o: &&usize| {
+            ![tile.lane_loop, tile.row_loop].contains(&o)
+                && self.size(o) > 1
+                && !self.chooser.is_around(o)
+        };
+        let &outermost = self.outputs.iter().find(is_other)?;
+        let all: f64 = self.operands.iter().map(|o| self.span_without(o, outermost)).sum();
         if outputs * bytes / self.target.threads.max(1) as f64 > room || all <= room {
             return None;
         }
