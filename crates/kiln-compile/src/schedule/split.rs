@@ -7,18 +7,29 @@
 use kiln_ir::UOp;
 use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
 
-/// Reductions of fewer elements are not worth a second kernel.
-const LEAST_ELEMENTS: usize = 1 << 19;
-/// Reductions to at least this many elements are shared among threads as they are.
-const ENOUGH: usize = 16;
+/// Reductions of fewer elements are not worth a second kernel, and how many results of one are shared among threads as
+/// they are.
+const ANY: Limits = Limits { elements: 1 << 19, results: 16 };
+/// The same where the outermost axis is reduced: threads that share results each read a part of every row.
+const ACROSS: Limits = Limits { elements: 1 << 20, results: 128 };
 /// Blocks, at least and at most.
 const BLOCKS: (usize, usize) = (32, 64);
+
+/// From how many elements on a reduction is taken in blocks, if it leaves fewer results than this.
+struct Limits {
+    elements: usize,
+    results: usize,
+}
 
 /// `x.reduce(op, axes)`, which `node` is, by way of blocks, if that pays.
 pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
     let shape = x.shape();
     let (all, reduced) = (x.numel(), axes.iter().map(|&a| shape[a]).product::<usize>());
-    if all < LEAST_ELEMENTS || all / reduced >= ENOUGH {
+    let outermost = shape.iter().position(|&n| n > 1);
+    let across = outermost.is_some_and(|a| axes.contains(&a));
+    let pays = |limits: Limits| all >= limits.elements && all / reduced < limits.results;
+    let few = pays(ANY) || across && pays(ACROSS);
+    if !few {
         return None;
     }
     // the outermost axis that is long enough: a block is then as much of the memory in a row as can be

@@ -376,6 +376,42 @@ fn rows_go_around_windows_that_fit_the_second_cache() {
 }
 
 #[test]
+fn what_is_done_with_results_is_done_in_vectors() {
+    let mut root = product([1024, 1024, 1024], false, true);
+    for i in 0..20 {
+        root = &root * &root + i;
+    }
+    let kernel = kernel_of(&root);
+    let caches = [1 << 15, 1 << 20, 1 << 25];
+    let target = Target { vector_registers: 32, cache_bytes: caches, ..small_target(64, true) };
+    let applied = optimize(&kernel, &target, true).applied;
+    let last = axes(&kernel, RangeKind::Loop)[1];
+    let lanes =
+        |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis, .. } if *axis == last);
+    assert!(applied.iter().any(lanes), "{applied:?}");
+}
+
+#[test]
+fn short_loops_are_in_a_tile_together() {
+    let (n, o, h, w) = (2, 16, 6, 6);
+    let window = |axis, len| WindowArg { axis, len, size: 3, stride: 1, dilation: 1 };
+    let all = &[n, o, h - 2, 3, w - 2, 3][..];
+    let dy = param(0, &[n, h - 2, w - 2, o]).permute(&[0, 3, 1, 2][..]);
+    let dy = dy.reshape(&[n, o, h - 2, 1, w - 2, 1][..]).expand(all);
+    let x = param(1, &[n, h, w]).window(window(1, h)).window(window(3, w));
+    let x = x.reshape(&[n, 1, h - 2, 3, w - 2, 3][..]).expand(all);
+    let kernel = kernel_of(&(dy * x).reduce(ReduceOp::Add, &[0, 2, 4][..]));
+    let target = Target { vector_registers: 32, ..small_target(64, true) };
+    let optimized = optimize(&kernel, &target, true);
+    let [_, rows, columns] = axes(&kernel, RangeKind::Loop)[..] else { panic!("three loops") };
+    for axis in [rows, columns] {
+        let whole = Opt::Split { kind: RangeKind::Upcast, axis, by: 3 };
+        assert!(optimized.applied.contains(&whole), "{:?}", optimized.applied);
+    }
+    assert!(run(&optimized.ast, &target) == run(&plain(&kernel), &Target::interp()));
+}
+
+#[test]
 fn sums_skip_what_is_zero() {
     let kernel = kernel_of(&gradient_for_input());
     let depends = |r: &UOp| r.op() == Op::Range && r.src(0).as_int().is_none();

@@ -290,3 +290,16 @@ fn large_kernels_and_those_that_wait_for_each_other_stay_apart() {
     assert_eq!(out, [[9; 5], [3; 5], [6; 5]]);
     assert!(s.kernels.len() >= 2);
 }
+
+#[test]
+fn sums_across_memory_to_few_results_are_taken_in_blocks() {
+    let count = |shape: &[usize], axes: &[usize]| {
+        schedule(&[param(0, shape).reduce(ReduceOp::Add, axes)]).kernels.len()
+    };
+    assert_eq!(count(&[128, 32, 20, 20], &[0, 2, 3]), 2);
+    assert_eq!(count(&[1, 40_000, 32], &[1]), 2);
+    // threads share what is left of these: rows one after the other, long rows, or too little
+    assert_eq!(count(&[32, 40_000], &[1]), 1);
+    assert_eq!(count(&[40_000, 128], &[0]), 1);
+    assert_eq!(count(&[20_000, 32], &[0]), 1);
+}

@@ -49,8 +49,7 @@ impl Chooser {
         let lanes = vectors::lanes(ast, target);
         let Some(mut planner) = Planner::of(self, ast, target) else { return false };
         let Some((_, tile)) = planner.worthwhile_tile(lanes) else { return false };
-        planner.carry_out(tile);
-        if tile.across * tile.rows < ENOUGH {
+        if planner.carry_out(tile) < ENOUGH {
             self.unroll();
         }
         true
@@ -145,12 +144,18 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn carry_out(&mut self, tile: Tile) {
+    /// Applies the options; the number of accumulators.
+    fn carry_out(&mut self, tile: Tile) -> usize {
         let Tile { lane_loop, lanes, across, row_loop, rows } = tile;
         let text = Text::of(self, lane_loop, row_loop).of_tile(self, &tile);
         self.chooser.apply(RangeKind::Vector, lane_loop, lanes);
         self.chooser.apply(RangeKind::Upcast, lane_loop, across);
         self.chooser.apply(RangeKind::Upcast, row_loop, rows);
+        let more = self.more_rows(&tile, text);
+        if let Some(i) = more {
+            self.chooser.apply(RangeKind::Upcast, i, self.size(i));
+        }
+        let times = more.map_or(1, |i| self.size(i));
         let chunk = self.chunk(&tile);
         if let Some((i, by)) = chunk {
             self.block_depth *= by as f64 / self.size(i) as f64;
@@ -162,6 +167,26 @@ impl<'a> Planner<'a> {
         for operand in (0..staged.len()).filter(|&i| staged[i]) {
             self.stage(operand, &tile, &around);
         }
-        self.chooser.room = self.chooser.nodes / text.max(1);
+        self.chooser.room = self.chooser.nodes / (text * times).max(1);
+        across * rows * times
+    }
+
+    /// A loop of which all goes into the tile, too, where all rows are in it and units would still wait for additions: what
+    /// it reads along the lanes is then loaded once for all of them.
+    fn more_rows(&self, tile: &Tile, text: usize) -> Option<usize> {
+        let lane = self.axis(tile.lane_loop);
+        let reused =
+            |i: usize| self.operands.iter().any(|o| o.moves(lane) && !o.moves(self.axis(i)));
+        let fits = |i: usize| {
+            let rows = tile.rows * self.size(i);
+            text * self.size(i) <= self.chooser.nodes
+                && self.registers(&Tile { rows, ..*tile }) <= self.target.vector_registers
+        };
+        let is_short = tile.rows == self.size(tile.row_loop) && tile.across * tile.rows < ENOUGH;
+        let free = self.outputs.iter().copied().filter(|&i| {
+            ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
+        });
+        free.filter(|&i| is_short && self.size(i) > 1 && reused(i) && fits(i))
+            .max_by_key(|&i| self.size(i))
     }
 }

@@ -105,7 +105,18 @@ impl Planner<'_> {
             (_, Some(0 | 1)) => ELEMENT,
             _ => ELEMENT * 2.0,
         };
-        outside.map(price).sum::<f64>() / self.depth()
+        let accesses: f64 = outside.map(price).sum();
+        (accesses + self.operations_outside(tile, lane)) / self.depth()
+    }
+
+    /// Operations on a result: in vectors, or, where blocks of the reduction leave it to plain loops, one by one.
+    fn operations_outside(&self, tile: &Tile, lane: u32) -> f64 {
+        let kernel = &self.chooser.kernel;
+        let apart =
+            |a: &Access| !self.is_inside(&a.scope) && !matches!(a.stride(lane), Some(0 | 1));
+        let one_by_one = kernel.accesses.iter().any(apart) && self.chunk(tile).is_some();
+        let lanes = if one_by_one { 1.0 } else { tile.lanes as f64 };
+        kernel.operations.iter().filter(|scope| !self.is_inside(scope)).count() as f64 / lanes
     }
 
     /// Whether what varies over these axes is inside the reduction.
