@@ -9,6 +9,8 @@
 mod writes;
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
 mod prepare;
+/// Sums of which one term counts.
+mod pick;
 /// Reductions to few elements, by way of blocks.
 mod split;
 /// Movement ops as functions on index tuples.

@@ -1,8 +1,8 @@
 //! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
 //! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
 
-use super::{index, split, writes};
-use kiln_ir::arg::{Arg, PadAxis, SliceAxis};
+use super::{index, pick, split, writes};
+use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::{Srcs, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
@@ -96,6 +96,11 @@ fn reduce(node: &UOp, srcs: Srcs) -> UOp {
         return UOp::constant(identity, node.dtype()).broadcast_to(node.shape());
     }
     let x = srcs[0].cast(wide);
+    if let (ReduceOp::Add, [axis]) = (op, axes.as_slice())
+        && let Some(picked) = pick::looked_up(&x, *axis)
+    {
+        return picked.cast(node.dtype());
+    }
     let reduced = split::in_blocks(node, &x, *op, axes);
     reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())
 }

@@ -146,6 +146,41 @@ fn sums_across_memory_are_carried_row_by_row() {
     }
 }
 
+/// `sum over c of where(label == c, (x[i, c] - y[i]) * c', 0)`, along the axis that labels lack.
+fn picked(x: &UOp, y: &UOp, labels: &UOp, axis: usize) -> UOp {
+    let shape = x.shape().clone();
+    let (mut single, mut numbers) = (shape.clone(), shape.clone());
+    single[axis] = 1;
+    numbers.iter_mut().enumerate().for_each(|(i, n)| *n = if i == axis { *n } else { 1 });
+    let along = |t: &UOp| t.reshape(single.clone()).expand(shape.clone());
+    let number = UOp::iota(shape[axis], DType::I32).reshape(numbers).expand(shape.clone());
+    let hit = along(labels).eq_(&number);
+    let value = (x - along(y)) * (&number + 1);
+    hit.where_(&value, &value.const_like(0)).reduce(ReduceOp::Add, [axis].as_slice())
+}
+
+#[test]
+fn a_sum_of_which_one_term_counts_has_no_loop() {
+    let data: Vec<i32> = (0..12).map(|i| i * i - 30).collect();
+    for (axis, labels) in [(1, vec![3, -1, 0]), (1, vec![4, 2, 1]), (0, vec![2, 0, 3, 1])] {
+        let others = labels.len();
+        let (x, y, l) = (param(0, &[3, 4]), param(1, &[others]), param(2, &[others]));
+        let y_data: Vec<i32> = (0..others as i32).map(|i| 7 * i + 1).collect();
+        let root = picked(&x, &y, &l, axis);
+        let (s, values) = run(&[root], &[&data, &y_data, &labels]);
+        let term = |i: usize, label: i32| {
+            let c = usize::try_from(label).ok().filter(|&c| c < [3, 4][axis])?;
+            let at = if axis == 1 { 4 * i + c } else { 4 * c + i };
+            Some((data[at] - y_data[i]) * (label + 1))
+        };
+        let right: Vec<i32> =
+            labels.iter().enumerate().map(|(i, &l)| term(i, l).unwrap_or(0)).collect();
+        assert_eq!(values, [right]);
+        assert_eq!(s.kernels.len(), 1);
+        assert!(!kiln_ir::text::print(&s.kernels[0].ast).contains("reduce"));
+    }
+}
+
 #[test]
 fn pads_flips_and_steps_are_one_kernel() {
     let x = param(0, &[5]);

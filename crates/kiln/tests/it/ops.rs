@@ -142,6 +142,10 @@ fn losses_and_norms() {
     close(&f32s(&y)[..3], &[-1.2247356, 0.0, 1.2247356], 1e-5);
     let bytes = logits.cross_entropy(&Tensor::from([2u8, 1])).item::<f32>().unwrap();
     assert_eq!(bytes, loss);
+    for no_class in [-1, 3] {
+        let one = logits.cross_entropy(&Tensor::from([no_class, 1])).item::<f32>().unwrap();
+        close(&[one], &[1.4076059 / 2.0], 1e-6);
+    }
     assert_eq!(Tensor::from([255u8]).one_hot(256).sum(..).item::<i32>().unwrap(), 1);
 }
 

@@ -1,0 +1,87 @@
+//! Sums of which one term counts are looked up: `sum over c of where(label == c, x[c], 0)` is `x[label]`, and 0 where the
+//! label is no position.
+//!
+//! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still asked for in order.
+
+use kiln_ir::arg::SliceAxis;
+use kiln_ir::uop::{Srcs, rebuild, toposort_all};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// The sum of `x` along `axis`, if it is such a sum. Leaves gathers.
+pub(super) fn looked_up(x: &UOp, axis: usize) -> Option<UOp> {
+    let choice = if x.op() == Op::Cast { x.src(0) } else { x };
+    let (Op::Where, true) = (choice.op(), x.shape()[axis] > 1) else { return None };
+    let (hit, value, zero) = (choice.src(0), choice.src(1), choice.src(2));
+    if hit.op() != Op::CmpEq || !zero.is_const(0) || hit.shape() != x.shape() {
+        return None;
+    }
+    let label = label(hit.src(0), hit.src(1), axis).or(label(hit.src(1), hit.src(0), axis))?;
+    let at = Place::of(&label, x.shape(), axis);
+    // -0.0 plus the other terms is 0.0
+    let picked = at.inside.where_(&at.value(value), zero).cast(x.dtype()) + 0;
+    let mut shape = x.shape().clone();
+    shape.remove(axis);
+    Some(picked.reshape(shape))
+}
+
+/// What is compared with the position along `axis`, if it is the same all along: with length 1 there.
+fn label(same: &UOp, number: &UOp, axis: usize) -> Option<UOp> {
+    let number = if number.op() == Op::Expand { number.src(0) } else { number };
+    let counter = if number.op() == Op::Reshape { number.src(0) } else { number };
+    let (Op::Iota, label) = (counter.op(), constant_along(same, axis)?) else { return None };
+    let n = same.shape()[axis];
+    let along = number.numel() == n && number.shape().get(axis) == Some(&n);
+    along.then_some(label)
+}
+
+/// The value with length 1 along `axis`, if it is the same all along.
+fn constant_along(x: &UOp, axis: usize) -> Option<UOp> {
+    let narrow = x.op() == Op::Expand && x.src(0).shape()[axis] == 1;
+    let mut shape = x.shape().clone();
+    *shape.get_mut(axis)? = 1;
+    narrow.then(|| x.src(0).expand(shape))
+}
+
+/// Where labels point.
+struct Place {
+    axis: usize,
+    /// Whether a label is a position.
+    inside: UOp,
+    /// If so, the position in row-major order.
+    at: UOp,
+}
+
+impl Place {
+    fn of(label: &UOp, shape: &[usize], axis: usize) -> Place {
+        let mut first: Vec<SliceAxis> = shape.iter().map(|&n| SliceAxis::full(n)).collect();
+        first[axis].len = 1;
+        let first = UOp::positions(shape).slice(&first);
+        let stride: usize = shape[axis + 1..].iter().product();
+        let not_before = label.lt(&label.const_like(0)).not();
+        let inside = not_before.and(&label.lt(&label.const_like(shape[axis])));
+        let moved = &first + label.cast(first.dtype()) * first.const_like(stride);
+        let at = inside.where_(&moved, &first.const_like(-1));
+        Place { axis, inside, at }
+    }
+
+    /// The elements of `x` there; anything where there is no such position.
+    fn value(&self, x: &UOp) -> UOp {
+        let shape = x.shape();
+        let varies = |n: &UOp| n.shape() == shape && constant_along(n, self.axis).is_none();
+        let enter = |n: &UOp| varies(n) && (n.op().is_alu() || n.op() == Op::Cast);
+        let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+        for node in toposort_all(std::slice::from_ref(x), enter) {
+            let there = if enter(&node) {
+                let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+                rebuild(&node, srcs)
+            } else if varies(&node) {
+                node.gather(&self.at)
+            } else {
+                constant_along(&node, self.axis).unwrap_or_else(|| node.clone())
+            };
+            done.insert(node, there);
+        }
+        done[x].clone()
+    }
+}
