@@ -90,6 +90,17 @@ macro_rules! binary {
     };
 }
 
+macro_rules! ternary {
+    ($a:ident, $b:ident, $c:ident : $t:ty => $e:expr) => {
+        |s, out| {
+            out.iter_mut().zip(s[0].iter().zip(s[1]).zip(s[2])).for_each(|(o, ((&a, &b), &c))| {
+                let ($a, $b, $c) = (<$t>::of(a), <$t>::of(b), <$t>::of(c));
+                *o = Bits::bits($e);
+            })
+        }
+    };
+}
+
 fn pick(node: &UOp) -> Loop {
     let from = node.srcs().first().map_or(DType::Void, UOp::dtype);
     match (node.op(), from) {
@@ -101,6 +112,8 @@ fn pick(node: &UOp) -> Loop {
         },
         (Op::Bitcast, _) => unary!(a: u64 => a),
         (Op::Cast, _) => cast(from, node.dtype()),
+        (Op::MulAdd, DType::F32) => ternary!(a, b, c: f32 => a.mul_add(b, c)),
+        (Op::MulAdd, DType::F64) => ternary!(a, b, c: f64 => a.mul_add(b, c)),
         (op, DType::F32) => float32(op),
         (op, DType::F64) => float64(op),
         (op, DType::I32) => int32(op),

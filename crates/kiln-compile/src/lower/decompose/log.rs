@@ -1,6 +1,6 @@
 //! Logarithms: exponent and mantissa apart, then the odd series in `(m - 1) / (m + 1)`.
 
-use super::{Format, by_type, div, polynomial, shl, shr, small_to_float};
+use super::{Format, Sums, by_type, div, shl, shr, small_to_float};
 use kiln_ir::{DType, UOp};
 
 /// `(ln((1 + s) / (1 - s)) - 2 s) / s^3` in `z = s^2`, for mantissas between `sqrt(1/2)` and `sqrt(2)`.
@@ -30,36 +30,37 @@ struct Parts {
 }
 
 /// The natural logarithm.
-pub(super) fn log(x: &UOp) -> UOp {
-    let p = parts(x);
+pub(super) fn log(x: &UOp, sums: Sums) -> UOp {
+    let p = parts(x, sums);
     let (ln2, ln2_rest) = by_type(x, LN2_F32, LN2_F64);
-    let small = p.correction + &p.exponent * x.const_like(ln2_rest);
-    let y = &p.exponent * x.const_like(ln2) - ((p.half_square - small) - p.f);
+    let small = sums.mul_add(&p.exponent, &x.const_like(ln2_rest), &p.correction);
+    let rest = p.f - (p.half_square - small);
+    let y = sums.mul_add(&p.exponent, &x.const_like(ln2), &rest);
     at_the_edges(x, &y)
 }
 
 /// The logarithm to base 2. `ln(1 + f)` is kept in two parts, the first of half the bits, so that the product with
 /// `1 / ln(2)` loses nothing before the last addition.
-pub(super) fn log2(x: &UOp) -> UOp {
-    let p = parts(x);
+pub(super) fn log2(x: &UOp, sums: Sums) -> UOp {
+    let p = parts(x, sums);
     let (log2_e, log2_e_rest) = by_type(x, LOG2_E_F32, LOG2_E_F64);
     let (log2_e, log2_e_rest) = (&x.const_like(log2_e), &x.const_like(log2_e_rest));
     let high = &upper_half(&(&p.f - &p.half_square));
     let low = &(p.f - high - p.half_square + p.correction);
     let main = &(high * log2_e);
-    let rest = (low + high) * log2_e_rest + low * log2_e;
+    let rest = sums.mul_add(low, log2_e, &((low + high) * log2_e_rest));
     let sum = &(&p.exponent + main);
     let lost = p.exponent - sum + main;
     at_the_edges(x, &(rest + lost + sum))
 }
 
-fn parts(x: &UOp) -> Parts {
+fn parts(x: &UOp, sums: Sums) -> Parts {
     let (exponent, f) = split(x);
     let s = &div(&f, &(&f + 2));
     let z = &(s * s);
     let half_square = &f * &f * x.const_like(0.5);
-    let series = z * polynomial(z, by_type(x, &SERIES_F32, &SERIES_F64));
-    let correction = s * (&half_square + series);
+    let series = sums.polynomial(z, by_type(x, &SERIES_F32, &SERIES_F64));
+    let correction = s * sums.mul_add(z, &series, &half_square);
     Parts { exponent: small_to_float(&exponent, x), f, half_square, correction }
 }
 

@@ -1,7 +1,8 @@
 //! Rewrites what machines do not have into what they all have: transcendental functions into polynomials, flooring
 //! division into the machine's, saturating casts into clamps, arithmetic on narrow floats into f32.
 //!
-//! What comes out is exact IR arithmetic (every op rounds once, nothing contracts), so all devices give the same bits.
+//! What comes out is exact IR arithmetic (every op rounds once, nothing contracts), so all devices give the same bits, but
+//! for those without `MulAdd`: there the formulas round its product too.
 //! It holds no transcendental op, no `FloorDiv` or `FloorMod`, no shift past the width, no cast from a float that is
 //! outside of the integer's range, no cast to bool, and no arithmetic on f16, bf16 or bool but `And`, `Or`, `Xor`, `Not`.
 
@@ -19,10 +20,10 @@ use kiln_ir::{Const, DType, Op, UOp};
 use narrow::{Wide, is_narrow};
 use rustc_hash::FxHashMap;
 
-/// The graph in ops that every language can print. The same for all targets: what differs between them is spelling.
-pub fn decompose(root: &UOp, _target: &Target) -> UOp {
+/// The graph in ops that every language can print. The same for all targets, but for [`Sums`].
+pub fn decompose(root: &UOp, target: &Target) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    let mut wide = Wide::default();
+    let mut wide = Wide::over(Sums { fused: target.fma });
     for node in toposort(root) {
         let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
         let new = node_in_machine_ops(&node, srcs, &mut wide);
@@ -38,13 +39,13 @@ fn node_in_machine_ops(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
     if node.op().is_alu() && srcs.iter().any(|s| is_narrow(s.dtype())) {
         return narrow::arithmetic(node, srcs, wide);
     }
-    arithmetic(node, srcs)
+    arithmetic(node, srcs, wide.sums)
 }
 
 /// The node over `srcs`, none of which is a narrow float (nor is the node one).
-fn arithmetic(node: &UOp, srcs: Srcs) -> UOp {
+fn arithmetic(node: &UOp, srcs: Srcs, sums: Sums) -> UOp {
     match (node.op(), srcs.as_slice()) {
-        (op, [x]) if op.is_transcendental() => transcendental(op, x),
+        (op, [x]) if op.is_transcendental() => transcendental(op, x, sums),
         (Op::FloorDiv, [a, b]) => integer::floor_div(a, b),
         (Op::FloorMod, [a, b]) => integer::floor_mod(a, b),
         (Op::Shl, [a, b]) => integer::shl(a, b),
@@ -54,15 +55,15 @@ fn arithmetic(node: &UOp, srcs: Srcs) -> UOp {
     }
 }
 
-fn transcendental(op: Op, x: &UOp) -> UOp {
+fn transcendental(op: Op, x: &UOp, sums: Sums) -> UOp {
     match op {
-        Op::Exp => exp::exp(x),
-        Op::Exp2 => exp::exp2(x),
-        Op::Log => log::log(x),
-        Op::Log2 => log::log2(x),
-        Op::Sin => trig::sin(x),
-        Op::Cos => trig::cos(x),
-        Op::Tanh => tanh::tanh(x),
+        Op::Exp => exp::exp(x, sums),
+        Op::Exp2 => exp::exp2(x, sums),
+        Op::Log => log::log(x, sums),
+        Op::Log2 => log::log2(x, sums),
+        Op::Sin => trig::sin(x, sums),
+        Op::Cos => trig::cos(x, sums),
+        Op::Tanh => tanh::tanh(x, sums),
         _ => unreachable!("{op} is not transcendental"),
     }
 }
@@ -76,6 +77,32 @@ fn bools(op: Op, a: &UOp, b: &UOp) -> UOp {
         Op::CmpEq => UOp::unary(Op::Not, &(a ^ b)),
         Op::CmpLt => UOp::unary(Op::Not, a) & b,
         _ => UOp::binary(op, a, b),
+    }
+}
+
+/// How the formulas here add products: by `MulAdd`, or rounding twice where that is not an instruction.
+#[derive(Clone, Copy)]
+struct Sums {
+    fused: bool,
+}
+
+impl Sums {
+    /// `a * b + c`.
+    fn mul_add(self, a: &UOp, b: &UOp, c: &UOp) -> UOp {
+        if self.fused { UOp::ternary(Op::MulAdd, a, b, c) } else { a * b + c }
+    }
+
+    /// `x - whole * (c.0 + c.1)`.
+    fn less_multiple(self, x: &UOp, whole: &UOp, c: (f64, f64)) -> UOp {
+        let most = self.mul_add(whole, &x.const_like(-c.0), x);
+        self.mul_add(whole, &x.const_like(-c.1), &most)
+    }
+
+    /// `c[0] + x (c[1] + x (c[2] + ..))`.
+    fn polynomial(self, x: &UOp, c: &[f64]) -> UOp {
+        let (last, rest) = c.split_last().expect("a coefficient");
+        let add = |sum: UOp, &c: &f64| self.mul_add(&sum, x, &x.const_like(c));
+        rest.iter().rev().fold(x.const_like(*last), add)
     }
 }
 
@@ -129,12 +156,6 @@ fn nearest(x: &UOp) -> (UOp, UOp) {
 fn small_to_float(i: &UOp, like: &UOp) -> UOp {
     let format = Format::of(like);
     (i + format.bits(format.rounder)).bitcast(like.dtype()) - like.const_like(format.rounder)
-}
-
-/// `c[0] + x (c[1] + x (c[2] + ..))`.
-fn polynomial(x: &UOp, c: &[f64]) -> UOp {
-    let (last, rest) = c.split_last().expect("a coefficient");
-    rest.iter().rev().fold(x.const_like(*last), |sum, &c| sum * x + x.const_like(c))
 }
 
 /// The value clamped to `lo..=hi`; NaN stays.

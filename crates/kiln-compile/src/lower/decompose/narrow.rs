@@ -2,7 +2,7 @@
 //!
 //! f16 reaches f32 and back by `Cast`. bf16 needs no hardware: it is the upper half of an f32, rounded in integers.
 
-use super::{shl, shr};
+use super::{Sums, shl, shr};
 use kiln_ir::uop::Srcs;
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -13,13 +13,21 @@ pub(super) fn is_narrow(dtype: DType) -> bool {
 }
 
 /// The f32 that narrow values are known to be, so that a result which needed no rounding is not converted twice.
-#[derive(Default)]
-pub(super) struct Wide(FxHashMap<UOp, UOp>);
+pub(super) struct Wide {
+    known: FxHashMap<UOp, UOp>,
+    /// How formulas on them add products.
+    pub(super) sums: Sums,
+}
 
 impl Wide {
+    /// Nothing is known yet.
+    pub(super) fn over(sums: Sums) -> Wide {
+        Wide { known: FxHashMap::default(), sums }
+    }
+
     /// The narrow value `x` as f32, exactly.
     pub(super) fn widen(&mut self, x: &UOp) -> UOp {
-        self.0.entry(x.clone()).or_insert_with(|| widen(x)).clone()
+        self.known.entry(x.clone()).or_insert_with(|| widen(x)).clone()
     }
 }
 
@@ -29,7 +37,7 @@ fn arithmetic_on_f32(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
         srcs.iter().map(|s| if is_narrow(s.dtype()) { wide.widen(s) } else { s.clone() }).collect();
     let dtype = if is_narrow(node.dtype()) { DType::F32 } else { node.dtype() };
     let exact = UOp::new(node.op(), dtype, node.lanes(), srcs.clone(), node.arg().clone());
-    super::arithmetic(&exact, srcs)
+    super::arithmetic(&exact, srcs, wide.sums)
 }
 
 /// An elementwise op, some of whose sources are narrow floats: the op on f32, rounded back if it gives a narrow float.
@@ -41,7 +49,7 @@ pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
     }
     let rounded = narrow(&value, node.dtype());
     if matches!(node.op(), Op::Where | Op::Max | Op::Min | Op::Neg | Op::Trunc) {
-        wide.0.insert(rounded.clone(), value);
+        wide.known.insert(rounded.clone(), value);
     }
     rounded
 }

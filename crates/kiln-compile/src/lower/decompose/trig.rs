@@ -1,6 +1,6 @@
 //! Sine and cosine of radians: the angle's quadrant and what is left of it, then a polynomial in f64.
 
-use super::{abs, nearest, polynomial, shl, shr, trunc};
+use super::{Sums, abs, nearest, shl, shr, trunc};
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, TAU};
 
@@ -61,21 +61,21 @@ struct Angle {
 }
 
 /// `sin(x)`. The zeros keep their sign.
-pub(super) fn sin(x: &UOp) -> UOp {
-    let y = of_angle(x, 0);
+pub(super) fn sin(x: &UOp, sums: Sums) -> UOp {
+    let y = of_angle(x, 0, sums);
     x.eq_(&x.const_like(0.0)).where_(x, &y)
 }
 
 /// `cos(x)`.
-pub(super) fn cos(x: &UOp) -> UOp {
-    of_angle(x, 1)
+pub(super) fn cos(x: &UOp, sums: Sums) -> UOp {
+    of_angle(x, 1, sums)
 }
 
 /// The sine of `x` plus so many quadrants.
-fn of_angle(x: &UOp, quadrants: i64) -> UOp {
+fn of_angle(x: &UOp, quadrants: i64, sums: Sums) -> UOp {
     let is_f64 = x.dtype() == DType::F64;
     let Angle { quadrant, rest } = if is_f64 { reduce_f64(x) } else { reduce_f32(x) };
-    let (sine, cosine) = sin_cos(&rest, is_f64 as usize);
+    let (sine, cosine) = sin_cos(&rest, is_f64 as usize, sums);
     let quadrant = &(quadrant + quadrants);
     let even = (quadrant & 1).eq_(&quadrant.const_like(0));
     let bits = even.where_(&sine, &cosine).bitcast(DType::I64);
@@ -84,13 +84,14 @@ fn of_angle(x: &UOp, quadrants: i64) -> UOp {
 }
 
 /// Both functions of an angle of at most 45 degrees. The cosine adds what `1 - z / 2` lost.
-fn sin_cos(r: &UOp, precision: usize) -> (UOp, UOp) {
+fn sin_cos(r: &UOp, precision: usize, sums: Sums) -> (UOp, UOp) {
     let z = &(r * r);
-    let sine = r + r * z * polynomial(z, SIN[precision]);
+    let sine = sums.mul_add(&(r * z), &sums.polynomial(z, SIN[precision]), r);
     let half = &(z * z.const_like(0.5));
     let most = &(z.const_like(1.0) - half);
     let lost = z.const_like(1.0) - most - half;
-    let cosine = most + (lost + z * z * polynomial(z, COS[precision]));
+    let rest = sums.mul_add(&(z * z), &sums.polynomial(z, COS[precision]), &lost);
+    let cosine = most + rest;
     (sine, cosine)
 }
 
