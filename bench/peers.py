@@ -359,6 +359,9 @@ WORKLOADS = {
     "rmsnorm": lambda lib: one(lib, lib.rmsnorm),
     "sum-rows": lambda lib: one(lib, lambda x: x.sum(1)),
     "sum-columns": lambda lib: one(lib, lambda x: x.sum(0)),
+    "transpose": lambda lib: one(lib, lambda x: x.T.contiguous()),
+    "transpose-odd": lambda lib: one(lib, lambda x: x.T.contiguous(), ODD),
+    "add-turned": lambda lib: two(lib, lambda a, b: a + b.T),
     "cross-entropy": lambda lib: lib.run(
         lib.cross_entropy, lib.tensor(floats(1, (ROWS, ROWS))), lib.tensor(labels(2, ROWS, ROWS))
     ),

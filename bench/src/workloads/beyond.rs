@@ -66,6 +66,16 @@ pub(super) const CASES: &[Case] = &[
     streaming("sum-columns", "sums of columns of 4096 x 4096", [N, 4096], || {
         square_of(|x| x.sum(0))
     }),
+    streaming("transpose", "A.T of 4096 x 4096, in a row", [N; 2], || {
+        square_of(|x| x.transpose(0, 1).contiguous())
+    }),
+    streaming("transpose-odd", "A.T of 4093 x 4099, in a row", [ODD_N; 2], || {
+        odd_of(|x| x.transpose(0, 1).contiguous())
+    }),
+    streaming("add-turned", "a + b.T, 4096 x 4096", [2 * N, N], || {
+        let (a, b) = (floats(1, &[4096, 4096])?, floats(2, &[4096, 4096])?);
+        run(move || &a + b.transpose(0, 1))
+    }),
     streaming("cross-entropy", "cross entropy of 4096 x 4096 logits", [N, 0], || {
         let (x, y) = (floats(1, &[4096, 4096])?, labels(2, 4096, 4096)?);
         run(move || x.cross_entropy(&y))

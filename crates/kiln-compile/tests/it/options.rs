@@ -81,6 +81,11 @@ fn scaled() -> UOp {
     (&sum + &bias).maximum(&sum)
 }
 
+/// What is read across how it is written, added to what is not.
+fn turned(m: usize, n: usize) -> UOp {
+    param(0, &[n, m]).permute(&[1, 0][..]) + param(1, &[m, n])
+}
+
 fn kernels() -> Vec<(&'static str, UOp)> {
     vec![
         ("even", product([8, 6, 16], false, false)),
@@ -309,6 +314,9 @@ fn what_the_heuristic_chooses_changes_nothing() {
     for (name, root) in kernels().into_iter().chain([
         ("large", product([37, 20, 50], false, false)),
         ("large transposed", product([40, 33, 64], true, true)),
+        ("turned", turned(96, 64)),
+        ("turned, ragged", turned(37, 53)),
+        ("channels last", param(0, &[3, 7, 11]).permute(&[1, 2, 0][..]).contiguous()),
     ]) {
         let kernel = kernel_of(&root);
         let plain = run(&plain(&kernel), &Target::interp());
@@ -409,6 +417,19 @@ fn short_loops_are_in_a_tile_together() {
         assert!(optimized.applied.contains(&whole), "{:?}", optimized.applied);
     }
     assert!(run(&optimized.ast, &target) == run(&plain(&kernel), &Target::interp()));
+}
+
+#[test]
+fn transposes_are_done_in_squares() {
+    let kernel = kernel_of(&turned(96, 64));
+    let loops = axes(&kernel, RangeKind::Loop);
+    let applied = optimize(&kernel, &small_target(64, true), true).applied;
+    let has = |kind, axis| {
+        let of_kind =
+            |o: &&Opt| matches!(o, Opt::Split { kind: k, axis: a, .. } if *k == kind && *a == axis);
+        applied.iter().any(|o| of_kind(&o))
+    };
+    assert!(has(RangeKind::Vector, loops[1]) && has(RangeKind::Upcast, loops[0]), "{applied:?}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Chooser {
     }
 
     /// The loop over outputs that became vectors, and of how many lanes.
-    fn lanes_of_outputs(&self) -> Option<(usize, usize)> {
+    pub(super) fn lanes_of_outputs(&self) -> Option<(usize, usize)> {
         let (axis, lanes) = self.options.iter().find_map(|o| match *o {
             Opt::Split { kind: RangeKind::Vector, axis, by } => Some((axis, by)),
             _ => None,

@@ -3,7 +3,8 @@
 //! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
 //! (`plan`, `blocks`; prices are in `tile_price`, `memory_price`). For all other kernels, in order: one loop of each nest
 //! becomes vectors (the one along which memory is read and written in a row), a reduction gets a register tile over an
-//! output loop along which something is reused, one across memory takes many outputs at a time (`across`), the outermost
+//! output loop along which something is reused, one across memory takes many outputs at a time (`across`), transposes are
+//! done in squares of whole lines (`turn`), the outermost
 //! output loop is shared among threads, and what loops after a reduction need again is kept. Short reductions are
 //! unrolled in both, and long ones of short steps get several accumulators (`accumulators`).
 
@@ -18,6 +19,7 @@ mod text;
 mod threads;
 mod tile;
 mod tile_price;
+mod turn;
 mod vectors;
 mod windows;
 
@@ -65,6 +67,7 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, around: Option<Arou
     }
     chooser.vectors(vectors::lanes(ast, target));
     chooser.upcast_lanes();
+    chooser.turn(target);
     if !chooser.across(target) {
         chooser.tile(target);
     }

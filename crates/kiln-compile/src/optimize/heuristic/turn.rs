@@ -1,0 +1,68 @@
+//! Kernels that read memory across the way they write it, as transposes do.
+//!
+//! Along the lanes of a vector such a load steps from line to line and takes one element of each. The rest of those lines
+//! is what the next iterations of another loop read, the one that the load lies along. Where that is too far away in time,
+//! the lines are gone from the cache by then, and each is fetched once for every element in it. So as many iterations of
+//! that loop as a line has elements are written out side by side.
+
+use super::super::access::Access;
+use super::super::ranges::{axis_of, kind_of};
+use super::Chooser;
+use super::tile::largest_divisor;
+use crate::target::Target;
+use kiln_ir::arg::RangeKind;
+
+/// Elements of a line, at most: more would make the text too long.
+const LINE: usize = 16;
+/// Lanes that are loaded or stored one by one, at most.
+const MOST_APART: usize = 1024;
+/// Lines that lie far apart, each in a page of its own, between which a block goes to and fro: processors remember where
+/// some hundreds to thousands of pages are.
+const FAR_APART: usize = 256;
+
+impl Chooser {
+    /// Writes out side by side what shares the lines of accesses whose lanes are apart.
+    pub(super) fn turn(&mut self, target: &Target) {
+        let Some((i, lanes)) = self.lanes_of_outputs() else { return };
+        if self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce) {
+            return;
+        }
+        let apart = self.apart(axis_of(&self.left[i].1));
+        let most = MOST_APART / (lanes * apart.len().max(1));
+        if let Some(j) = self.loop_along(&apart, i) {
+            let by = side_by_side(self.left[j].0, LINE.min(self.room).min(most), self.masks);
+            self.apply(RangeKind::Upcast, j, by);
+            self.block(j, self.lines_apart(j, by, target.threads));
+            self.block(i, self.lines_apart(i, lanes, 1));
+        }
+    }
+
+    /// How many steps of a loop, each of as many lines, are done before another loop goes on, so that each of the `parts`
+    /// that share the loop gets some. A block that does not divide the loop would gate everything.
+    fn lines_apart(&self, i: usize, each: usize, parts: usize) -> usize {
+        let share = self.left[i].0 / parts.max(1);
+        largest_divisor(self.left[i].0, share.min(FAR_APART / each))
+    }
+
+    /// The accesses that step over memory along an axis.
+    fn apart(&self, axis: u32) -> Vec<&Access> {
+        let is_apart = |a: &&Access| !matches!(a.stride(axis), Some(0 | 1));
+        self.kernel.accesses.iter().filter(is_apart).collect()
+    }
+
+    /// The innermost loop but `lanes` whose neighbours are neighbours in the memory of some of the accesses.
+    fn loop_along(&self, accesses: &[&Access], lanes: usize) -> Option<usize> {
+        let is_along = |&j: &usize| {
+            let (n, range) = &self.left[j];
+            let along = |a: &&Access| a.stride(axis_of(range)) == Some(1);
+            j != lanes && *n > 1 && !self.is_around(j) && accesses.iter().any(along)
+        };
+        (0..self.left.len()).rev().find(is_along)
+    }
+}
+
+/// How many of `n` iterations are written out: all, a part that divides them, or, where gates are cheap, `most`.
+fn side_by_side(n: usize, most: usize, masks: bool) -> usize {
+    let divisor = largest_divisor(n, most);
+    if divisor > most / 2 || !masks { divisor } else { most.min(n) }
+}
