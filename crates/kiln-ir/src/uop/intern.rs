@@ -14,6 +14,10 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 /// Few threads build graphs at once; 64 shards make a wait rare.
 const SHARDS: usize = 64;
 
+/// A shard with room for more nodes than this gives room back when it has less than one in so many.
+const FEWEST: usize = 32;
+const SPARSE: usize = 8;
+
 /// Living nodes by content hash. `Weak`, so that the table keeps nothing alive.
 type Table = HashMap<u128, Weak<Node>, BuildHasherDefault<Upper>>;
 static TABLE: LazyLock<[Mutex<Table>; SHARDS]> =
@@ -77,9 +81,12 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
     UOp(node)
 }
 
+/// Room for graves that a thread keeps.
+const GRAVES_KEPT: usize = 1024;
+
 thread_local! {
-    /// Sources whose owner is being dropped further up the stack. `None` while nobody is draining it.
-    static GRAVEYARD: RefCell<Option<Vec<UOp>>> = const { RefCell::new(None) };
+    /// Sources whose owner is being dropped further up the stack, and whether somebody up there frees them.
+    static GRAVEYARD: RefCell<(Vec<UOp>, bool)> = const { RefCell::new((Vec::new(), false)) };
 }
 
 /// Frees without recursion: the outermost drop on a thread frees what the inner ones bury, so that a chain of any
@@ -93,22 +100,21 @@ impl Drop for Node {
         if srcs.is_empty() {
             return;
         }
-        let nested = GRAVEYARD.try_with(|g| match &mut *g.borrow_mut() {
-            Some(graves) => {
-                graves.extend(srcs);
-                None
-            }
-            empty => {
-                *empty = Some(Vec::new());
-                Some(srcs)
-            }
+        // on a thread that ends there may be no graveyard left: its chains are short
+        let outermost = GRAVEYARD.try_with(|g| {
+            let (graves, is_drained) = &mut *g.borrow_mut();
+            graves.extend(srcs);
+            !std::mem::replace(is_drained, true)
         });
-        if let Ok(Some(srcs)) = nested {
-            drop(srcs);
-            while let Some(next) = GRAVEYARD.with(|g| g.borrow_mut().as_mut().and_then(Vec::pop)) {
+        if outermost == Ok(true) {
+            while let Some(next) = GRAVEYARD.with(|g| g.borrow_mut().0.pop()) {
                 drop(next);
             }
-            GRAVEYARD.with(|g| *g.borrow_mut() = None);
+            GRAVEYARD.with(|g| {
+                let (graves, is_drained) = &mut *g.borrow_mut();
+                graves.shrink_to(GRAVES_KEPT);
+                *is_drained = false;
+            });
         }
     }
 }
@@ -120,5 +126,10 @@ fn forget(node: &Node) {
         && slot.get().strong_count() == 0
     {
         slot.remove();
+    }
+    // compiling leaves much room behind, and each lookup would meet a part of it that no cache holds
+    let room = table.capacity();
+    if room > FEWEST && table.len() < room / SPARSE {
+        table.shrink_to(2 * room / SPARSE);
     }
 }

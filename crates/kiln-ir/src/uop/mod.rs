@@ -7,6 +7,7 @@ mod build;
 mod derive;
 mod hash;
 mod intern;
+mod seen;
 mod walk;
 
 pub use hash::Mixer;

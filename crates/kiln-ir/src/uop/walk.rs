@@ -1,9 +1,10 @@
 //! Walks over graphs, none of them recursive.
 
+use super::seen::Seen;
 use super::{Srcs, UOp};
 use crate::arg::Arg;
 use crate::op::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Every node that `root` reaches, sources before users, `root` last. The order depends on structure alone.
 pub fn toposort(root: &UOp) -> Vec<UOp> {
@@ -14,7 +15,7 @@ pub fn toposort(root: &UOp) -> Vec<UOp> {
 /// (unless reached otherwise).
 pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     let mut order = Vec::new();
-    let mut seen = FxHashSet::default();
+    let mut seen = Seen::new();
     let mut stack: Vec<(&UOp, usize)> = Vec::new();
     for root in roots {
         if seen.insert(root.id()) {
@@ -42,7 +43,7 @@ pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
 /// Whether the root reaches a node for which `is_wanted` holds. Sources of a node for which `enter` is false are not
 /// looked at (unless reached otherwise).
 pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp) -> bool) -> bool {
-    let mut seen = FxHashSet::default();
+    let mut seen = Seen::new();
     let mut stack = vec![root];
     while let Some(node) = stack.pop() {
         // a node that is referred to once is met once
