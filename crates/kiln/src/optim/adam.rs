@@ -1,8 +1,9 @@
 //! Adam and AdamW.
 
 use super::sealed::Rule;
-use super::{Now, Optimizer};
+use super::{Now, Optimizer, times};
 use crate::Tensor;
+use kiln_ir::{Op, UOp};
 use std::borrow::Borrow;
 
 /// Adam; weight decay is added to the gradient, as in PyTorch's `Adam`.
@@ -87,24 +88,24 @@ impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
         2
     }
 
-    fn updated(&self, now: Now, value: &Tensor, grad: &Tensor, state: &[Tensor]) -> Tensor {
+    fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp {
         let [mean, square] = state else { unreachable!("two tensors are kept") };
         let (mut value, mut grad) = (value.clone(), grad.clone());
         if self.weight_decay != 0.0 {
             match DECOUPLED {
-                true => value = value.mul(1.0 - now.lr * self.weight_decay),
-                false => grad = grad.add(value.mul(self.weight_decay)),
+                true => value = times(&value, 1.0 - now.lr * self.weight_decay),
+                false => grad = grad + times(&value, self.weight_decay),
             }
         }
         let (b1, b2) = self.betas;
-        let m = mean.mul(b1).add(grad.mul(1.0 - b1));
-        let v = square.mul(b2).add(grad.square().mul(1.0 - b2));
-        mean.assign(&m);
-        square.assign(&v);
+        *mean = times(mean, b1) + times(&grad, 1.0 - b1);
+        *square = times(square, b2) + times(&(&grad * &grad), 1.0 - b2);
         let step = i32::try_from(now.step).unwrap_or(i32::MAX);
         // both means start at 0: what is missing from their weights yet
         let (fill1, fill2) = (1.0 - b1.powi(step), 1.0 - b2.powi(step));
-        let divisor = v.sqrt().div(fill2.sqrt()).add(self.eps);
-        value.sub(m.mul(now.lr / fill1).div(divisor))
+        let number = |x: f64| UOp::constant(x, value.dtype());
+        let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, square), &number(fill2.sqrt()));
+        let divisor = size + number(self.eps);
+        &value - UOp::binary(Op::Div, &times(mean, now.lr / fill1), &divisor)
     }
 }

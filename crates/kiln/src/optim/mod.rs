@@ -8,8 +8,9 @@ pub use sgd::SGD;
 
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
-use crate::tensor::recent;
+use crate::tensor::{origin, recent};
 use crate::{DType, Tensor};
+use kiln_ir::UOp;
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -48,17 +49,23 @@ pub struct Now {
 }
 
 mod sealed {
-    use super::{Now, Tensor};
+    use super::{Now, UOp};
 
-    /// How one parameter is updated.
+    /// How one parameter is updated. In nodes, not tensors: a step builds thousands, which would all be checked and kept
+    /// somewhere as what users write is.
     pub trait Rule {
         /// How many tensors are kept of each parameter, zeros at first.
         fn kept(&self) -> usize;
-        /// The parameter's new value, from its value and gradient; updates `state`.
-        fn updated(&self, now: Now, value: &Tensor, grad: &Tensor, state: &[Tensor]) -> Tensor;
+        /// The parameter's new value, from its value and gradient, of one float dtype all; updates `state`.
+        fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp;
     }
 }
 use sealed::Rule;
+
+/// A node times a number.
+fn times(x: &UOp, factor: f64) -> UOp {
+    x * UOp::constant(factor, x.dtype())
+}
 
 #[allow(private_bounds)] // the rules are ours
 impl<R: Rule> Optimizer<R> {
@@ -108,7 +115,9 @@ impl<R: Rule> Optimizer<R> {
     /// As [`step`](Optimizer::step).
     #[track_caller]
     pub fn step_with<'a>(&self, also: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Error> {
+        let naming = origin::outermost("step");
         let changed = at_caller("step", self.update_all())?;
+        drop(naming);
         let mut storages: Vec<_> = changed.iter().map(|t| t.storage().clone()).collect();
         let device = &storages[0].device.clone();
         storages.extend(recent::take_losses().into_iter().filter(|loss| loss.device == *device));
@@ -134,16 +143,34 @@ impl<R: Rule> Optimizer<R> {
         let now = Now { lr: self.lr.get(), step: self.steps.get() };
         let mut changed = Vec::new();
         for (parameter, grad, state) in work {
-            // gradients do not run into earlier steps
-            let (value, slope) = (parameter.detach(), grad.detach());
-            let wide = parameter.dtype().accumulator();
-            let new = self.rule.updated(now, &value.cast(wide), &slope.cast(wide), &state);
-            value.try_assign(new.cast(parameter.dtype()))?;
+            self.update(now, parameter, &grad, &state)?;
             changed.push(parameter.clone());
             changed.extend(state);
             changed.push(grad);
         }
         Ok(changed)
+    }
+
+    /// Makes the new version of a parameter and of what is kept of it.
+    fn update(
+        &self,
+        now: Now,
+        parameter: &Tensor,
+        grad: &Tensor,
+        state: &[Tensor],
+    ) -> Result<(), Error> {
+        // gradients do not run into earlier steps
+        let detached = parameter.detach();
+        let wide = parameter.dtype().accumulator();
+        let (value, slope) = (detached.value()?.cast(wide), grad.detach().value()?.cast(wide));
+        let mut kept = state.iter().map(Tensor::value).collect::<Result<Vec<UOp>, _>>()?;
+        let new = self.rule.updated(now, &value, &slope, &mut kept);
+        let assign = |t: &Tensor, node: UOp| t.try_assign(Tensor::from_node(node, t.device()));
+        for (tensor, node) in state.iter().zip(kept) {
+            assign(tensor, node)?;
+        }
+        assign(&detached, new.cast(parameter.dtype()))?;
+        Ok(())
     }
 
     /// What is kept of a parameter: memory from the start, so that the first step's graph is every step's.

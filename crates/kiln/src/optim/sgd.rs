@@ -1,8 +1,9 @@
 //! Stochastic gradient descent.
 
 use super::sealed::Rule;
-use super::{Now, Optimizer};
+use super::{Now, Optimizer, times};
 use crate::Tensor;
+use kiln_ir::UOp;
 use std::borrow::Borrow;
 
 /// Stochastic gradient descent, with momentum and weight decay as PyTorch's `SGD`.
@@ -72,16 +73,16 @@ impl Rule for Descent {
         usize::from(self.momentum != 0.0)
     }
 
-    fn updated(&self, now: Now, value: &Tensor, grad: &Tensor, state: &[Tensor]) -> Tensor {
+    fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp {
         let mut grad = grad.clone();
         if self.weight_decay != 0.0 {
-            grad = grad.add(value.mul(self.weight_decay));
+            grad = grad + times(value, self.weight_decay);
         }
         if let [velocity] = state {
-            let new = velocity.mul(self.momentum).add(&grad);
-            velocity.assign(&new);
-            grad = if self.nesterov { grad.add(new.mul(self.momentum)) } else { new };
+            *velocity = times(velocity, self.momentum) + &grad;
+            let new = velocity.clone();
+            grad = if self.nesterov { grad + times(&new, self.momentum) } else { new };
         }
-        value.sub(grad.mul(now.lr))
+        value - times(&grad, now.lr)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
 /// Which method made a node.
-mod origin;
+pub(crate) mod origin;
 mod source;
 mod create;
 /// Tensors that are files.

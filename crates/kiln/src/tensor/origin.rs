@@ -13,13 +13,13 @@ thread_local! {
 }
 
 /// While it lives, new nodes are named after one method.
-pub(super) struct Method {
+pub(crate) struct Method {
     is_outermost: bool,
 }
 
 /// Names what is made from here on after `method`, unless a method is running that calls it.
 #[must_use]
-pub(super) fn outermost(method: &'static str) -> Method {
+pub(crate) fn outermost(method: &'static str) -> Method {
     let is_outermost = METHOD.get().is_none();
     if is_outermost {
         METHOD.set(Some(method));
