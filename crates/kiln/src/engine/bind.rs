@@ -13,7 +13,6 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 
 /// Memory for one run of a schedule.
 pub(super) struct Bound {
@@ -30,34 +29,17 @@ pub(super) struct Bound {
     pub(super) file: Option<(usize, Option<Buffer>)>,
 }
 
-/// As many as most kernels have without an allocation.
-pub(super) type Arguments = SmallVec<[Buffer; 6]>;
-
 impl Bound {
-    /// The first `n` buffers of one kernel, by slot.
-    pub(super) fn arguments(
-        &self,
-        ready: &Ready,
-        kernel: usize,
-        n: usize,
-    ) -> Result<Arguments, Failure> {
-        let mut buffers = Arguments::new();
-        for which in ready.kernels[kernel].plan.args.iter().take(n) {
-            buffers.push(self.buffer(ready, which)?);
-        }
-        Ok(buffers)
-    }
-
     /// Where a kernel that changes its first argument finds the old value, if that is other memory.
     pub(super) fn copied_first(
         &self,
         ready: &Ready,
         kernel: usize,
-    ) -> Result<Option<(Buffer, Buffer)>, Failure> {
+    ) -> Result<Option<Buffer>, Failure> {
         let plan = &ready.kernels[kernel].plan;
         let Some(base) = &plan.starts_from else { return Ok(None) };
         let (old, new) = (self.buffer(ready, base)?, self.buffer(ready, &plan.args[0])?);
-        Ok((!old.overlaps(&new)).then_some((old, new)))
+        Ok((!old.overlaps(&new)).then_some(old))
     }
 
     /// Copies what was computed elsewhere to the file that it is for.
@@ -70,7 +52,8 @@ impl Bound {
         }
     }
 
-    fn buffer(&self, ready: &Ready, which: &BufferRef) -> Result<Buffer, Failure> {
+    /// The memory that an argument is.
+    pub(super) fn buffer(&self, ready: &Ready, which: &BufferRef) -> Result<Buffer, Failure> {
         match *which {
             BufferRef::Param(slot) => Ok(self.inputs[slot].clone()),
             BufferRef::Output(root) => match &self.file {
@@ -285,13 +268,14 @@ fn reusable(
             let leaf = &closed.nodes[closed.leaves[slot]];
             // a file is written to by its own storage only, which may do so in any case
             let own = pinned.is_some_and(|(p, at)| at == root && p.old == *leaf);
+            if found[root].is_some() || last_read[slot] != step || !(own || free[slot]) {
+                continue;
+            }
             let (dtype, shape) = &ready.roots[root];
             let bytes = shape.iter().product::<usize>() * dtype.size();
             // what is not read may be of any size
             let fits = |b: Buffer| b.is_writable() && b.offset() == 0 && b.len() == bytes;
-            let whole = leaf::buffer(leaf).is_ok_and(|b| !b.is_file() && fits(b));
-            let may = own || (free[slot] && whole);
-            if may && last_read[slot] == step && found[root].is_none() {
+            if own || leaf::buffer(leaf).is_ok_and(|b| !b.is_file() && fits(b)) {
                 found[root] = Some(slot);
                 free[slot] = false;
             }

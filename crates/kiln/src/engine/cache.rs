@@ -93,7 +93,8 @@ type Schedules = Mutex<Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>>;
 static SCHEDULES: LazyLock<Schedules> =
     LazyLock::new(|| Mutex::new(Generations::new(SCHEDULES_KEPT)));
 
-/// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program.
+/// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program, which only debug
+/// builds keep.
 pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
     let schedules = SCHEDULES.lock().expect("schedule cache");
     let kernels = schedules.values().flatten().flat_map(|ready| &ready.kernels);
@@ -253,8 +254,17 @@ fn compile(
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
     debug::compiled(kernel, &compiled, &loaded);
-    let code = Arc::new(Code { kernel: loaded.kernel, compiled });
+    let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled) });
     let key = key(kernel, opened, width);
     CODES.lock().expect("kernel cache").insert(key, code.clone());
     Ok((code, (loaded.origin, lowering)))
+}
+
+/// A compiled kernel without its operations and text: they are most of it, and nodes that live on make looking up others
+/// slower.
+fn worth_keeping(mut compiled: Compiled) -> Compiled {
+    if !cfg!(debug_assertions) {
+        (compiled.program.ops, compiled.program.source) = Default::default();
+    }
+    compiled
 }

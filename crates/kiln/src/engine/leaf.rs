@@ -178,8 +178,8 @@ pub(super) fn slot(node: &UOp) -> Option<Arc<Slot>> {
 }
 
 /// Replaces what a computed node carries.
-pub(super) fn set_slot(node: &UOp, slot: Option<Slot>) {
-    let old = node.set_payload(slot.map(|s| Arc::new(s) as Payload));
+pub(super) fn set_slot(node: &UOp, slot: Option<Arc<Slot>>) {
+    let old = node.set_payload(slot.map(|s| s as Payload));
     drop(old);
 }
 

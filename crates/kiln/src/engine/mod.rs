@@ -26,6 +26,8 @@ mod taken;
 mod file;
 /// Plan, claim, allocate, launch, commit.
 mod realize;
+/// Kernels with all that they are called with.
+mod launch;
 /// What only computing can show to be wrong.
 mod checks;
 /// Where slices start, as numbers that a graph is given.

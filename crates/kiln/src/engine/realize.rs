@@ -7,17 +7,15 @@
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
 use super::close::{self, Busy, Closed};
-use super::device::{self, Opened};
+use super::device;
 use super::file::{self, Pinned};
+use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
-use super::measure::{count, is_counting};
-use super::{Failure, checks, debug, testing};
+use super::{Failure, checks, debug};
 use crate::Device;
 use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// Plans and claims exclude each other. The lock guards no data: a panic elsewhere leaves nothing of it broken.
 fn planning() -> MutexGuard<'static, ()> {
@@ -62,7 +60,7 @@ fn realize_into(
         match claim(&missing, &latch, device) {
             Ok(closed) => {
                 drop(missing);
-                let promise = Promise { roots: promised(&closed), latch };
+                let promise = Promise { roots: promised(&closed), values: Vec::new(), latch };
                 let computed = compute(closed, promise, last, device, pinned)?;
                 let leaf = |n: &UOp| leaf::of(n).or_else(|| computed.get(n).cloned());
                 let leaves = nodes.iter().map(|n| leaf(n).expect("computed above"));
@@ -94,8 +92,9 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, B
         drop(closed);
         closed = close::close(&[nodes, &again].concat(), &upload)?;
     }
+    let pending = Arc::new(Slot::Pending(latch.clone()));
     for (root, _) in promised(&closed).iter().flatten() {
-        leaf::set_slot(root, Some(Slot::Pending(latch.clone())));
+        leaf::set_slot(root, Some(pending.clone()));
     }
     Ok(closed)
 }
@@ -128,16 +127,26 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
 struct Promise {
     /// One per root of the graph; none where nobody may wait. And whether a gradient could go through it.
     roots: Vec<Option<(UOp, bool)>>,
+    /// What they will carry.
+    values: Vec<Arc<Slot>>,
     latch: Arc<Latch>,
 }
 
 impl Promise {
-    fn keep(self, leaves: &[UOp]) {
-        for (root, leaf) in self.roots.iter().zip(leaves) {
-            if let Some((root, differentiable)) = root {
-                let value = Value { leaf: leaf.clone(), differentiable: *differentiable };
-                leaf::set_slot(root, Some(Slot::Computed(value)));
-            }
+    /// Says which leaves the roots will be computed into.
+    fn prepare(&mut self, leaves: &[UOp]) {
+        let made = self.roots.iter().zip(leaves).filter_map(|(root, leaf)| {
+            let (_, differentiable) = *root.as_ref()?;
+            Some(Arc::new(Slot::Computed(Value { leaf: leaf.clone(), differentiable })))
+        });
+        self.values = made.collect();
+    }
+
+    /// They have been computed.
+    fn keep(mut self) {
+        let values = std::mem::take(&mut self.values);
+        for ((root, _), value) in self.roots.iter().flatten().zip(values) {
+            leaf::set_slot(root, Some(value));
         }
     }
 }
@@ -158,7 +167,7 @@ type Leaves = FxHashMap<UOp, UOp>;
 
 fn compute(
     closed: Closed,
-    promise: Promise,
+    mut promise: Promise,
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
@@ -171,9 +180,11 @@ fn compute(
         let _planning = planning();
         bind::bind(&closed, &ready, &opened, last, pinned)?
     };
-    let done = (0..ready.kernels.len()).try_for_each(|step| {
-        launch(&ready, step, &bound, &scalars, device, &opened).map_err(|why| (step, why))
-    });
+    // what follows the launches is prepared before them, too: see `launch`
+    let leaves = commit(&closed, &ready, &bound, device);
+    promise.prepare(&leaves);
+    let launches = Launches::new(&ready, &bound, &scalars).map_err(|why| (0, why));
+    let done = launches.and_then(|launches| launches.run(device, &opened));
     debug::warnings();
     let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
     // not under the planning lock: those who wait for it may have that
@@ -186,49 +197,10 @@ fn compute(
         return Err(why);
     }
     bound.taken.spend();
-    let leaves = commit(&closed, &ready, &bound, device);
     let checked = checks::outputs(&closed, &leaves);
-    promise.keep(&leaves);
+    promise.keep();
     checked?;
     Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
-}
-
-/// Whether somebody wants to know what launches take. A clock takes as long as a tenth of a small kernel.
-fn is_watched() -> bool {
-    is_counting() || debug::shows_launches()
-}
-
-fn launch(
-    ready: &Ready,
-    step: usize,
-    bound: &Bound,
-    scalars: &[i64],
-    device: &Device,
-    opened: &Opened,
-) -> Result<(), Failure> {
-    let kernel = &ready.kernels[step];
-    let program = &kernel.code.compiled.program;
-    // arguments that were simplified away are no arguments if they were the last
-    let buffers = bound.arguments(ready, step, program.params.len())?;
-    let vars = kernel.plan.vars.iter().take(program.vars.len());
-    let vars: SmallVec<[i64; 4]> = vars.map(|&v| scalars[v]).collect();
-    let copied = bound.copied_first(ready, step)?;
-    let start = is_watched().then(Instant::now);
-    if let Some((old, new)) = &copied {
-        new.copy_from(old).map_err(|e| e.to_string())?;
-    }
-    kernel.code.kernel.launch(&buffers, &vars).map_err(|e| e.to_string())?;
-    testing::launched()?;
-    if let Some(took) = start.map(|start| start.elapsed()) {
-        count(|c| {
-            c.kernels += 1;
-            c.bytes += program.bytes + copied.as_ref().map_or(0, |(old, _)| 2 * old.len() as u64);
-            c.flops += program.flops;
-            c.kernel_ns += took.as_nanos() as u64;
-        });
-        debug::launched(device, kernel, took, opened);
-    }
-    Ok(())
 }
 
 /// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf.

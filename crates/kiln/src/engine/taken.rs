@@ -10,6 +10,7 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::UOp;
 use kiln_ir::uop::toposort_all;
 use kiln_runtime::Buffer;
+use std::sync::Arc;
 
 /// Leaves whose memory belongs to outputs while kernels run.
 #[derive(Default)]
@@ -43,7 +44,7 @@ impl StandIn {
     /// The leaf is the node's value again.
     pub(super) fn remember(&self, leaf: &UOp) {
         let value = Value { leaf: leaf.clone(), differentiable: self.differentiable };
-        leaf::set_slot(&self.node, Some(Slot::Computed(value)));
+        leaf::set_slot(&self.node, Some(Arc::new(Slot::Computed(value))));
     }
 
     /// Whether all that the node is computed from is there.
