@@ -4,14 +4,18 @@
 //! machine and at every load. The results of the blocks go to memory, which makes a kernel of its own with a loop over
 //! the blocks around everything. What is left over where no number of blocks divides the axis is reduced at the end.
 
-use kiln_ir::UOp;
 use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
+use kiln_ir::{Op, UOp};
 
 /// Reductions of fewer elements are not worth a second kernel, and how many results of one are shared among threads as
 /// they are.
 const ANY: Limits = Limits { elements: 1 << 19, results: 16 };
 /// The same where the outermost axis is reduced: threads that share results each read a part of every row.
 const ACROSS: Limits = Limits { elements: 1 << 20, results: 128 };
+/// The same for sums of products, by the elements of the larger factor: fewer results than this are not tiles enough.
+const PRODUCTS: Limits = Limits { elements: 1 << 20, results: 1024 };
+/// How often a factor's elements are used at least where it is one of a product.
+const AGAIN: usize = 8;
 /// Blocks, at least and at most.
 const BLOCKS: (usize, usize) = (32, 64);
 
@@ -28,7 +32,7 @@ pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Optio
     let outermost = shape.iter().position(|&n| n > 1);
     let across = outermost.is_some_and(|a| axes.contains(&a));
     let pays = |limits: Limits| all >= limits.elements && all / reduced < limits.results;
-    let few = pays(ANY) || across && pays(ACROSS);
+    let few = pays(ANY) || across && (pays(ACROSS) || is_product_of_few(x, all / reduced));
     if !few {
         return None;
     }
@@ -46,6 +50,24 @@ pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Optio
     }
     let rest = part(x, axis, whole, n - whole).reduce(op, axes.clone());
     Some(UOp::binary(op.alu(), &combined, &rest))
+}
+
+/// Whether what is reduced are products of a large factor whose elements are used again and again, for few results.
+fn is_product_of_few(x: &UOp, results: usize) -> bool {
+    let larger = x.srcs().iter().map(|s| viewed(s).numel()).max().unwrap_or(0);
+    x.op() == Op::Mul
+        && results < PRODUCTS.results
+        && larger >= PRODUCTS.elements
+        && larger.saturating_mul(AGAIN) <= x.numel()
+}
+
+/// What a chain of views shows.
+fn viewed(x: &UOp) -> &UOp {
+    let mut x = x;
+    while x.op().is_movement() {
+        x = x.src(0);
+    }
+    x
 }
 
 /// The number of blocks that leaves least over; of those the largest.
