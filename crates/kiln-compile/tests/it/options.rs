@@ -314,6 +314,7 @@ fn what_the_heuristic_chooses_changes_nothing() {
     for (name, root) in kernels().into_iter().chain([
         ("large", product([37, 20, 50], false, false)),
         ("large transposed", product([40, 33, 64], true, true)),
+        ("few rows", product([6, 64, 50], false, true)),
         ("turned", turned(96, 64)),
         ("turned, ragged", turned(37, 53)),
         ("channels last", param(0, &[3, 7, 11]).permute(&[1, 2, 0][..]).contiguous()),
@@ -417,6 +418,23 @@ fn short_loops_are_in_a_tile_together() {
         assert!(optimized.applied.contains(&whole), "{:?}", optimized.applied);
     }
     assert!(run(&optimized.ast, &target) == run(&plain(&kernel), &Target::interp()));
+}
+
+#[test]
+fn few_rows_are_in_the_tile_of_a_matrix_that_is_read_once() {
+    let kernel = kernel_of(&product([8, 512, 1024], false, true));
+    let caches = [1 << 15, 1 << 20, 1 << 25];
+    let target = Target { vector_registers: 32, cache_bytes: caches, ..small_target(64, true) };
+    let applied = optimize(&kernel, &target, true).applied;
+    let [rows, columns] = axes(&kernel, RangeKind::Loop)[..] else { panic!("two loops") };
+    let sum = axes(&kernel, RangeKind::Reduce)[0];
+    let has = |kind, axis| {
+        let is_it =
+            |o: &Opt| matches!(o, Opt::Split { kind: k, axis: a, .. } if *k == kind && *a == axis);
+        applied.iter().any(is_it)
+    };
+    assert!(has(RangeKind::Vector, sum), "{applied:?}");
+    assert!(has(RangeKind::Upcast, rows) && has(RangeKind::Upcast, columns), "{applied:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which options to apply, without a search.
 //!
 //! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
-//! (`plan`, `blocks`; prices are in `tile_price`, `memory_price`). For all other kernels, in order: one loop of each nest
+//! (`plan`, `blocks`, or `inner` for inner products; prices are in `tile_price`, `memory_price`). For all other kernels, in order: one loop of each nest
 //! becomes vectors (the one along which memory is read and written in a row), a reduction gets a register tile over an
 //! output loop along which something is reused, one across memory takes many outputs at a time (`across`), transposes are
 //! done in squares of whole lines (`turn`), the outermost
@@ -11,6 +11,7 @@
 mod accumulators;
 mod across;
 mod blocks;
+mod inner;
 mod memory_price;
 mod operand;
 mod plan;

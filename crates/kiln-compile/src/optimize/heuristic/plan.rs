@@ -7,6 +7,7 @@
 
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
+use super::inner::Inner;
 use super::operand::Operand;
 use super::text::Text;
 use super::{Chooser, vectors};
@@ -48,6 +49,10 @@ impl Chooser {
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> bool {
         let lanes = vectors::lanes(ast, target);
         let Some(mut planner) = Planner::of(self, ast, target) else { return false };
+        if let Some(tile) = planner.worthwhile_inner(lanes) {
+            planner.carry_out_inner(tile, lanes);
+            return true;
+        }
         let Some((_, tile)) = planner.worthwhile_tile(lanes) else { return false };
         if planner.carry_out(tile) < ENOUGH {
             self.unroll();
@@ -66,6 +71,13 @@ impl<'a> Planner<'a> {
     /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.
     fn worthwhile_tile(&self, lanes: usize) -> Option<(f64, Tile)> {
         self.best_tile(lanes).filter(|(cost, _)| *cost < self.reduced_in_vectors(lanes))
+    }
+
+    /// The cheapest tile of inner products, unless another plan is better.
+    fn worthwhile_inner(&self, lanes: usize) -> Option<Inner> {
+        let tile = self.best_tile(lanes).map_or(f64::INFINITY, |(price, _)| price);
+        let others = tile.min(self.reduced_in_vectors(lanes));
+        self.best_inner(lanes).filter(|(price, _)| *price < others).map(|(_, inner)| inner)
     }
 
     fn of(chooser: &'a mut Chooser, ast: &UOp, target: &'a Target) -> Option<Planner<'a>> {

@@ -8,9 +8,9 @@ use super::vectors;
 use rustc_hash::FxHashSet;
 
 /// Steps that a multiply-add takes until its result can be used.
-const LATENCY: f64 = 4.0;
+pub(super) const LATENCY: f64 = 4.0;
 /// What a load adds to the operations that wait for it.
-const LOAD: f64 = 0.25;
+pub(super) const LOAD: f64 = 0.25;
 /// What a line that a step meets for the first time adds to it.
 const NEW_LINE: f64 = 0.1;
 /// What a gated load adds, and the same again if it has a gate of its own.
@@ -18,7 +18,7 @@ const GATE: f64 = 0.12;
 /// A load or store of one lane.
 const ELEMENT: f64 = 1.2;
 /// Combining the lanes of a vector.
-const HORIZONTAL: f64 = 20.0;
+pub(super) const HORIZONTAL: f64 = 20.0;
 /// Copying an element one by one across its memory.
 pub(super) const TRANSPOSE: f64 = 1.6;
 
