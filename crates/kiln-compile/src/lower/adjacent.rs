@@ -6,7 +6,7 @@
 
 use super::fold::add_constant;
 use kiln_ir::arg::Space;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -17,7 +17,7 @@ const LANES: usize = 4;
 pub(super) fn join_stores(kernel: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(kernel) {
-        let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let srcs = mapped(&node, &done);
         let srcs = if node.op() == Op::Sink { joined(flat(srcs)) } else { srcs };
         done.insert(node.clone(), rebuild(&node, srcs));
     }

@@ -1,6 +1,6 @@
 //! What passes of `lower` need of arithmetic on indices: constants fold, and constant factors are known.
 
-use kiln_ir::uop::{Srcs, rebuild};
+use kiln_ir::uop::{Srcs, mapped, rebuild};
 use kiln_ir::{DType, Op, UOp};
 
 /// The node with other sources; index arithmetic on constants is done.
@@ -120,7 +120,7 @@ pub(super) fn scalar_lane(x: &UOp, lane: u16) -> UOp {
     let mut done: rustc_hash::FxHashMap<UOp, UOp> = Default::default();
     for node in kiln_ir::uop::toposort_all(std::slice::from_ref(x), through) {
         let new = match through(&node) {
-            true => scalar_op(&node, node.srcs().iter().map(|s| done[s].clone()).collect()),
+            true => scalar_op(&node, mapped(&node, &done)),
             false => node.lane(lane),
         };
         done.insert(node, new);

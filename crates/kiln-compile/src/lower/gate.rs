@@ -2,7 +2,7 @@
 //! every lane is a scalar, and no value is masked that a gated load has masked already.
 
 use super::fold;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Arg, Const, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 pub(super) fn simplify_gates(kernel: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(kernel) {
-        let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let srcs = mapped(&node, &done);
         let new = match node.op() {
             Op::Load => load(&node, srcs),
             Op::Store => store(&node, srcs),

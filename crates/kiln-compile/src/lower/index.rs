@@ -3,7 +3,7 @@
 //! A node is i32 where its bounds and its operands' bounds fit, else i64; conversions stand between the two. Memory
 //! and launch-time scalars of dtype index are i64.
 
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 pub(super) fn lower_index(kernel: &UOp) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(kernel) {
-        let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let srcs = mapped(&node, &done);
         let new = if node.dtype() == DType::Index { index(&node, srcs) } else { user(&node, srcs) };
         done.insert(node, new);
     }

@@ -10,7 +10,7 @@ use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -30,9 +30,22 @@ struct Items {
     /// How many loops are around each block.
     depth: Vec<usize>,
     /// What each item waits for; both are in one block.
-    waits_for: Vec<Vec<usize>>,
+    waits_for: Vec<SmallVec<[usize; 3]>>,
     /// The item writes to an argument.
     writes_argument: Vec<bool>,
+}
+
+/// For each item, those that wait for it, in order.
+struct Users {
+    list: Vec<usize>,
+    /// Where each item's begin in the list, and the list's end.
+    starts: Vec<usize>,
+}
+
+impl Users {
+    fn of(&self, item: usize) -> &[usize] {
+        &self.list[self.starts[item]..self.starts[item + 1]]
+    }
 }
 
 /// Declarations, then everything else in an order that respects every dependency.
@@ -40,8 +53,9 @@ pub(super) fn linearize(kernel: &UOp) -> Vec<UOp> {
     let mut items = Items::new(kernel);
     items.connect();
     items.read_locals_before_writing();
-    let any = items.sort_blocks(&vec![0; items.topo.len()]);
-    let orders = items.sort_blocks(&items.steps(&any));
+    let users = items.users();
+    let any = items.sort_blocks(&users, &vec![0; items.topo.len()]);
+    let orders = items.sort_blocks(&users, &items.steps(&users, &any));
     let mut ops = items.declarations();
     items.emit(&orders, &mut ops);
     ops
@@ -75,7 +89,7 @@ impl Items {
             home,
             around,
             depth,
-            waits_for: vec![Vec::new(); n],
+            waits_for: vec![SmallVec::new(); n],
             writes_argument: vec![false; n],
         }
     }
@@ -159,8 +173,8 @@ impl Items {
     /// When each item is wanted, in links of the chains that join values to accumulators: for a link its place in
     /// its chain, for anything else that of the first link that needs it. So unrolled sums go on side by side, step by
     /// step, and what one step of all of them shares is not kept for long. `orders` is any order of each block.
-    fn steps(&self, orders: &[Vec<usize>]) -> Vec<u32> {
-        let (users, links) = (self.users(), self.links());
+    fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
+        let links = self.links();
         let mut reached = vec![0; self.topo.len()];
         let mut steps = vec![0; self.topo.len()];
         for &i in orders.iter().flatten() {
@@ -168,7 +182,7 @@ impl Items {
             reached[i] = before.max(links[i].map_or(0, |from| reached[from] + 1));
         }
         for &i in orders.iter().rev().flat_map(|order| order.iter().rev()) {
-            let first_user = users[i].iter().map(|&u| steps[u]).min();
+            let first_user = users.of(i).iter().map(|&u| steps[u]).min();
             steps[i] = first_user.filter(|_| links[i].is_none()).unwrap_or(reached[i]);
         }
         steps
@@ -195,18 +209,28 @@ impl Items {
     }
 
     /// The items that wait for each item.
-    fn users(&self) -> Vec<Vec<usize>> {
-        let mut users = vec![Vec::new(); self.topo.len()];
-        for (user, used) in self.waits_for.iter().enumerate() {
-            used.iter().for_each(|&u| users[u].push(user));
+    fn users(&self) -> Users {
+        let mut ends = vec![0; self.topo.len() + 1];
+        self.waits_for.iter().flatten().for_each(|&used| ends[used] += 1);
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        let mut users = Users { list: vec![0; sum], starts: ends };
+        for (user, used) in self.waits_for.iter().enumerate().rev() {
+            for &used in used.iter().rev() {
+                users.starts[used] -= 1;
+                users.list[users.starts[used]] = user;
+            }
         }
         users
     }
+
     /// Each block's items in order: of those that wait for nothing more, the one with the smallest step, then the one
     /// that the walk over the graph met first. Writes to arguments come last.
-    fn sort_blocks(&self, steps: &[u32]) -> Vec<Vec<usize>> {
-        let mut missing: Vec<usize> = self.waits_for.iter().map(Vec::len).collect();
-        let users = self.users();
+    fn sort_blocks(&self, users: &Users, steps: &[u32]) -> Vec<Vec<usize>> {
+        let mut missing: Vec<usize> = self.waits_for.iter().map(SmallVec::len).collect();
         let mut ready: Vec<BinaryHeap<_>> = vec![BinaryHeap::new(); self.nest.len() + 1];
         let key = |i: usize| {
             let writes = self.writes_argument[i];
@@ -219,7 +243,7 @@ impl Items {
         for (order, ready) in orders.iter_mut().zip(&mut ready) {
             while let Some(Reverse((.., i))) = ready.pop() {
                 order.push(i);
-                for &user in &users[i] {
+                for &user in users.of(i) {
                     missing[user] -= 1;
                     if missing[user] == 0 {
                         ready.push(key(user));

@@ -89,6 +89,7 @@ fn scopes(
     numbers: &FxHashMap<UOp, u32>,
 ) -> (FxHashMap<UOp, Scope>, Vec<BTreeSet<u32>>) {
     let mut scopes: FxHashMap<UOp, Scope> = FxHashMap::default();
+    scopes.reserve(topo.len());
     let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); numbers.len()];
     for node in topo {
         let mut scope = Scope::new();
@@ -98,13 +99,19 @@ fn scopes(
         if let Some(&own) = numbers.get(node) {
             merge(&mut scope, &[own]);
         }
+        let mut meet = |met: &Scope| {
+            for pair in met.windows(2) {
+                outer[pair[1] as usize].insert(pair[0]);
+            }
+        };
         // a reduce runs in all of its ranges, even in those that its value does not vary over
-        let open = scope.clone();
-        scope.retain(|n| !closed_ranges(node).any(|closed| numbers[closed] == *n));
-        let met = if node.op() == Op::Reduce { &open } else { &scope };
-        for pair in met.windows(2) {
-            outer[pair[1] as usize].insert(pair[0]);
+        if node.op() == Op::Reduce {
+            meet(&scope);
         }
+        for closed in closed_ranges(node) {
+            scope.retain(|n| numbers[closed] != *n);
+        }
+        meet(&scope);
         scopes.insert(node.clone(), scope);
     }
     (scopes, outer)

@@ -4,7 +4,7 @@
 use super::access::strides;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::uop::{Srcs, mapped, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -94,7 +94,7 @@ fn closed_together(ast: &UOp, a: &UOp, b: &UOp) -> bool {
 fn once_each(ast: &UOp) -> UOp {
     let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(ast) {
-        let mut srcs: Srcs = node.srcs().iter().map(|s| map[s].clone()).collect();
+        let mut srcs = mapped(&node, &map);
         if matches!(node.op(), Op::End | Op::Reduce | Op::After) {
             let mut seen = FxHashSet::default();
             srcs.retain(|s| s.op() != Op::Range || seen.insert(s.id()));

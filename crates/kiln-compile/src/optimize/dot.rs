@@ -4,7 +4,7 @@
 use super::ranges::{axis_of, replace_ranges, size_of};
 use super::stage::substitute;
 use kiln_ir::arg::{RangeKind, ReduceOp};
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -107,7 +107,7 @@ fn within(x: &UOp, range: &UOp) -> UOp {
     let valid = range.lt(range.src(0));
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(x) {
-        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let mut srcs = mapped(&node, &done);
         if node.op() == Op::Load {
             match srcs.get(2).cloned() {
                 Some(gate) => srcs[2] = gate.and(&valid),

@@ -1,7 +1,7 @@
 //! A loop that is rounded up runs past its end: its accesses are gated, and what it would add to a reduction is the
 //! reduction's identity.
 
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,7 +19,7 @@ pub(super) fn gate(ast: &UOp, range: &UOp, gated: impl Fn(&UOp) -> bool) -> FxHa
         if node == *range || !closes && node.srcs().iter().any(|s| moving.contains(s)) {
             moving.insert(node.clone());
         }
-        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let mut srcs = mapped(&node, &done);
         match node.op() {
             Op::Load | Op::Store if !gated(&node) => {}
             Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, &valid),

@@ -9,7 +9,7 @@ use super::options::Opt;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -351,7 +351,7 @@ impl Joint<'_> {
     fn add(&mut self, i: usize, kernel: &UOp, id: u32) -> UOp {
         let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
         for node in toposort(kernel) {
-            let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+            let srcs = mapped(&node, &done);
             let between =
                 |n: &UOp| n.src(0).arg().slot().and_then(|s| s.checked_sub(self.nests.slots));
             let new = match node.op() {

@@ -1,7 +1,7 @@
 //! The ranges of a kernel: what they say of themselves, what varies over them, and how others take their place.
 
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -60,7 +60,7 @@ pub(super) fn replace_all(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> FxHas
         let new = match (map.get(&node), node.op()) {
             (Some((value, _)), _) => value.clone(),
             (None, Op::End | Op::Reduce | Op::After) => rebuild_closing(&node, &done, map),
-            (None, _) => rebuild(&node, node.srcs().iter().map(|s| done[s].clone()).collect()),
+            (None, _) => rebuild(&node, mapped(&node, &done)),
         };
         done.insert(node, new);
     }

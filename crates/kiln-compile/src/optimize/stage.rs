@@ -6,7 +6,7 @@ use super::access::strides;
 use super::dot::parts_of;
 use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -230,7 +230,7 @@ pub(super) fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
     for node in toposort(ast) {
         let replaced = match node == *old {
             true => new.clone(),
-            false => rebuild(&node, node.srcs().iter().map(|s| done[s].clone()).collect()),
+            false => rebuild(&node, mapped(&node, &done)),
         };
         done.insert(node, replaced);
     }

@@ -4,7 +4,7 @@
 //! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still asked for in order.
 
 use kiln_ir::arg::SliceAxis;
-use kiln_ir::uop::{Srcs, rebuild, toposort_all};
+use kiln_ir::uop::{mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -73,7 +73,7 @@ impl Place {
         let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
         for node in toposort_all(std::slice::from_ref(x), enter) {
             let there = if enter(&node) {
-                let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+                let srcs = mapped(&node, &done);
                 rebuild(&node, srcs)
             } else if varies(&node) {
                 node.gather(&self.at)

@@ -3,7 +3,7 @@
 
 use super::{index, pick, split, writes};
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
-use kiln_ir::uop::{Srcs, rebuild, toposort_all};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
     let stored = writes::stored(&nodes, roots);
     let mut storages = Storages::default();
     for node in nodes {
-        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let mut srcs = mapped(&node, &done);
         if stored.contains(&node) {
             srcs = storages.told_apart(srcs);
         }

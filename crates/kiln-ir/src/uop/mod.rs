@@ -11,7 +11,7 @@ mod seen;
 mod walk;
 
 pub use hash::Mixer;
-pub use walk::{free_local, reaches, rebuild, substitute, toposort, toposort_all};
+pub use walk::{free_local, mapped, reaches, rebuild, substitute, toposort, toposort_all};
 
 use crate::arg::{Arg, Shape};
 use crate::dtype::{Const, DType};

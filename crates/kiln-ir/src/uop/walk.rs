@@ -6,6 +6,9 @@ use crate::arg::Arg;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
 
+/// Room that a walk starts with: about what a small kernel needs.
+const FEW: usize = 64;
+
 /// Every node that `root` reaches, sources before users, `root` last. The order depends on structure alone.
 pub fn toposort(root: &UOp) -> Vec<UOp> {
     toposort_all(std::slice::from_ref(root), |_| true)
@@ -14,9 +17,9 @@ pub fn toposort(root: &UOp) -> Vec<UOp> {
 /// Every node that the roots reach, sources before users. Sources of a node for which `enter` is false are left out
 /// (unless reached otherwise).
 pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
-    let mut order = Vec::new();
+    let mut order = Vec::with_capacity(FEW);
     let mut seen = Seen::new();
-    let mut stack: Vec<(&UOp, usize)> = Vec::new();
+    let mut stack: Vec<(&UOp, usize)> = Vec::with_capacity(FEW);
     for root in roots {
         if seen.insert(root.id()) {
             stack.push((root, 0));
@@ -66,6 +69,14 @@ pub fn free_local(nodes: &[UOp]) -> u32 {
     memories.map(|(_, id, _)| id + 1).max().unwrap_or(0)
 }
 
+/// A node's sources, each as it is in `done`.
+pub fn mapped(node: &UOp, done: &FxHashMap<UOp, UOp>) -> Srcs {
+    let mut srcs = Srcs::new();
+    // one by one: collecting costs several times as much
+    node.srcs().iter().for_each(|s| srcs.push(done[s].clone()));
+    srcs
+}
+
 /// The node with other sources (itself, where they are the same). Binary arithmetic is canonicalized again.
 pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
     if node.srcs() == srcs.as_slice() {
@@ -88,7 +99,7 @@ pub fn substitute(roots: &[UOp], map: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = map.clone();
     for node in toposort_all(roots, |n| !map.contains_key(n)) {
         if !done.contains_key(&node) {
-            let srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+            let srcs = mapped(&node, &done);
             let new = rebuild(&node, srcs);
             new.copy_origin(&node);
             done.insert(node, new);

@@ -15,7 +15,7 @@ mod tanh;
 mod trig;
 
 use crate::target::Target;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Const, DType, Op, UOp};
 use narrow::{Wide, is_narrow};
 use rustc_hash::FxHashMap;
@@ -25,7 +25,7 @@ pub fn decompose(root: &UOp, target: &Target) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut wide = Wide::over(Sums { fused: target.fma });
     for node in toposort(root) {
-        let srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let srcs = mapped(&node, &done);
         let new = node_in_machine_ops(&node, srcs, &mut wide);
         done.insert(node, new);
     }
