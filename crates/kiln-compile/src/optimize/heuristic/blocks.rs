@@ -77,7 +77,8 @@ impl Planner<'_> {
             return None;
         }
         let each: f64 = self.operands.iter().map(|o| self.span_without(o, i)).sum();
-        let by = largest_divisor(self.size(i), ((room / each) as usize).max(1));
+        // half of the room: what is carried passes, too, and pages do not share a cache evenly
+        let by = largest_divisor(self.size(i), ((room / 2.0 / each) as usize).max(1));
         (by as f64 * self.depth() / self.size(i) as f64 >= SHORTEST as f64).then_some((i, by))
     }
 
