@@ -21,7 +21,16 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(16 * LAUNCHES),
         goal: 0.0,
         pieces: LAUNCHES as u32,
-        build: launches,
+        build: || launches(None),
+    },
+    Case {
+        name: "host",
+        what: "the same on NULL, which launches nothing: what `launch` takes beside its kernels",
+        work: Work::NONE,
+        tolerance: Tolerance::f32(1),
+        goal: 0.0,
+        pieces: LAUNCHES as u32,
+        build: || launches(Some("NULL")),
     },
     Case {
         name: "optimizer",
@@ -43,10 +52,19 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-/// A chain in which every value is a sum that the next asks for many times, so that each is a kernel.
-fn launches() -> Result<Run, Error> {
-    let (x, w) = (floats(1, &[16, 16])?, scaled(2, &[16, 16], 0.25)?);
-    super::run(move || (0..LAUNCHES).fold(x.clone(), |x, _| x.matmul(&w)))
+/// A chain in which every value is a sum that the next asks for many times, so that each is a kernel. On a device of its
+/// own nothing is compared: there may be nothing to see.
+fn launches(device: Option<&'static str>) -> Result<Run, Error> {
+    let (mut x, mut w) = (floats(1, &[16, 16])?, scaled(2, &[16, 16], 0.25)?);
+    if let Some(device) = device {
+        (x, w) = (x.to(device), w.to(device));
+        kiln::realize([&x, &w])?;
+    }
+    Ok(Box::new(move || {
+        let product = (0..LAUNCHES).fold(x.clone(), |x, _| x.matmul(&w));
+        product.realize()?;
+        Ok(device.is_none().then_some(product))
+    }))
 }
 
 fn optimizer() -> Result<Run, Error> {
