@@ -2,11 +2,14 @@
 
 /// Instructions that multiply and add several numbers at once.
 mod dots;
+/// Instructions that multiply matrices.
+mod mma;
 /// What follows from the features of a processor.
 mod machine;
 
 pub use dots::Dot;
 pub use machine::Machine;
+pub use mma::Mma;
 
 /// The language that kernels are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,6 +43,8 @@ pub struct Target {
     pub fma: bool,
     /// Instructions for `Op::Dot`; a sum of products uses the first that fits. What none of them does is taken apart.
     pub dots: Vec<Dot>,
+    /// Instructions for `Op::Mma`. What none of them does is left to loops.
+    pub mmas: Vec<Mma>,
     /// How many threads may share a launch.
     pub threads: usize,
     /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
@@ -59,6 +64,7 @@ impl Target {
             streams: false,
             fma: true,
             dots: Vec::new(),
+            mmas: Vec::new(),
             threads: 1,
             groups: true,
         }

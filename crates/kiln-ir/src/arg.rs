@@ -80,6 +80,14 @@ pub enum Arg {
     Lane(u16),
     /// `Dot`: what the first and the second operand are made of.
     Parts([DType; 2]),
+    /// `Mma`: `Parts`, and the rows of the first operand, its columns (which are rows of the second), and the columns of
+    /// that.
+    Mma {
+        /// What the first and the second operand are made of.
+        parts: [DType; 2],
+        /// Rows, depth, columns.
+        shape: [u16; 3],
+    },
     /// `Mark`: the storage.
     Mark(u64),
     /// `After`, of a tensor: its effect is a bool that has to be false, and this is what to say if it is true.
@@ -236,11 +244,14 @@ pub enum RangeKind {
     Unroll,
     /// The lanes of vectors; at most one per expression.
     Vector,
+    /// A side of the matrices that a matrix unit multiplies. Of the two over outputs that meet in a product, the first by
+    /// axis number counts rows, the second columns; the third is closed by the `Reduce`.
+    Matrix,
 }
 
 impl RangeKind {
     /// Every kind.
-    pub const ALL: [RangeKind; 8] = [
+    pub const ALL: [RangeKind; 9] = [
         RangeKind::Global,
         RangeKind::Thread,
         RangeKind::Local,
@@ -249,6 +260,7 @@ impl RangeKind {
         RangeKind::Upcast,
         RangeKind::Unroll,
         RangeKind::Vector,
+        RangeKind::Matrix,
     ];
 
     /// The name in text forms.
@@ -262,12 +274,14 @@ impl RangeKind {
             RangeKind::Upcast => "upcast",
             RangeKind::Unroll => "unroll",
             RangeKind::Vector => "vector",
+            RangeKind::Matrix => "matrix",
         }
     }
 
-    /// Disappears in `expand`.
+    /// Is no loop of the program: lower writes it out, or makes it lanes.
     pub const fn is_expanded(self) -> bool {
-        matches!(self, RangeKind::Upcast | RangeKind::Unroll | RangeKind::Vector)
+        use RangeKind::{Matrix, Unroll, Upcast, Vector};
+        matches!(self, Upcast | Unroll | Vector | Matrix)
     }
 }
 
@@ -312,5 +326,6 @@ arg_accessors! {
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
     lane -> u16 { Arg::Lane(i) => *i }
-    parts -> [DType; 2] { Arg::Parts(of) => *of }
+    parts -> [DType; 2] { Arg::Parts(of) | Arg::Mma { parts: of, .. } => *of }
+    mma -> [u16; 3] { Arg::Mma { shape, .. } => *shape }
 }

@@ -39,6 +39,23 @@ pub fn dot(parts: [DType; 2], dtype: DType, [x, y, c]: [Const; 3]) -> Option<Con
     })
 }
 
+/// What `mma` adds to element `at` of `c`, whose value is `sum`: dots of a row of `x` and a column of `y`, one after the
+/// other.
+pub fn mma(
+    parts: [DType; 2],
+    [_, depth, columns]: [u16; 3],
+    [x, y]: [&[Const]; 2],
+    at: usize,
+    sum: Const,
+    dtype: DType,
+) -> Option<Const> {
+    let (depth, columns) = (depth as usize, columns as usize);
+    let (row, column) = (at / columns, at % columns);
+    (0..depth).try_fold(sum, |sum, k| {
+        dot(parts, dtype, [x[row * depth + k], y[k * columns + column], sum])
+    })
+}
+
 /// The bits of `value`, which is of type `from`, read as `to`; `None` between sizes.
 pub fn bitcast(value: Const, from: DType, to: DType) -> Option<Const> {
     (from.size() == to.size()).then(|| from_bits(to_bits(value, from), to))

@@ -208,6 +208,10 @@ ops! {
     /// `dot(x, y, c)`: `c` plus the products of the parts that each u32 of `x` and `y` is made of, the first in the low
     /// bits; `Arg::Parts` are their types. Only sums make it, for targets that have it (docs/rules.md).
     Dot "dot" Ternary;
+    /// `mma(x, y, c)`: `c` plus the matrix product of `x` and `y`, whose elements are u32, each product of two of which
+    /// is a `Dot`. Lanes are matrices in row-major order; `Arg::Mma` says of what size and types. Only sums make it,
+    /// for targets that have it (docs/rules.md).
+    Mma "mma" Vector;
 }
 
 impl Op {

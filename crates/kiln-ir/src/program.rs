@@ -1,6 +1,7 @@
 //! What the compiler hands to a device: a linear program, its text, and what a launch needs to know.
 
 use crate::dtype::DType;
+use crate::op::Op;
 use crate::uop::UOp;
 use std::sync::Arc;
 
@@ -30,6 +31,13 @@ pub struct Program {
     pub flops: u64,
     /// Distinct bytes that one launch reads and writes.
     pub bytes: u64,
+}
+
+impl Program {
+    /// Whether it uses matrix units, which a system may keep from a process.
+    pub fn has_matrices(&self) -> bool {
+        self.ops.iter().any(|op| op.op() == Op::Mma)
+    }
 }
 
 /// One memory argument of a program.

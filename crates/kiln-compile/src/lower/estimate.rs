@@ -30,6 +30,10 @@ fn operations(node: &UOp) -> u64 {
         Op::Where => 0,
         Op::MulAdd => 2,
         Op::Dot => node.arg().parts().map_or(0, |[part, _]| 64 / part.bits() as u64),
+        Op::Mma => {
+            let dot = node.arg().parts().map_or(0, |[part, _]| 64 / part.bits() as u64);
+            node.arg().mma().map_or(0, |[_, depth, _]| dot * depth as u64)
+        }
         op if op.is_comparison() => is_data(node.src(0).dtype()) as u64,
         op if op.is_alu() => is_data(node.dtype()) as u64,
         _ => 0,

@@ -193,7 +193,7 @@ impl Items {
         let mut links = vec![None; self.topo.len()];
         for (i, node) in self.topo.iter().enumerate() {
             let running = match node.op() {
-                Op::MulAdd | Op::Dot => node.src(2),
+                Op::MulAdd | Op::Dot | Op::Mma => node.src(2),
                 Op::Add | Op::Mul | Op::Max | Op::Min => node.src(0),
                 _ => continue,
             };

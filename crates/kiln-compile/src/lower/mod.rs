@@ -3,6 +3,7 @@
 //! The passes run in the order of [`lower`], each a function from kernel to kernel whose post-condition is the first
 //! paragraph of its module. Modules in that order:
 
+mod mma;
 mod vector;
 mod expand;
 mod reduce;
@@ -29,7 +30,7 @@ use rustc_hash::FxHashSet;
 /// The linear program of a kernel, without text.
 pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let Arg::Kernel { name } = kernel.arg() else { panic!("not a kernel: {kernel:?}") };
-    let vectors = vector::vectorize(kernel);
+    let vectors = vector::vectorize(&mma::matrices(kernel, target));
     let expanded = expand::expand(&vectors);
     let reduced = reduce::lower_reduces(&expanded, target);
     let gated = gate::simplify_gates(&simplify(&reduced));

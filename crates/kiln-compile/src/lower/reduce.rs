@@ -7,7 +7,7 @@
 use super::nest::{Nest, closed_ranges};
 use crate::target::Target;
 use kiln_ir::arg::{ReduceOp, Space};
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, free_local, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -31,7 +31,7 @@ pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
         target,
         nest: Nest::new(&topo),
         uses: count_uses(&topo),
-        next_id: first_free_id(&topo),
+        next_id: free_local(&topo),
         done: FxHashMap::default(),
     };
     // a loop that another reduce is inside may be around this one too, though this one's value does not name it
@@ -53,11 +53,6 @@ fn count_uses(topo: &[UOp]) -> FxHashMap<UOp, u32> {
         *uses.entry(src.clone()).or_default() += 1;
     }
     uses
-}
-
-fn first_free_id(topo: &[UOp]) -> u32 {
-    let locals = topo.iter().filter(|n| n.op() == Op::Local);
-    locals.map(|n| n.arg().memory().expect("local memory").1 + 1).max().unwrap_or(0)
 }
 
 impl Reduce<'_> {

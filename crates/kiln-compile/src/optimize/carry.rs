@@ -1,11 +1,10 @@
 //! Reductions in blocks: the outer loop of a reduction moves outside of loops over outputs, so that what a block reads
 //! stays in the caches. What has been reduced so far is carried from block to block in scratch.
 
-use super::access::strides;
 use super::ranges::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
 use super::stage::{flat, reading_order, substitute};
 use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::uop::{Srcs, strides, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -85,19 +84,19 @@ fn is_around(range: &UOp, over: &UOp) -> bool {
     !kind_of(range).is_expanded() && axis_of(range) < axis_of(over)
 }
 
-fn end(store: UOp, ranges: Vec<UOp>) -> UOp {
+pub(super) fn end(store: UOp, ranges: Vec<UOp>) -> UOp {
     if ranges.is_empty() { store } else { store.end(ranges) }
 }
 
 /// Ranges like others, for another nest.
-struct Copy {
-    ranges: Vec<UOp>,
+pub(super) struct Copy {
+    pub(super) ranges: Vec<UOp>,
     map: FxHashMap<UOp, (UOp, Srcs)>,
 }
 
 impl Copy {
     /// In the order given, which is that of the nest.
-    fn of(old: &[UOp], next: &mut u32) -> Copy {
+    pub(super) fn of(old: &[UOp], next: &mut u32) -> Copy {
         let mut copy = Copy { ranges: Vec::new(), map: FxHashMap::default() };
         for range in old {
             let new = UOp::range(*next, kind_of(range), size_of(range));
@@ -108,7 +107,8 @@ impl Copy {
         copy
     }
 
-    fn of_value(&self, value: &UOp) -> UOp {
+    /// A value over the copies.
+    pub(super) fn of_value(&self, value: &UOp) -> UOp {
         replace_ranges(value, &self.map)
     }
 }

@@ -1,10 +1,9 @@
 //! Loops in the order of memory, and neighbours that count like one become one: `E_64_64` over contiguous memory is
 //! `E_4096`.
 
-use super::access::strides;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, mapped, toposort};
+use kiln_ir::uop::{Srcs, mapped, strides, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;

@@ -12,9 +12,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Accesses for which `gated` is false have room for what is beyond the end.
 pub(super) fn gate(ast: &UOp, range: &UOp, gated: impl Fn(&UOp) -> bool) -> FxHashMap<UOp, UOp> {
     let valid = range.lt(range.src(0));
+    let nodes = toposort(ast);
+    let factors = packed_factors(&nodes, range);
     let mut moving: FxHashSet<UOp> = FxHashSet::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
+    for node in nodes {
         let closes = matches!(node.op(), Op::End | Op::Reduce) && node.srcs()[1..].contains(range);
         if node == *range || !closes && node.srcs().iter().any(|s| moving.contains(s)) {
             moving.insert(node.clone());
@@ -24,16 +26,32 @@ pub(super) fn gate(ast: &UOp, range: &UOp, gated: impl Fn(&UOp) -> bool) -> FxHa
             Op::Load | Op::Store if !gated(&node) => {}
             Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, &valid),
             Op::Store if moving.contains(node.src(1)) => add_gate(&mut srcs, 3, &valid),
-            Op::Reduce if closes => {
+            Op::Reduce if closes && !is_packed(&node) => {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
                 srcs[0] = valid.where_(&srcs[0], &srcs[0].const_like(op.identity(node.dtype())));
             }
             _ => {}
         }
-        let new = rebuild(&node, srcs);
+        let new = match factors.contains(&node) {
+            true => valid.where_(&rebuild(&node, srcs), &node.const_like(0)),
+            false => rebuild(&node, srcs),
+        };
         done.insert(node, new);
     }
     done
+}
+
+/// Whether a reduction adds up products of what is packed.
+fn is_packed(reduce: &UOp) -> bool {
+    reduce.src(0).op() == Op::Dot && reduce.src(0).src(2).is_const(0)
+}
+
+/// The factors of packed products that are added up over the range: they are 0 beyond its end, rather than the product, so
+/// that the zeros are staged with them.
+fn packed_factors(nodes: &[UOp], range: &UOp) -> FxHashSet<UOp> {
+    let over = |n: &&UOp| n.op() == Op::Reduce && n.srcs()[1..].contains(range);
+    let sums = nodes.iter().filter(over).filter(|n| is_packed(n));
+    sums.flat_map(|n| n.src(0).srcs()[..2].to_vec()).collect()
 }
 
 fn add_gate(srcs: &mut Srcs, at: usize, valid: &UOp) {

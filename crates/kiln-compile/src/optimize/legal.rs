@@ -48,8 +48,10 @@ impl Rules {
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
             Opt::Dot { .. } => ensure(before.is_empty(), "what is packed is packed first"),
+            Opt::Mma { axes, by } => self.mma(loops, before, axes, by),
             Opt::Rows { .. } | Opt::Nest { .. } => Err("the kernel has one nest".to_owned()),
             Opt::Keep { .. } => {
+                ensure(!before.iter().any(is_mma), "a matrix unit's results are in scratch")?;
                 let kept = before.iter().any(|o| matches!(o, Opt::Keep { .. }));
                 ensure(!kept, "values are kept already")
             }
@@ -93,9 +95,11 @@ impl Rules {
                 )?;
                 fits(by, at)
             }
-            RangeKind::Global | RangeKind::Local | RangeKind::Loop | RangeKind::Reduce => {
-                Err(format!("no option makes a loop {}", kind.name()))
-            }
+            RangeKind::Global
+            | RangeKind::Local
+            | RangeKind::Loop
+            | RangeKind::Reduce
+            | RangeKind::Matrix => Err(format!("no option makes a loop {}", kind.name())),
         }
     }
 
@@ -111,6 +115,7 @@ impl Rules {
         let lanes = by.is_power_of_two() && (2..=MOST_LANES).contains(&by);
         ensure(lanes, "the lanes of a vector are a power of two")?;
         ensure(by < 2 * at.left, "half of the lanes would be empty")?;
+        ensure(!before.iter().any(is_mma), "results of a matrix unit are read in its vectors")?;
         let meets = |o: &Opt| match *o {
             Opt::Split { kind: RangeKind::Vector, axis: other, .. } => {
                 other == axis || self.kernel.together(other, axis)
@@ -118,6 +123,26 @@ impl Rules {
             _ => false,
         };
         ensure(!before.iter().any(meets), "an expression would have lanes of two loops")
+    }
+
+    fn mma(
+        &self,
+        loops: &Loops,
+        before: &[Opt],
+        axes: [u32; 3],
+        by: [usize; 3],
+    ) -> Result<(), String> {
+        ensure(matches!(before, [Opt::Dot { .. }]), "it follows right after what packs products")?;
+        ensure(self.one_nest, "the kernel is more than one nest")?;
+        ensure(by.iter().all(|n| (2..=MOST_LANES).contains(n)), "no matrix has such a side")?;
+        ensure(by[2].is_power_of_two(), "the lanes of a vector are a power of two")?;
+        ensure(axes[0] != axes[2], "rows are not columns")?;
+        let kinds = [RangeKind::Loop, RangeKind::Reduce, RangeKind::Loop];
+        for (axis, kind) in axes.into_iter().zip(kinds) {
+            let is_such = loops.standing(axis).is_some_and(|at| at.kind == kind);
+            ensure(is_such && !self.ordered.contains(&axis), &format!("axis {axis} is no side"))?;
+        }
+        Ok(())
     }
 
     fn block(&self, before: &[Opt], by: usize, at: &Standing) -> Result<(), String> {
@@ -172,6 +197,10 @@ fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &FxHashSet<u32>) -> boo
 
 fn is_thread(opt: &Opt) -> bool {
     matches!(opt, Opt::Split { kind: RangeKind::Thread, .. })
+}
+
+fn is_mma(opt: &Opt) -> bool {
+    matches!(opt, Opt::Mma { .. })
 }
 
 fn fits(by: usize, at: &Standing) -> Result<(), String> {

@@ -24,6 +24,8 @@ mod stage;
 mod keep;
 /// Sums of products as dot products of what is packed.
 mod dot;
+/// Sums of products as products of matrices.
+mod mma;
 /// Loops that are rounded up.
 mod gate;
 /// Loops whose iterations may write the same element.

@@ -136,6 +136,7 @@ impl Nests {
             match (option, current) {
                 (Opt::Rows { by, blocks }, None) if i == 0 && by > 0 => rows = Rows { by, blocks },
                 (Opt::Nest { nest }, _) if nest < of_nests.len() => current = Some(nest),
+                (Opt::Mma { .. }, _) => return Err(format!("{option}: there are several nests")),
                 (Opt::Rows { .. } | Opt::Nest { .. }, _) | (_, None) => {
                     return Err(format!("{option}: rows come first, then nests that there are"));
                 }
@@ -200,7 +201,7 @@ fn thread_of(options: &[Opt]) -> Option<u32> {
 fn axis_named(option: &Opt) -> Option<u32> {
     match *option {
         Opt::Split { axis, .. } | Opt::Block { axis, .. } => Some(axis),
-        Opt::Stage { .. } | Opt::Dot { .. } | Opt::Keep { .. } => None,
+        Opt::Stage { .. } | Opt::Dot { .. } | Opt::Mma { .. } | Opt::Keep { .. } => None,
         Opt::Rows { .. } | Opt::Nest { .. } => None,
     }
 }

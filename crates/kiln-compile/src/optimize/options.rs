@@ -4,6 +4,7 @@ use super::carry::{carry, settle};
 use super::gate::gate;
 use super::keep::keep;
 use super::legal::{Rules, Standing};
+use super::mma::{through_scratch, without_matrices};
 use super::ranges::{axis_of, kind_of, ranges_of, replace_all, size_of};
 use super::stage::{Panel, operands, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
@@ -46,6 +47,15 @@ pub enum Opt {
         /// The types that both factors were widened from.
         parts: [DType; 2],
     },
+    /// Three loops of a kernel whose products are packed lose so many iterations to the sides of matrices, which a
+    /// matrix unit multiplies: an output loop for rows, the reduction's for the depth, an output loop for columns. What
+    /// that gives is read from scratch. Follows a `Dot`.
+    Mma {
+        /// The loops' axis numbers: rows, depth, columns.
+        axes: [u32; 3],
+        /// How many iterations of each.
+        by: [usize; 3],
+    },
     /// A value inside a reduction is computed into scratch, in the order in which it is read, and read from there.
     Stage {
         /// Which value.
@@ -83,6 +93,9 @@ impl fmt::Display for Opt {
             }
             Opt::Block { axis, by } => write!(f, "BLOCK(axis {axis}, {by})"),
             Opt::Dot { axis, parts: [x, y] } => write!(f, "DOT(axis {axis}, {x} {y})"),
+            Opt::Mma { axes: [r, d, c], by: [rows, depth, columns] } => {
+                write!(f, "MMA(rows {r}, {rows}; depth {d}, {depth}; columns {c}, {columns})")
+            }
             Opt::Stage { operand, depth, lanes } => {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
@@ -110,6 +123,10 @@ impl FromStr for Opt {
             (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
             ("BLOCK", None, &[axis, by]) => Ok(Opt::Block { axis: axis as u32, by }),
             ("STAGE", None, &[operand, depth, lanes]) => Ok(Opt::Stage { operand, depth, lanes }),
+            ("MMA", None, &[r, rows, d, depth, c, columns]) => {
+                let axes = [r, d, c].map(|axis| axis as u32);
+                Ok(Opt::Mma { axes, by: [rows, depth, columns] })
+            }
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
             ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
             ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
@@ -135,6 +152,8 @@ struct Part {
     kind: RangeKind,
     /// 0 for what is left of a loop; a block that was made later, and so is further out, has a larger number.
     block: usize,
+    /// Of a side of matrices, which: 1 to 3; else 0.
+    side: usize,
 }
 
 /// A value that will be staged.
@@ -167,6 +186,7 @@ impl Loops {
             stride: 1,
             kind: kind_of(r),
             block: 0,
+            side: 0,
         };
         Loops {
             parts: ranges.iter().enumerate().map(whole).collect(),
@@ -219,6 +239,13 @@ impl Loops {
                     (outer.kind, outer.block) = (RangeKind::Loop, block);
                 } else {
                     self.split(axis, by, |part| part.block = block);
+                }
+            }
+            Opt::Mma { axes, by } => {
+                for (i, (&axis, by)) in axes.iter().zip(by).enumerate() {
+                    self.split(axis, by, |part| {
+                        (part.kind, part.side) = (RangeKind::Matrix, i + 1);
+                    });
                 }
             }
             // it made the kernel whose loops these are
@@ -277,8 +304,13 @@ impl Loops {
             ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes: staged.lanes });
         }
         let mut id = self.staged.len() as u32;
-        for over in blocks_of_reductions(&ast) {
-            ast = settle(&carry(&ast, &over, &mut id));
+        let over = blocks_of_reductions(&ast);
+        for over in &over {
+            ast = settle(&carry(&ast, over, &mut id));
+        }
+        if self.parts.iter().any(|p| p.kind == RangeKind::Matrix) {
+            ast = if over.is_empty() { through_scratch(&ast, id) } else { ast };
+            ast = without_matrices(&ast);
         }
         let ast = kiln_ir::rules::simplify(&ast);
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }
@@ -291,7 +323,7 @@ impl Loops {
             let inner = blocks > 0 && (p.block > 0 || p.kind == RangeKind::Reduce);
             let order = if p.kind == RangeKind::Reduce { blocks } else { blocks - p.block };
             let order = if inner { order } else { 0 };
-            (p.kind != RangeKind::Thread, p.kind.is_expanded(), inner, order, p.range)
+            (p.kind != RangeKind::Thread, p.kind.is_expanded(), p.side, inner, order, p.range)
         });
     }
 

@@ -2,11 +2,10 @@
 //! read, and read from there. So reads are contiguous whatever the value's own memory looks like, and what the value
 //! takes to compute (conversions, gates) is done once an element.
 
-use super::access::strides;
 use super::dot::parts_of;
 use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, strides, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -114,9 +113,11 @@ pub(super) fn stage(ast: &UOp, value: &UOp, panel: &Panel) -> UOp {
     substitute(ast, value, &UOp::load(&memory.after([filled]), &flat(&inner)))
 }
 
-/// Loops as they nest, then what is expanded, then lanes: neighbours in the panel are read one after the other.
+/// Loops as they nest, then what is expanded, then lanes and sides of matrices: neighbours in the panel are read one after
+/// the other.
 pub(super) fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
-    ranges.sort_by_key(|r| (kind_of(r).is_expanded(), kind_of(r) == RangeKind::Vector, axis_of(r)));
+    let is_last = |r: &UOp| matches!(kind_of(r), RangeKind::Vector | RangeKind::Matrix);
+    ranges.sort_by_key(|r| (kind_of(r).is_expanded(), is_last(r), axis_of(r)));
     ranges
 }
 
@@ -175,7 +176,9 @@ impl Copy {
 
     /// One loop, or up to `most` iterations of what was written out before written out.
     fn add(&mut self, old: &UOp, most: usize) {
-        let written_out = kind_of(old).is_expanded() && size_of(old) <= most;
+        let kind = kind_of(old);
+        let expanded = kind.is_expanded() && kind != RangeKind::Matrix;
+        let written_out = expanded && size_of(old) <= most;
         let kind = if written_out { RangeKind::Upcast } else { RangeKind::Loop };
         let new = self.range(kind, size_of(old));
         self.put(old, new);

@@ -4,8 +4,9 @@
 //! `docs/rules.md` forbids. Pointers may alias. A bool is an `i1` in values and a byte in memory.
 
 use super::llvm_alu;
+use super::llvm_mma::{self, Registers};
 use super::{definition_name, is_thread, scratch_layout, vars};
-use crate::target::{Dot, Target};
+use crate::target::{Dot, Mma, Target};
 use kiln_ir::arg::Space;
 use kiln_ir::program::Program;
 use kiln_ir::{DType, Op, UOp};
@@ -14,10 +15,14 @@ use std::collections::BTreeSet;
 
 /// The whole module of a kernel.
 pub(super) fn render(program: &Program, target: &Target) -> String {
-    let mut f = Function { dots: &target.dots, ..Function::default() };
+    let matrices = Registers::of(&program.ops, target);
+    let mut f =
+        Function { dots: &target.dots, mmas: &target.mmas, matrices, ..Function::default() };
     f.entry(program);
+    llvm_mma::begin(&mut f);
     program.ops.iter().for_each(|op| f.op(op));
-    let mut text = format!("; {}\n", program.name);
+    llvm_mma::end(&mut f);
+    let mut text = format!("; {}\n{}", program.name, llvm_mma::globals(&f));
     if f.zero_bytes > 0 {
         let n = f.zero_bytes;
         text.push_str(&format!("@zeros = private constant [{n} x i8] zeroinitializer, align 64\n"));
@@ -56,6 +61,8 @@ fn attributes(target: &Target) -> String {
 #[derive(Default)]
 pub(super) struct Function<'a> {
     dots: &'a [Dot],
+    mmas: &'a [Mma],
+    pub(super) matrices: Registers,
     text: String,
     /// `alloca`s, which belong at the start of the entry block.
     variables: String,
@@ -153,6 +160,9 @@ impl Function<'_> {
     }
 
     fn op(&mut self, op: &UOp) {
+        if llvm_mma::spell(self, op, self.mmas) {
+            return;
+        }
         match op.op() {
             Op::Const | Op::Param | Op::Var | Op::After => {}
             Op::Local => self.local(op),
@@ -231,7 +241,7 @@ impl Function<'_> {
     }
 
     /// The address of a load or store. Without a gate it is known to be inside the memory.
-    fn address(&mut self, op: &UOp, gated: bool) -> String {
+    pub(super) fn address(&mut self, op: &UOp, gated: bool) -> String {
         let memory = op.memory();
         let name = definition_name(memory);
         if op.src(1).is_const(0) {

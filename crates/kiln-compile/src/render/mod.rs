@@ -7,6 +7,7 @@ mod c_helpers;
 mod cstyle;
 mod llvm;
 mod llvm_alu;
+mod llvm_mma;
 
 use crate::target::{Language, Target};
 use kiln_ir::arg::{Arg, RangeKind, Space};

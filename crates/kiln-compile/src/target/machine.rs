@@ -1,6 +1,6 @@
 //! What follows from a processor's features, and the features of processors by name.
 
-use super::Dot;
+use super::{Dot, Mma, mma};
 
 /// A kind of processor that kernels are written for, as far as its instructions go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +47,11 @@ const X86_64: &[(&str, &[&str], &[&str])] = &[
     ("icelake-client", FOURTH, &["avx512vnni"]),
     ("icelake-server", FOURTH, &["avx512vnni"]),
     ("cooperlake", FOURTH, &["avx512vnni", "avx512bf16"]),
-    ("sapphirerapids", FOURTH, &["avx512vnni", "avx512bf16"]),
+    (
+        "sapphirerapids",
+        FOURTH,
+        &["avx512vnni", "avx512bf16", "avx512fp16", "amx-tile", "amx-bf16", "amx-int8"],
+    ),
     ("znver4", FOURTH, &["avx512vnni", "avx512bf16"]),
     ("znver5", FOURTH, &["avx512vnni", "avx512bf16"]),
 ];
@@ -87,9 +91,15 @@ impl Machine {
         Dot::of(|feature| self.features.contains(&feature))
     }
 
-    /// A feature that it has and `other` has not.
+    /// Its matrix units.
+    pub fn mmas(&self) -> Vec<Mma> {
+        Mma::of(|feature| self.features.contains(&feature))
+    }
+
+    /// A feature that it has and `other` has not; matrix units aside, which a process is allowed or not.
     pub fn beyond(&self, other: &[&str]) -> Option<&'static str> {
-        self.features.iter().copied().find(|feature| !other.contains(feature))
+        let needed = |f: &&str| !mma::FEATURES.contains(f) && !other.contains(f);
+        self.features.iter().copied().find(needed)
     }
 }
 
@@ -109,6 +119,8 @@ mod tests {
         assert_eq!(of("skylake-avx512"), (64, 32, true, 0));
         assert_eq!(of("icelake-server"), (64, 32, true, 3));
         assert_eq!(of("znver4"), (64, 32, true, 6));
+        let units = |cpu| Machine::named("x86_64", cpu).expect("known").mmas().len();
+        assert_eq!((units("znver4"), units("sapphirerapids")), (0, 5));
     }
 
     #[test]

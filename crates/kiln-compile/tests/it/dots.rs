@@ -13,17 +13,17 @@ use kiln_runtime::interp;
 use std::cell::Cell;
 
 /// Types of two factors, and of their products' sum.
-type Types = ([DType; 2], DType);
+pub(crate) type Types = ([DType; 2], DType);
 
-const BF16: Types = ([DType::BF16; 2], DType::F32);
-const BYTES: Types = ([DType::U8, DType::I8], DType::I32);
+pub(crate) const BF16: Types = ([DType::BF16; 2], DType::F32);
+pub(crate) const BYTES: Types = ([DType::U8, DType::I8], DType::I32);
 
 fn factors(([a, b], sum): Types, x: &[usize], y: &[usize]) -> [UOp; 2] {
     [UOp::param(0, a, x).cast(sum), UOp::param(1, b, y).cast(sum)]
 }
 
 /// `[m, k] x [k, n]`, or x `[n, k]` transposed.
-fn product(types: Types, [m, k, n]: [usize; 3], transposed: bool) -> UOp {
+pub(crate) fn product(types: Types, [m, k, n]: [usize; 3], transposed: bool) -> UOp {
     let right = if transposed { [n, k] } else { [k, n] };
     let [a, b] = factors(types, &[m, k], &right);
     let b = if transposed { b } else { b.permute(&[1, 0][..]) };
@@ -33,7 +33,7 @@ fn product(types: Types, [m, k, n]: [usize; 3], transposed: bool) -> UOp {
 }
 
 /// A convolution of `c` channels to 4 over padded images.
-fn convolution(types: Types, c: usize) -> UOp {
+pub(crate) fn convolution(types: Types, c: usize) -> UOp {
     let (o, h, w) = (4, 5, 8);
     let pad = PadAxis { before: 1, between: 0, after: 1 };
     let none = PadAxis::default();
@@ -75,7 +75,7 @@ fn target(has_dots: bool) -> Target {
 }
 
 /// On small whole numbers, whose sums no order can round.
-fn run(program: &Program) -> Vec<Const> {
+pub(crate) fn run(program: &Program) -> Vec<Const> {
     spec::verify_program(&program.ops).expect("a program");
     let value =
         |slot: usize, i: usize| (i * (7 + 4 * slot) % 13) as i64 - if slot == 1 { 0 } else { 6 };
@@ -95,7 +95,7 @@ fn run(program: &Program) -> Vec<Const> {
     words.map(|bits| from_bits(bits as u64, program.params[0].dtype)).collect()
 }
 
-fn plain(kernel: &UOp) -> Vec<Const> {
+pub(crate) fn plain(kernel: &UOp) -> Vec<Const> {
     run(&lower(&apply(kernel, &[]).expect("nothing to apply").ast, &Target::interp()))
 }
 
@@ -148,7 +148,7 @@ fn packs_alone_and_with_tiles_change_nothing() {
     }
 }
 
-fn kernel_reduction(kernel: &UOp) -> u32 {
+pub(crate) fn kernel_reduction(kernel: &UOp) -> u32 {
     let nodes = kiln_ir::uop::toposort(kernel);
     let reduce = nodes.iter().find(|n| n.op() == Op::Reduce).expect("a reduction");
     reduce.src(1).arg().range().expect("a range").0

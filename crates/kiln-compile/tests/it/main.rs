@@ -1,5 +1,6 @@
 //! Integration tests of kiln-compile, one binary.
 
+mod amx;
 mod bugs;
 mod decompose;
 mod dots;
@@ -8,6 +9,7 @@ mod grad;
 mod lower;
 mod ulp;
 mod lower_kinds;
+mod mma;
 mod nests;
 mod option_kinds;
 mod options;

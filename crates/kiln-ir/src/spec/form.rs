@@ -53,6 +53,7 @@ fn arity(op: Op) -> (usize, usize) {
         Op::Slice => (1, usize::MAX),
         Op::Gather => (2, 2),
         Op::Copy | Op::Range | Op::If | Op::EndIf | Op::Splat | Op::Lane => (1, 1),
+        Op::Mma => (3, 3),
         Op::Reduce | Op::After | Op::End | Op::Stack => (1, usize::MAX),
         Op::Sink | Op::Barrier => (0, usize::MAX),
         Op::Local => (0, 0),
@@ -91,9 +92,8 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Range => matches!(arg, Arg::Range { .. }),
         Op::Local => matches!(arg, Arg::Memory { .. }),
         Op::Lane => matches!(arg, Arg::Lane(_)),
-        Op::Dot => {
-            arg.parts().is_some_and(|[x, y]| x.size() == y.size() && [1, 2].contains(&x.size()))
-        }
+        Op::Dot => matches!(arg, Arg::Parts(parts) if packable(*parts)),
+        Op::Mma => matches!(arg, Arg::Mma { parts, .. } if packable(*parts)),
         Op::Mark => matches!(arg, Arg::Mark(_)),
         Op::Update => match arg {
             Arg::Reduce { axes, .. } => axes.is_empty(),
@@ -107,6 +107,11 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::After => *arg == after_arg(&srcs[0]),
         _ => *arg == Arg::None,
     }
+}
+
+/// Whether both types are of a size of which several make 32 bits.
+fn packable([x, y]: [DType; 2]) -> bool {
+    x.size() == y.size() && [1, 2].contains(&x.size())
 }
 
 /// Constants are scalars in their type's own variant, so that equal ones are equal nodes.

@@ -21,6 +21,7 @@ pub(super) fn check(node: &UOp) -> Result<(), String> {
             (1..node.srcs().len()).try_for_each(|i| typed(node, i, DType::Index))
         }
         Op::Stack => (0..node.srcs().len()).try_for_each(|i| like(node, i)),
+        Op::Mma => mma(node),
         _ if matches!(op.group(), Group::Movement | Group::Note) => like(node, 0),
         _ => Ok(()),
     }?;
@@ -36,6 +37,19 @@ fn lanes(node: &UOp) -> Result<(), String> {
     let other = node.srcs().iter().find(|s| s.lanes() != node.lanes());
     ensure(other.is_none(), || {
         format!("{} lanes from a source of {}", node.lanes(), other.map_or(0, UOp::lanes))
+    })
+}
+
+/// Matrices of words, and one of sums, of sizes that fit.
+fn mma(node: &UOp) -> Result<(), String> {
+    typed(node, 0, DType::U32)?;
+    typed(node, 1, DType::U32)?;
+    like(node, 2)?;
+    let [rows, depth, columns] = node.arg().mma().unwrap_or_default().map(u32::from);
+    let sizes = [rows * depth, depth * columns, rows * columns];
+    let found = [0, 1, 2].map(|i| node.src(i).lanes() as u32);
+    ensure(sizes == found && sizes[2] == node.lanes() as u32, || {
+        format!("{found:?} lanes are no matrices of {sizes:?} elements")
     })
 }
 

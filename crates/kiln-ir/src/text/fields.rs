@@ -157,6 +157,10 @@ impl<'a> Fields<'a> {
             }
             Op::Lane => Arg::Lane(self.number("lane")?),
             Op::Dot => Arg::Parts([self.dtype("x")?, self.dtype("y")?]),
+            Op::Mma => Arg::Mma {
+                parts: [self.dtype("x")?, self.dtype("y")?],
+                shape: [self.number("rows")?, self.number("depth")?, self.number("columns")?],
+            },
             Op::Mark => Arg::Mark(self.number("storage")?),
             Op::Update if !self.words.is_empty() => {
                 Arg::Reduce { op: self.choice(&ReduceOp::ALL, ReduceOp::name)?, axes: Axes::new() }

@@ -200,6 +200,9 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Memory { space, id, len } => *out += &format!(" {} id={id} len={len}", space.name()),
         Arg::Lane(i) => *out += &format!(" lane={i}"),
         Arg::Parts([x, y]) => *out += &format!(" x={x} y={y}"),
+        Arg::Mma { parts: [x, y], shape: [rows, depth, columns] } => {
+            *out += &format!(" x={x} y={y} rows={rows} depth={depth} columns={columns}");
+        }
         Arg::Mark(id) => *out += &format!(" storage={id}"),
         Arg::Check(text) => *out += &format!(" check={}", quoted(text)),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),

@@ -108,6 +108,13 @@ impl UOp {
         UOp::new(Op::Dot, c.dtype(), lanes, srcs, Arg::Parts(parts))
     }
 
+    /// `c` plus the product of the matrices `x` and `y` of u32 that are made of these types; `shape` is rows, depth,
+    /// columns.
+    pub fn mma(parts: [DType; 2], shape: [u16; 3], x: &UOp, y: &UOp, c: &UOp) -> UOp {
+        let srcs = smallvec![x.clone(), y.clone(), c.clone()];
+        UOp::new(Op::Mma, c.dtype(), c.lanes(), srcs, Arg::Mma { parts, shape })
+    }
+
     /// `self ? a : b`.
     pub fn where_(&self, a: &UOp, b: &UOp) -> UOp {
         UOp::ternary(Op::Where, self, a, b)

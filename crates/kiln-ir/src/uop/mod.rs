@@ -8,9 +8,11 @@ mod derive;
 mod hash;
 mod intern;
 mod seen;
+mod strides;
 mod walk;
 
 pub use hash::Mixer;
+pub use strides::strides;
 pub use walk::{free_local, mapped, reaches, rebuild, substitute, toposort, toposort_all};
 
 use crate::arg::{Arg, Shape};

@@ -121,6 +121,13 @@ fn samples() -> Vec<UOp> {
         t.where_(&load, &load),
         UOp::ternary(Op::MulAdd, &load, &load, &load),
         UOp::dot([DType::BF16; 2], &word, &word, &load),
+        UOp::mma(
+            [DType::BF16; 2],
+            [2, 4, 3],
+            &word.splat(8),
+            &word.splat(12),
+            &UOp::constant(0.0, DType::F32).splat(6),
+        ),
         UOp::dot([DType::U8, DType::I8], &word, &word, &word.cast(DType::I32)),
     ];
     for &op in Op::ALL.iter().filter(|op| op.is_alu()) {
@@ -206,7 +213,7 @@ fn errors_name_the_place() {
     error(
         "range axis=0 4",
         expect![
-            "line 1, column 1: one of global, thread, local, loop, reduce, upcast, unroll, vector is missing"
+            "line 1, column 1: one of global, thread, local, loop, reduce, upcast, unroll, vector, matrix is missing"
         ],
     );
     error("neg 1 color=red", expect!["line 1, column 7: `color` says nothing about this op"]);

@@ -18,10 +18,13 @@ pub struct Host {
 impl Host {
     /// Asks the processor and the system.
     pub fn detect() -> Host {
+        let first = first_processor();
+        let mut features = features();
+        features.extend(named_by_linux(&first));
         Host {
-            identity: identity(),
+            identity: identity(&first),
             cache_bytes: caches(),
-            features: features(),
+            features,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -51,6 +54,26 @@ fn features() -> Vec<&'static str> {
 #[cfg(not(target_arch = "x86_64"))]
 fn features() -> Vec<&'static str> {
     Vec::new()
+}
+
+/// Features that Rust does not ask for, by Linux's names and LLVM's. Linux tells of matrix units where it can keep their
+/// registers.
+const NAMED_BY_LINUX: [(&str, &str); 4] = [
+    ("avx512_fp16", "avx512fp16"),
+    ("amx_tile", "amx-tile"),
+    ("amx_bf16", "amx-bf16"),
+    ("amx_int8", "amx-int8"),
+];
+
+/// Those that Linux says a processor has.
+fn named_by_linux(processor: &str) -> Vec<&'static str> {
+    let flags = processor.lines().filter_map(|line| line.split_once(':'));
+    let flags: Vec<&str> = flags
+        .filter(|(key, _)| key.trim() == "flags")
+        .flat_map(|(_, flags)| flags.split_whitespace())
+        .collect();
+    let all = NAMED_BY_LINUX.into_iter();
+    all.filter(|(linux, _)| flags.contains(linux)).map(|(_, name)| name).collect()
 }
 
 /// Sizes of caches where the system does not say.
@@ -100,15 +123,19 @@ const IDENTIFYING: [&str; 12] = [
 /// Enough of the file for the first processor. Reading on costs time per processor.
 const FIRST_PROCESSOR: u64 = 8192;
 
-fn identity() -> String {
+/// What Linux says of the first processor.
+fn first_processor() -> String {
     let mut text = Vec::new();
     if let Ok(file) = std::fs::File::open("/proc/cpuinfo") {
         let _ = file.take(FIRST_PROCESSOR).read_to_end(&mut text);
     }
     let text = String::from_utf8_lossy(&text);
-    let first = text.split("\n\n").next().unwrap_or("");
+    text.split("\n\n").next().unwrap_or("").to_owned()
+}
+
+fn identity(processor: &str) -> String {
     let mut identity = String::from(std::env::consts::ARCH);
-    for line in first.lines() {
+    for line in processor.lines() {
         if let Some((key, value)) = line.split_once(':')
             && IDENTIFYING.contains(&key.trim())
         {
@@ -117,4 +144,16 @@ fn identity() -> String {
         }
     }
     identity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrix_units_are_those_that_linux_names() {
+        let units = |flags| named_by_linux(&format!("model : 143\nflags\t\t: fpu {flags} avx2\n"));
+        assert_eq!(units("amx_bf16 amx_tile"), ["amx-tile", "amx-bf16"]);
+        assert!(units("amx_fp16").is_empty());
+    }
 }

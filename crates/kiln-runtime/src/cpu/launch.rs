@@ -2,6 +2,7 @@
 
 use super::codes::Codes;
 use super::loader::Code;
+use super::matrices;
 use super::place::Place;
 use crate::buffer::Buffer;
 use crate::device::{Kernel, check_arguments};
@@ -34,6 +35,8 @@ pub(super) struct CpuKernel {
     code: Arc<Code>,
     codes: Arc<Codes>,
     workers: Arc<Workers>,
+    /// Whether it uses matrix units.
+    matrices: bool,
 }
 
 /// The arguments of one launch.
@@ -85,7 +88,8 @@ impl CpuKernel {
             let message = format!("{} has work-groups, which a CPU does not", program.name);
             return Err(Error::Unsupported(message));
         }
-        Ok(CpuKernel { program: facts(program), code, codes, workers })
+        let matrices = program.has_matrices();
+        Ok(CpuKernel { program: facts(program), code, codes, workers, matrices })
     }
 
     /// Into how many parts a launch is cut.
@@ -115,6 +119,9 @@ fn facts(program: &Program) -> Program {
 impl Kernel for CpuKernel {
     fn launch(&self, buffers: &[Buffer], vars: &[i64]) -> Result<()> {
         check_arguments(&self.program, buffers, vars)?;
+        if self.matrices {
+            matrices::allow()?;
+        }
         let buffers = buffers.iter().map(Buffer::as_ptr).collect::<Result<_>>()?;
         let call = Call { code: &self.code, buffers, vars, scratch: self.program.scratch_bytes };
         let (parts, threads) = (self.parts(), self.program.threads.max(1));

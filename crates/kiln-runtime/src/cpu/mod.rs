@@ -12,6 +12,7 @@ mod loader;
 mod reloc;
 mod symbols;
 mod launch;
+mod matrices;
 mod place;
 
 use crate::buffer::Buffer;
@@ -124,6 +125,14 @@ impl CpuBackend {
     /// The processor, for the description of the target.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Asks the system for the use of matrix units, which programs with `Op::Mma` need.
+    ///
+    /// # Errors
+    /// There are none, or the system does not allow it.
+    pub fn allow_matrices(&self) -> Result<()> {
+        matrices::allow()
     }
 
     /// How many threads share a launch.

@@ -34,6 +34,8 @@ pub(super) enum Step {
     Alu { op: Op, dtype: DType, from: DType, lanes: usize, to: usize, srcs: Places },
     /// `Dot` on `lanes` scalars.
     Dot { parts: [DType; 2], dtype: DType, lanes: usize, to: usize, srcs: [usize; 3] },
+    /// `Mma` on matrices of `shape`.
+    Mma { parts: [DType; 2], shape: [u16; 3], dtype: DType, to: usize, srcs: [usize; 3] },
     /// Collects scalars: `Stack`, `Splat`, `Lane`.
     Pick { to: usize, srcs: Vec<usize> },
     /// Memory to file.
@@ -224,6 +226,7 @@ impl Resolver<'_> {
             }
             Op::Stack | Op::Splat | Op::Lane => self.pick(op)?,
             Op::Dot => self.dot(op)?,
+            Op::Mma => self.mma(op)?,
             o if o.is_elementwise() => self.alu(op)?,
             _ => return Err(self.unsupported(op)),
         })
@@ -246,6 +249,13 @@ impl Resolver<'_> {
         let parts = op.arg().parts().expect("a dot's parts");
         let lanes = op.lanes() as usize;
         Ok(Step::Dot { parts, dtype: op.dtype(), lanes, to: self.result(op), srcs })
+    }
+
+    fn mma(&mut self, op: &UOp) -> Result<Step, InterpError> {
+        let srcs = [self.value(op.src(0))?, self.value(op.src(1))?, self.value(op.src(2))?];
+        let (parts, shape) = (op.arg().parts(), op.arg().mma());
+        let (parts, shape) = (parts.expect("an mma's parts"), shape.expect("an mma's shape"));
+        Ok(Step::Mma { parts, shape, dtype: op.dtype(), to: self.result(op), srcs })
     }
 
     fn pick(&mut self, op: &UOp) -> Result<Step, InterpError> {
@@ -293,7 +303,7 @@ impl Resolver<'_> {
                 self.open.push(here);
                 Step::Loop { to, bound, end: here }
             }
-            RangeKind::Upcast | RangeKind::Unroll | RangeKind::Vector => {
+            RangeKind::Upcast | RangeKind::Unroll | RangeKind::Vector | RangeKind::Matrix => {
                 return Err(self.unsupported(op));
             }
         })

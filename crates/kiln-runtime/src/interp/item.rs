@@ -3,7 +3,7 @@
 use super::bits::{read, write};
 use super::code::{Access, Code, Place, Places, Step};
 use super::{InterpBuffer, InterpError};
-use kiln_ir::eval::{bitcast, dot, eval};
+use kiln_ir::eval::{bitcast, dot, eval, mma};
 use kiln_ir::{Const, DType, Op};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -59,6 +59,9 @@ impl Item {
                         self.file[to + lane] = sum.expect("two u32 and a number");
                     }
                 }
+                Step::Mma { parts, shape, dtype, to, srcs } => {
+                    self.mma(*parts, *shape, *dtype, *to, *srcs)
+                }
                 Step::Pick { to, srcs } => {
                     for (lane, &src) in srcs.iter().enumerate() {
                         self.file[to + lane] = self.file[src];
@@ -95,6 +98,22 @@ impl Item {
         if let Step::Loop { to, bound, end } = start {
             self.next = at + 1;
             self.enter(int(self.file[*to]) + 1, *to, *bound, *end);
+        }
+    }
+
+    fn mma(
+        &mut self,
+        parts: [DType; 2],
+        shape: [u16; 3],
+        dtype: DType,
+        to: usize,
+        [x, y, c]: [usize; 3],
+    ) {
+        let [rows, depth, columns] = shape.map(usize::from);
+        for at in 0..rows * columns {
+            let factors = [&self.file[x..x + rows * depth], &self.file[y..y + depth * columns]];
+            let sum = mma(parts, shape, factors, at, self.file[c + at], dtype);
+            self.file[to + at] = sum.expect("u32 and numbers");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Devices by name: what runs programs, and the target that they are compiled for. Opened on first use, once.
 
-use super::{Failure, debug};
+use super::{Failure, debug, matrices};
 use crate::Device;
 use kiln_compile::target::{Language, Machine, Target};
 use kiln_runtime::Backend;
@@ -110,9 +110,11 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         streams: is_llvm,
         fma: machine.fma,
         dots: if is_llvm { machine.dots() } else { Vec::new() },
+        mmas: if is_llvm { machine.mmas() } else { Vec::new() },
         cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,
     };
+    let target = matrices::checked(&backend, target);
     Opened { backend: Arc::new(backend), target: Arc::new(target) }
 }

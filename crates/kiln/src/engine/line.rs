@@ -81,6 +81,7 @@ fn code(kind: RangeKind) -> u8 {
         RangeKind::Reduce => 31,
         RangeKind::Upcast => 33,
         RangeKind::Vector => 93,
+        RangeKind::Matrix => 95,
         RangeKind::Unroll => 35,
     }
 }

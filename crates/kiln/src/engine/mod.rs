@@ -8,6 +8,8 @@ pub(crate) mod env;
 mod leaf;
 /// Devices by name: a backend and a target.
 mod device;
+/// Whether matrix units may be used.
+mod matrices;
 /// From live nodes to a closed graph and its key.
 mod close;
 /// Runs of writes become few.

@@ -4,7 +4,7 @@ use kiln::{DType, Device, Tensor};
 
 /// Those of other processors that this machine can imitate; the others say what it lacks.
 fn others() -> Vec<Device> {
-    let devices = ["haswell", "x86-64", "x86-64-v2", "skylake-avx512"];
+    let devices = ["haswell", "x86-64", "x86-64-v2", "skylake-avx512", "sapphirerapids"];
     let devices = devices.map(|cpu| Device::parse(&format!("CPU:LLVM:x86_64,{cpu}")).unwrap());
     let usable = |device: &Device| match device.describe() {
         Ok(_) => true,
@@ -32,11 +32,16 @@ fn functions(device: &Device) -> Vec<f64> {
 fn exact(device: &Device) -> Vec<f64> {
     let x = Tensor::from_vec_on(numbers(33 * 70), [33, 70], device);
     let whole = (&x * 10.0).cast(DType::I32);
+    let large = Tensor::from_vec_on(numbers(50 * 130), [50, 130], device);
+    let bf16 = (&large * 3.0).cast(DType::I32).cast(DType::BF16);
+    let bytes = (&large * 10.0).cast(DType::I8);
     let parts = [
         x.cast(DType::F16) * 3.0,
         x.abs().sqrt() / 3.0,
         x.max(1),
         whole.matmul(&whole.transpose(0, 1)),
+        bf16.matmul(&bf16.transpose(0, 1)),
+        bytes.matmul(&bytes.transpose(0, 1)),
         whole.cast(DType::I8).cumsum(1),
         x.transpose(0, 1).gt(0.5),
     ];

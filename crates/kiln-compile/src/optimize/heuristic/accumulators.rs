@@ -37,6 +37,7 @@ impl Chooser {
         self.options.iter().any(|o| match *o {
             Opt::Split { kind, axis, .. } => axis == own && kind != RangeKind::Vector,
             Opt::Block { axis, .. } => axis == own,
+            Opt::Mma { axes, .. } => axes.contains(&own),
             Opt::Dot { .. }
             | Opt::Stage { .. }
             | Opt::Keep { .. }

@@ -12,6 +12,7 @@ mod accumulators;
 mod across;
 mod blocks;
 mod inner;
+mod matrices;
 mod memory_price;
 mod operand;
 mod plan;
@@ -32,9 +33,9 @@ use super::options::Opt;
 use super::ordered::ordered;
 use super::ranges::{axis_of, ranges_of, size_of};
 use crate::target::{Dot, Target};
-use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
+use kiln_ir::{DType, UOp};
 
 /// The options for a kernel, which multiply its text to no more than `nodes` nodes.
 pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
@@ -59,7 +60,10 @@ fn choose_for_nests(ast: &UOp, nests: &Nests, target: &Target, nodes: usize) -> 
 }
 
 fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Vec<Opt> {
-    if let Some(options) = with_dots(ast, target, nodes, around) {
+    let others = || price_without_matrices(ast, target, nodes);
+    let matrices = || matrices::plan(ast, target, nodes, others);
+    let alone = || around.is_none().then(matrices).flatten();
+    if let Some(options) = alone().or_else(|| with_dots(ast, target, nodes, around)) {
         return options;
     }
     let mut chooser = Chooser::new(ast, target, nodes, around);
@@ -81,9 +85,7 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, around: Option<Arou
 
 /// The plan of a sum of products that the target has a dot product for, if it is worth one.
 fn with_dots(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Option<Vec<Opt>> {
-    let fits = |unit: &Dot| dot::axis(ast, unit.parts, unit.sum).map(|axis| (axis, unit.parts));
-    let (axis, parts) = target.dots.iter().find_map(fits)?;
-    let packed = dot::pack(ast, axis, parts).ok()?;
+    let (packed, axis, parts) = packed_for_dots(ast, target)?;
     let mut chooser = Chooser::new(&packed, target, nodes, around);
     let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
     let plain = Chooser::new(ast, target, nodes, around).plan_price(ast, target);
@@ -92,6 +94,21 @@ fn with_dots(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -
     }
     chooser.options.push(Opt::Dot { axis, parts });
     chooser.plan(&packed, target).then_some(chooser.options)
+}
+
+/// The kernel with its products packed for a dot product that the target has: along which axis, and of what.
+fn packed_for_dots(ast: &UOp, target: &Target) -> Option<(UOp, u32, [DType; 2])> {
+    let fits = |unit: &Dot| dot::axis(ast, unit.parts, unit.sum).map(|axis| (axis, unit.parts));
+    let (axis, parts) = target.dots.iter().find_map(fits)?;
+    Some((dot::pack(ast, axis, parts).ok()?, axis, parts))
+}
+
+/// What a point of a sum of products costs in vectors, packed or not.
+fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
+    let price = |ast: &UOp| Chooser::new(ast, target, nodes, None).least_price(ast, target);
+    let packed = packed_for_dots(ast, target)
+        .map_or(f64::INFINITY, |(packed, _, parts)| price(&packed) / dot::count(parts[0]) as f64);
+    packed.min(price(ast))
 }
 
 struct Chooser {

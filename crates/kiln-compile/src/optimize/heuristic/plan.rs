@@ -60,6 +60,15 @@ impl Chooser {
         true
     }
 
+    /// The least price of a point, by such a plan or with the reduction's own loop as vectors.
+    pub(super) fn least_price(&mut self, ast: &UOp, target: &Target) -> f64 {
+        let lanes = vectors::lanes(ast, target);
+        let Some(planner) = Planner::of(self, ast, target) else { return f64::INFINITY };
+        let tile = planner.best_tile(lanes).map_or(f64::INFINITY, |(price, _)| price);
+        let inner = planner.best_inner(lanes).map_or(f64::INFINITY, |(price, _)| price);
+        tile.min(inner).min(planner.reduced_in_vectors(lanes))
+    }
+
     /// The price of a point of the iteration space by that plan.
     pub(super) fn plan_price(&mut self, ast: &UOp, target: &Target) -> Option<f64> {
         let lanes = vectors::lanes(ast, target);
@@ -80,7 +89,11 @@ impl<'a> Planner<'a> {
         self.best_inner(lanes).filter(|(price, _)| *price < others).map(|(_, inner)| inner)
     }
 
-    fn of(chooser: &'a mut Chooser, ast: &UOp, target: &'a Target) -> Option<Planner<'a>> {
+    pub(super) fn of(
+        chooser: &'a mut Chooser,
+        ast: &UOp,
+        target: &'a Target,
+    ) -> Option<Planner<'a>> {
         let of_kind = |kind| {
             let ranges = chooser.left.iter().enumerate();
             ranges.filter(|(_, (_, r))| kind_of(r) == kind).map(|(i, _)| i).collect::<Vec<_>>()
@@ -173,12 +186,7 @@ impl<'a> Planner<'a> {
             self.block_depth *= by as f64 / self.size(i) as f64;
         }
         let staged: Vec<bool> = self.operands.iter().map(|o| self.is_staged(o, &tile)).collect();
-        let blocks = self.blocks(&tile, &staged, chunk);
-        self.divide(&tile, &blocks);
-        let around = self.around(&tile, &blocks);
-        for operand in (0..staged.len()).filter(|&i| staged[i]) {
-            self.stage(operand, &tile, &around);
-        }
+        self.divide_and_stage(&tile, &staged, chunk);
         self.chooser.room = self.chooser.nodes / (text * times).max(1);
         across * rows * times
     }
@@ -200,5 +208,20 @@ impl<'a> Planner<'a> {
         });
         free.filter(|&i| is_short && self.size(i) > 1 && reused(i) && fits(i))
             .max_by_key(|&i| self.size(i))
+    }
+
+    /// The loops around a tile, and operands staged inside of them.
+    pub(super) fn divide_and_stage(
+        &mut self,
+        tile: &Tile,
+        staged: &[bool],
+        chunk: Option<(usize, usize)>,
+    ) {
+        let blocks = self.blocks(tile, staged, chunk);
+        self.divide(tile, &blocks);
+        let around = self.around(tile, &blocks);
+        for operand in (0..staged.len()).filter(|&i| staged[i]) {
+            self.stage(operand, tile, &around);
+        }
     }
 }

@@ -54,7 +54,7 @@ impl Planner<'_> {
     }
 
     /// By how much rounding up to whole tiles multiplies the work.
-    fn rounding(&self, tile: &Tile) -> f64 {
+    pub(super) fn rounding(&self, tile: &Tile) -> f64 {
         let of = |i: usize, by: usize| {
             let n = self.size(i);
             n.next_multiple_of(by) as f64 / n as f64
@@ -63,7 +63,7 @@ impl Planner<'_> {
     }
 
     /// By how much the last thread has more to do than if all could have equally much.
-    fn balance(&self, tile: &Tile) -> f64 {
+    pub(super) fn balance(&self, tile: &Tile) -> f64 {
         let threads = self.target.threads.max(1);
         let trips = |&i: &usize| match i {
             _ if i == tile.lane_loop => self.size(i).div_ceil(tile.lanes * tile.across),
@@ -85,7 +85,7 @@ impl Planner<'_> {
     }
 
     /// How often each element is used.
-    fn uses(&self, operand: &Operand) -> f64 {
+    pub(super) fn uses(&self, operand: &Operand) -> f64 {
         let still = self.outputs.iter().filter(|&&i| !operand.moves(self.axis(i)));
         still.map(|&i| self.size(i) as f64).product()
     }
@@ -97,7 +97,7 @@ impl Planner<'_> {
     }
 
     /// Loads and stores outside the reduction: vectors, or elements of which the rows of a tile may share lines.
-    fn outside(&self, tile: &Tile) -> f64 {
+    pub(super) fn outside(&self, tile: &Tile) -> f64 {
         let outside = self.chooser.kernel.accesses.iter().filter(|a| !self.is_inside(&a.scope));
         let (lane, row) = (self.axis(tile.lane_loop), self.axis(tile.row_loop));
         let price = |a: &Access| match (a.stride(lane), a.stride(row)) {

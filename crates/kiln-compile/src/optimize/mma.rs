@@ -1,0 +1,65 @@
+//! Sums of packed products as products of matrices. The sides of the matrices are ranges of kind `Matrix`; here what they
+//! give goes to scratch, in a nest of its own, from where everything else reads it in ordinary loops and vectors.
+
+use super::carry::{Copy, end};
+use super::ranges::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
+use super::stage::{flat, reading_order, substitute};
+use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::uop::{strides, toposort};
+use kiln_ir::{Op, UOp};
+use smallvec::smallvec;
+
+/// The kernel with the results of its reduction over matrices in scratch memory number `id`. (Where the reduction is in
+/// blocks they are carried in scratch anyway.)
+pub(super) fn through_scratch(ast: &UOp, id: u32) -> UOp {
+    let is_side = |r: &UOp| kind_of(r) == RangeKind::Matrix;
+    let is_product = |n: &UOp| n.op() == Op::Reduce && n.srcs()[1..].iter().any(is_side);
+    match toposort(ast).into_iter().find(is_product) {
+        Some(reduce) => substitute(ast, &reduce, &held(ast, &reduce, id)),
+        None => ast.clone(),
+    }
+}
+
+/// What `reduce` gives, read from scratch.
+fn held(ast: &UOp, reduce: &UOp, id: u32) -> UOp {
+    let mut open: Vec<UOp> = open_ranges(&toposort(reduce))[reduce].iter().cloned().collect();
+    open.sort_by_key(axis_of);
+    let (inner, outer): (Vec<UOp>, Vec<UOp>) =
+        open.into_iter().partition(|r| kind_of(r).is_expanded());
+    let inner = reading_order(inner);
+    let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let copy = Copy::of(&[&inner, &reduce.srcs()[1..]].concat(), &mut next);
+    let (outputs, own) = copy.ranges.split_at(inner.len());
+    let op = reduce.arg().reduce_op().expect("a reduce has an op");
+    let sum = copy.of_value(reduce.src(0)).reduce_ranges(op, own.iter().cloned());
+    let len = inner.iter().map(size_of).product();
+    let memory = UOp::local(Space::Scratch, id, len, reduce.dtype(), 1);
+    let fresh = if outer.is_empty() { memory.clone() } else { memory.after(outer) };
+    let store = UOp::store(&fresh, &copy.of_value(&flat(&inner)), &sum, None);
+    UOp::load(&memory.after([end(store, outputs.to_vec())]), &flat(&inner))
+}
+
+/// The kernel with loops instead of sides of matrices, and of what is written out, around its stores to arguments; the
+/// columns become vectors where they are neighbours there.
+pub(super) fn without_matrices(ast: &UOp) -> UOp {
+    let nodes = toposort(ast);
+    let is_result = |n: &UOp| n.op() == Op::Store && n.memory().op() == Op::Param;
+    let ends: Vec<&UOp> =
+        nodes.iter().filter(|n| n.op() == Op::End && is_result(n.src(0))).collect();
+    let in_a_row = |r: &UOp| {
+        let stores = nodes.iter().filter(|n| is_result(n));
+        stores.map(|s| strides(s.src(1))).all(|s| s.get(&axis_of(r)) == Some(&Some(1)))
+    };
+    let mut expanded: Vec<UOp> = ends.iter().flat_map(|n| n.srcs()[1..].to_vec()).collect();
+    expanded.retain(|r| kind_of(r).is_expanded());
+    expanded.sort_by_key(axis_of);
+    expanded.dedup();
+    let columns = expanded.last().filter(|r| kind_of(r) == RangeKind::Matrix && in_a_row(r));
+    let columns = columns.cloned();
+    let replaced = |r: UOp| {
+        let kind = if columns.as_ref() == Some(&r) { RangeKind::Vector } else { RangeKind::Loop };
+        let new = UOp::range(axis_of(&r), kind, size_of(&r));
+        (r, (new.clone(), smallvec![new]))
+    };
+    replace_ranges(ast, &expanded.into_iter().map(replaced).collect())
+}
