@@ -78,6 +78,8 @@ pub enum Arg {
     },
     /// `Lane`.
     Lane(u16),
+    /// `Load` of a program: how many elements further on memory may be fetched meanwhile.
+    Ahead(usize),
     /// `Dot`: what the first and the second operand are made of.
     Parts([DType; 2]),
     /// `Mma`: `Parts`, and the rows of the first operand, its columns (which are rows of the second), and the columns of
@@ -326,6 +328,7 @@ arg_accessors! {
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
     lane -> u16 { Arg::Lane(i) => *i }
+    ahead -> usize { Arg::Ahead(n) => *n }
     parts -> [DType; 2] { Arg::Parts(of) | Arg::Mma { parts: of, .. } => *of }
     mma -> [u16; 3] { Arg::Mma { shape, .. } => *shape }
 }

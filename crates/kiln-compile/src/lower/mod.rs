@@ -15,6 +15,7 @@ pub mod decompose;
 mod stream;
 mod index;
 mod linearize;
+mod ahead;
 
 // What they share: loops, and arithmetic on indices.
 mod nest;
@@ -40,7 +41,7 @@ pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let machine = decompose::decompose(&dotted, target);
     let streamed = stream::streamed(&machine, target);
     let indexed = index::lower_index(&machine);
-    let ops = linearize::linearize(&indexed);
+    let ops = ahead::fetch_ahead(linearize::linearize(&indexed), target);
     Program {
         name: name.clone(),
         source: String::new(),

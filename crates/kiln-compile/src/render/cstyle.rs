@@ -7,7 +7,7 @@
 use super::c_helpers::Helpers;
 use super::{c, c_alu, definition_name, is_thread};
 use kiln_ir::arg::Space;
-use kiln_ir::{Const, DType, Op, UOp};
+use kiln_ir::{Arg, Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// Longer expressions get a name: nobody reads them, and nested ones would be copied again and again.
@@ -207,6 +207,10 @@ impl Body {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
         let gate = op.srcs().get(2);
+        if let Arg::Ahead(n) = op.arg() {
+            let at = self.address(op);
+            self.line(&format!("__builtin_prefetch({at} + {n}, 0, 2);"));
+        }
         if let Some(gate) = gate.filter(|g| g.lanes() > 1) {
             let gate = self.value(gate);
             let gate = c_alu::resize_mask(&gate, dtype.size(), lanes, &mut self.helpers);

@@ -9,7 +9,7 @@ use super::{definition_name, is_thread, scratch_layout, vars};
 use crate::target::{Dot, Mma, Target};
 use kiln_ir::arg::Space;
 use kiln_ir::program::Program;
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -274,6 +274,7 @@ impl Function<'_> {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let gate = op.srcs().get(2);
         let at = self.address(op, gate.is_some());
+        self.fetch_ahead(op, &at);
         let at = match gate {
             None => at,
             Some(gate) if gate.lanes() > 1 => return self.masked_load(op, gate, &at),
@@ -284,6 +285,16 @@ impl Function<'_> {
             }
         };
         self.load_plain(dtype, lanes, &at, alignment(op.memory()))
+    }
+
+    /// Into the second cache.
+    fn fetch_ahead(&mut self, load: &UOp, at: &str) {
+        let Arg::Ahead(n) = load.arg() else { return };
+        let of = memory_type(load.dtype(), 1);
+        let there = self.emit(&format!("getelementptr {of}, ptr {at}, i64 {n}"));
+        let args =
+            [format!("ptr {there}")].into_iter().chain(["0", "2", "1"].map(|i| format!("i32 {i}")));
+        self.call("prefetch", &["ptr"], "void", &args.collect::<Vec<_>>());
     }
 
     fn masked_load(&mut self, op: &UOp, gate: &UOp, at: &str) -> String {

@@ -1,5 +1,6 @@
 //! Integration tests of kiln-compile, one binary.
 
+mod ahead;
 mod amx;
 mod bugs;
 mod decompose;
