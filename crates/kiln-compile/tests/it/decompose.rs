@@ -1,7 +1,7 @@
 //! Decomposed ops mean what `eval` says.
 
 use crate::flat::Flat;
-use crate::ulp::{FUNCTIONS, program, worst_f32};
+use crate::ulp::{FUNCTIONS, program, program_for, worst_f32};
 use kiln_compile::lower::decompose::decompose;
 use kiln_compile::target::Target;
 use kiln_ir::rules::simplify;
@@ -43,10 +43,13 @@ fn edges_f32() -> impl Iterator<Item = u32> {
 
 #[test]
 fn functions_of_f32_are_within_their_bounds() {
-    for (op, truth, bound) in FUNCTIONS {
-        let every = (0..=u32::MAX).step_by(100_003);
-        let (worst, at) = worst_f32(&program(op, DType::F32), truth, every.chain(edges_f32()));
-        assert!(worst <= bound, "{op}: {worst} ulp at {}", f32::from_bits(at));
+    for fma in [true, false] {
+        let target = Target { fma, ..Target::interp() };
+        for (op, truth, bound) in FUNCTIONS {
+            let inputs = (0..=u32::MAX).step_by(100_003).chain(edges_f32());
+            let (worst, at) = worst_f32(&program_for(op, DType::F32, &target), truth, inputs);
+            assert!(worst <= bound, "{op}, fma {fma}: {worst} ulp at {}", f32::from_bits(at));
+        }
     }
 }
 

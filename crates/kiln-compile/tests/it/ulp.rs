@@ -21,8 +21,13 @@ pub(crate) const FUNCTIONS: [(Op, Truth, f64); 7] = [
 
 /// The program of `op` on one variable of type `dtype`.
 pub(crate) fn program(op: Op, dtype: DType) -> Flat {
+    program_for(op, dtype, &Target::interp())
+}
+
+/// The program for a target.
+pub(crate) fn program_for(op: Op, dtype: DType, target: &Target) -> Flat {
     let x = UOp::var(0, dtype, 0, 0);
-    Flat::new(&decompose(&UOp::unary(op, &x), &Target::interp()))
+    Flat::new(&decompose(&UOp::unary(op, &x), target))
 }
 
 /// The worst error over the f32 inputs with these bits, and the bits of the input that has it.
