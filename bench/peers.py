@@ -108,8 +108,8 @@ class Torch:
     def conv(self, x, w):
         return self.F.conv2d(x, w, padding=1)
 
-    def attention(self, q, k, v):
-        return self.F.scaled_dot_product_attention(q, k, v)
+    def attention(self, q, k, v, causal):
+        return self.F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
     def cross_entropy(self, x, y):
         return self.F.cross_entropy(x, y)
@@ -218,8 +218,8 @@ class Tinygrad:
     def conv(self, x, w):
         return x.conv2d(w, padding=1)
 
-    def attention(self, q, k, v):
-        return q.scaled_dot_product_attention(k, v)
+    def attention(self, q, k, v, causal):
+        return q.scaled_dot_product_attention(k, v, is_causal=causal)
 
     def cross_entropy(self, x, y):
         return x.sparse_categorical_crossentropy(y)
@@ -304,9 +304,9 @@ def convolution(lib, batch):
     return lib.run(lib.conv, x, w)
 
 
-def attention(lib):
+def attention(lib, causal=False):
     q, k, v = (lib.tensor(floats(seed, (1, 12, 512, 64))) for seed in (1, 2, 3))
-    return lib.run(lib.attention, q, k, v)
+    return lib.run(lambda q, k, v: lib.attention(q, k, v, causal), q, k, v)
 
 
 def linear_gelu(lib):
@@ -352,6 +352,7 @@ WORKLOADS = {
     "matmul-nt": lambda lib: squares(lib, lambda a, b: a @ b.T),
     "linear-gelu": linear_gelu,
     "matmul-row": lambda lib: matmul(lib, 1, 4096, 4096),
+    "attention-causal": lambda lib: attention(lib, causal=True),
     "conv-one": lambda lib: convolution(lib, 1),
     "add-odd": lambda lib: two(lib, lambda a, b: a + b, ODD),
     "softmax-odd": lambda lib: one(lib, lib.softmax, ODD),

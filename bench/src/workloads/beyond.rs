@@ -1,7 +1,7 @@
 //! What a table of round sizes would not show: sizes that no tile divides, transposed operands, one row, other dtypes,
 //! other axes.
 
-use super::table::{convolution, square_of, squares};
+use super::table::{attention, convolution, square_of, squares};
 use super::{Case, Run, Tolerance, Unit, Work, run};
 use crate::data::{floats, labels, scaled, typed};
 use kiln::{DType, Error, Tensor};
@@ -35,6 +35,20 @@ pub(super) const CASES: &[Case] = &[
         let (x, w) = (floats(1, &[1, 4096])?, floats(2, &[4096, 4096])?);
         run(move || x.matmul(&w))
     }),
+    Case {
+        name: "attention-causal",
+        what: "attention, 12 heads x 512 x 64, of keys up to the query's position",
+        work: Work::new(
+            (2 * 12 * 512 * 513 * 64) as f64,
+            Unit::F32,
+            4.0 * (3 * 12 * 512 * 64) as f64,
+            4.0 * (12 * 512 * 64) as f64,
+        ),
+        tolerance: Tolerance::f32(512),
+        goal: 0.0,
+        pieces: 1,
+        build: || attention(true),
+    },
     Case {
         name: "conv-one",
         what: "convolution 3 x 3, padding 1, 1 x 64 x 56 x 56 to 64 channels",

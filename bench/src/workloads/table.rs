@@ -88,11 +88,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(512),
         goal: 1.3,
         pieces: 1,
-        build: || {
-            let shape = [1, 12, 512, 64];
-            let (q, k, v) = (floats(1, &shape)?, floats(2, &shape)?, floats(3, &shape)?);
-            run(move || q.scaled_dot_product_attention(&k, &v, None, false))
-        },
+        build: || attention(false),
     },
     Case {
         name: "train",
@@ -117,6 +113,13 @@ const fn square<const SIZE: usize>(name: &'static str, what: &'static str) -> Ca
         pieces: 1,
         build: || squares(SIZE),
     }
+}
+
+/// Attention of twelve heads, of keys up to the query's position if it is causal.
+pub(super) fn attention(causal: bool) -> Result<Run, Error> {
+    let shape = [1, 12, 512, 64];
+    let (q, k, v) = (floats(1, &shape)?, floats(2, &shape)?, floats(3, &shape)?);
+    run(move || q.scaled_dot_product_attention(&k, &v, None, causal))
 }
 
 /// The product of two squares.

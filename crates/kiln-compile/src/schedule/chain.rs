@@ -151,19 +151,26 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
 
     maker.move_apart(&reader, shared);
     let (store, around) = (maker.stores[0].src(0), &reader.loops[..shared]);
-    let value = store.src(2);
-    let memory =
-        UOp::local(Space::Scratch, free_scratch(&[&maker, &reader]), row, value.dtype(), 1);
-    let first = first_of_row(around, row);
-    let place = |index: &UOp| simplify(&(index - &first));
-    let target = memory.after(around.iter().cloned());
-    let filled = UOp::store(&target, &place(store.src(1)), value, None)
-        .end(maker.loops[shared..].iter().cloned());
-    let memory = memory.after([filled]);
     let nodes = toposort(&reader.stores[0]);
     let of_it = |n: &&UOp| n.op() == Op::Load && n.src(0).arg().slot() == Some(gap);
+    let loads: Vec<&UOp> = nodes.iter().filter(of_it).collect();
+    let first = first_of_row(around, row);
+    let place = |index: &UOp| simplify(&(index - &first));
+    let gate = Gate::of_all(&nodes, &loads, around, place, &place(store.src(1)));
+    let value = gate.as_ref().map_or_else(|| store.src(2).clone(), |gate| gate.on(store.src(2)));
+    let memory =
+        UOp::local(Space::Scratch, free_scratch(&[&maker, &reader]), row, value.dtype(), 1);
+    let target = memory.after(around.iter().cloned());
+    let filled = UOp::store(&target, &place(store.src(1)), &value, None)
+        .end(maker.loops[shared..].iter().cloned());
+    let memory = memory.after([filled]);
     let staged = |l: &UOp| UOp::load_lanes(&memory, &place(l.src(1)), l.srcs().get(2), 1);
-    let map = nodes.iter().filter(of_it).map(|l| (l.clone(), staged(l))).collect();
+    let mut map: FxHashMap<UOp, UOp> = loads.iter().map(|&l| (l.clone(), staged(l))).collect();
+    if gate.is_some() {
+        let gated = nodes.iter().filter(|n| n.srcs().iter().any(|s| loads.contains(&s)));
+        let gated: Vec<_> = gated.map(|n| (n.clone(), staged(n.src(1)))).collect();
+        map.extend(gated);
+    }
     reader.stores = substitute(&reader.stores, &map);
     reader.args = args;
     reader.shared = Some(shared);
@@ -173,6 +180,52 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
         }
     }
     reader
+}
+
+/// A condition that all readers put on the elements of a row: it is stored with them, where loops may end by it.
+struct Gate {
+    condition: UOp,
+    nothing: UOp,
+}
+
+impl Gate {
+    /// The gate that every load of a row has, for the element at `at` of it. `around` are the loops around the row.
+    fn of_all(
+        nodes: &[UOp],
+        loads: &[&UOp],
+        around: &[UOp],
+        place: impl Fn(&UOp) -> UOp,
+        at: &UOp,
+    ) -> Option<Gate> {
+        let mut gates = nodes.iter().flat_map(|reader| {
+            let read = reader.srcs().iter().filter(|s| loads.contains(s));
+            read.map(|load| Gate::of(reader, load, around, &place(load.src(1)), at))
+        });
+        let first = gates.next()??;
+        let alike = |g: Option<Gate>| {
+            g.is_some_and(|g| g.condition == first.condition && g.nothing == first.nothing)
+        };
+        gates.all(alike).then_some(first)
+    }
+
+    /// The gate of `load` in `reader`, if it depends on nothing but the place in the row and the loops around.
+    fn of(reader: &UOp, load: &UOp, around: &[UOp], place: &UOp, at: &UOp) -> Option<Gate> {
+        let [condition, value, nothing] = reader.srcs() else { return None };
+        let is_gate = reader.op() == Op::Where && value == load && nothing.as_const().is_some();
+        let known = |n: &UOp| match n.op() {
+            Op::Range => n == place || around.contains(n),
+            op => op != Op::Load,
+        };
+        let plain = place.op() == Op::Range && toposort(condition).iter().all(known);
+        let map = FxHashMap::from_iter([(place.clone(), at.clone())]);
+        let condition = || substitute(std::slice::from_ref(condition), &map).swap_remove(0);
+        (is_gate && plain)
+            .then(|| Gate { condition: simplify(&condition()), nothing: nothing.clone() })
+    }
+
+    fn on(&self, value: &UOp) -> UOp {
+        self.condition.where_(value, &self.nothing)
+    }
 }
 
 /// The first number that no scratch of the kernels has.

@@ -18,3 +18,4 @@ mod random_reductions;
 mod render;
 mod schedule;
 mod stream;
+mod trim;

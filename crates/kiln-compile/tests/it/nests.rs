@@ -5,9 +5,9 @@ use kiln_compile::lower::lower;
 use kiln_compile::optimize::{Opt, apply, optimize};
 use kiln_compile::schedule::{BufferRef, Schedule, schedule};
 use kiln_compile::target::Target;
-use kiln_ir::arg::{Axes, ReduceOp, Shape, Space};
+use kiln_ir::arg::{Axes, RangeKind, ReduceOp, Shape, Space};
 use kiln_ir::uop::toposort;
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{Const, DType, Op, UOp};
 use std::slice::from_ref;
 
 /// `[heads, m, k] x [heads, k, n]`.
@@ -34,6 +34,27 @@ fn scores_and_attention(heads: usize, queries: usize, keys: usize, width: usize)
     let distance = &scores - &most;
     let out = product(&(&distance * &distance), &value);
     [scores, out]
+}
+
+/// The same of keys up to a query's place: others are nothing to the largest, to a sum of each row, and to the mean.
+fn causal_attention(heads: usize, queries: usize, keys: usize, width: usize) -> UOp {
+    let param = |slot, shape: [usize; 3]| UOp::param(slot, DType::I32, shape.as_slice());
+    let query = param(0, [heads, queries, width]);
+    let (key, value) = (param(1, [heads, keys, width]), param(2, [heads, keys, width]));
+    let scores = product(&query, &key.permute(&[0, 2, 1][..]));
+    let all = scores.shape().clone();
+    let along = |shape: [usize; 3], n| {
+        UOp::iota(n, DType::I32).reshape(shape.as_slice()).expand(all.clone())
+    };
+    let hidden = along([1, queries, 1], queries).lt(&along([1, 1, keys], keys));
+    let seen = |x: &UOp| hidden.not().where_(x, &UOp::constant(Const::Int(0), DType::I32));
+    let of_row = |x: &UOp, op| {
+        let of_row = x.reduce(op, Axes::from_slice(&[2]));
+        of_row.reshape(&[heads, queries, 1][..]).expand(all.clone())
+    };
+    let distance = &scores - &of_row(&seen(&scores), ReduceOp::Max);
+    let squares = seen(&(0..12).fold(distance, |x, i| &x * &x + i));
+    product(&(&squares + &of_row(&squares, ReduceOp::Add)), &value)
 }
 
 /// Lengths of a kernel's scratch memories.
@@ -79,8 +100,11 @@ fn rows_in_blocks_change_nothing() {
 
 #[test]
 fn what_the_heuristic_chooses_for_nests_changes_nothing() {
-    for (heads, queries, keys) in [(1, 53, 330), (3, 32, 190), (2, 31, 255)] {
-        let kernel = one_kernel(&attention(heads, queries, keys, 5));
+    let shapes = [(1, 53, 330), (3, 32, 190), (2, 31, 255)];
+    let kernels = shapes.into_iter().flat_map(|(heads, queries, keys)| {
+        [attention, causal_attention].map(|f| one_kernel(&f(heads, queries, keys, 5)))
+    });
+    for kernel in kernels {
         let plain = run(&apply(&kernel, &[]).expect("legal").ast, &Target::interp());
         let caches = [[64, 512, 2048], [4096, 16384, 65536], [32 << 10, 1 << 20, 1 << 25]];
         for (cache_bytes, (bytes, masks)) in
@@ -102,4 +126,14 @@ fn scratch_grows_with_the_sequence_only() {
         // half of the second cache for rows, and copies of keys, values and a row
         assert!(bytes < (1 << 19) + 4 * n * (8 + 8 + 2), "{n}: {bytes}");
     }
+}
+
+#[test]
+fn rows_end_where_a_condition_says() {
+    let kernel = one_kernel(&causal_attention(2, 64, 160, 8));
+    let nodes = toposort(&apply(&kernel, &[]).expect("legal").ast);
+    let bounded = |n: &&UOp| n.op() == Op::Range && n.src(0).as_int().is_none();
+    let kinds: Vec<_> = nodes.iter().filter(bounded).map(|n| n.arg().range()).collect();
+    // what is computed of a row, and what is filled
+    assert!(kinds.len() == 2 && kinds.iter().all(|k| k.is_some_and(|k| k.1 == RangeKind::Loop)));
 }

@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::broadcast::{broadcast_shapes, common_device};
+use super::elementwise::like;
 use super::origin::outermost;
 use super::reduce::wide_sum;
 use crate::element::Operand;
@@ -31,7 +32,14 @@ impl Tensor {
     /// Scalars, inner lengths that differ, leading axes that do not broadcast, other devices.
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
-        self.lift("matmul", product(self, other))
+        self.lift("matmul", product(self, other, None))
+    }
+
+    /// The product without the terms that `counts`, of `[rows, columns, terms]` or what broadcasts to that, is false for:
+    /// whatever they would be, infinite or NaN, they are left out.
+    #[track_caller]
+    pub(super) fn matmul_where(&self, other: &Tensor, counts: &Tensor) -> Tensor {
+        self.lift("matmul", product(self, other, Some(counts)))
     }
 
     /// Same as [`matmul`](Tensor::matmul).
@@ -46,7 +54,7 @@ impl Tensor {
     /// As [`matmul`](Tensor::matmul).
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
-        self.lift("dot", product(self, other))
+        self.lift("dot", product(self, other, None))
     }
 
     /// `self * weight + bias` as a linear layer has it; `weight` is `[inputs, outputs]`.
@@ -108,8 +116,8 @@ impl Matrices {
     }
 }
 
-fn product(lhs: &Tensor, rhs: &Tensor) -> Result<UOp, Fault> {
-    Tensor::all_valid([lhs, rhs])?;
+fn product(lhs: &Tensor, rhs: &Tensor, counts: Option<&Tensor>) -> Result<UOp, Fault> {
+    Tensor::all_valid([lhs, rhs].into_iter().chain(counts))?;
     common_device([&lhs.into_value(), &rhs.into_value()])?;
     let (a, b) = (lhs.shape(), rhs.shape());
     let (Some(&inner), Some(&last)) = (a.last(), b.last()) else {
@@ -125,7 +133,11 @@ fn product(lhs: &Tensor, rhs: &Tensor) -> Result<UOp, Fault> {
         return refuse!("leading axes do not broadcast, lhs {a:?}, rhs {b:?}");
     };
     let spread: Shape = batch.iter().copied().chain([x.rows, w.rows, inner]).collect();
-    let products = x.spread(1, &spread) * w.spread(0, &spread);
+    let mut products = x.spread(1, &spread) * w.spread(0, &spread);
+    if let Some(counts) = counts {
+        let counts = counts.value()?.broadcast_to(&spread);
+        products = counts.where_(&products, &like(&products, 0));
+    }
     let sums = wide_sum(&products, &Axes::from_slice(&[spread.len() - 1]));
     let rows = (a.len() > 1).then_some(x.rows);
     let columns = (b.len() > 1).then_some(w.rows);

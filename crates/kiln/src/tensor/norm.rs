@@ -116,7 +116,8 @@ impl Tensor {
 /// Attention.
 impl Tensor {
     /// `softmax(query key^T / sqrt(width) + mask) value` over the last two axes; this is the query. A bool mask is
-    /// true where a key may be seen; `is_causal` hides keys after the query's position.
+    /// true where a key may be seen, and gives the others a weight of zero. `is_causal` leaves keys after the query's
+    /// position out altogether, with their values: what is not a number there changes nothing.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -145,20 +146,30 @@ impl Tensor {
             let few = refuse!("wants two axes, query {:?}, key {:?}", self.shape(), key.shape());
             return Tensor::or_broken("scaled_dot_product_attention", few);
         }
-        let width = *self.shape().last().expect("two axes");
-        let mut scores = self.matmul(&key.transpose(-2, -1)).mul(1.0 / (width as f64).sqrt());
-        if is_causal {
-            let (rows, columns) = (scores.shape()[scores.ndim() - 2], key.shape()[key.ndim() - 2]);
-            let [row, column] = [rows, columns].map(|n| Tensor::arange_with(n, self.device()));
-            let seen = column.le(row.reshape([rows, 1]));
-            scores = seen.where_(&scores, f64::NEG_INFINITY);
-        }
+        let scale = 1.0 / (*self.shape().last().expect("two axes") as f64).sqrt();
+        let key = key.transpose(-2, -1);
+        let (rows, keys) = (self.shape()[self.ndim() - 2], key.shape()[key.ndim() - 1]);
+        let seen = is_causal.then(|| {
+            let [row, column] = [rows, keys].map(|n| Tensor::arange_with(n, self.device()));
+            column.le(row.reshape([rows, 1]))
+        });
+        let scores = match &seen {
+            None => self.matmul(&key),
+            Some(seen) => self.matmul_where(&key, &seen.reshape([rows, keys, 1])),
+        };
+        let mut scores = scores.mul(scale);
         if let Some(mask) = mask {
             scores = match mask.dtype() {
                 DType::Bool => mask.where_(&scores, f64::NEG_INFINITY),
                 _ => scores.add(mask),
             };
         }
-        scores.softmax(-1).matmul(value)
+        match &seen {
+            None => scores.softmax(-1).matmul(value),
+            Some(seen) => {
+                let weights = scores.softmax_where(seen);
+                weights.matmul_where(value, &seen.reshape([rows, 1, keys]))
+            }
+        }
     }
 }

@@ -18,14 +18,23 @@ struct Parts {
 
 impl Parts {
     fn new(x: &UOp, axes: &Axes) -> Parts {
-        let x = x.cast(x.dtype().least_float().accumulator());
+        Parts::of_those(x, None, axes)
+    }
+
+    /// Where `counts` is false, e to the value is 0, whatever the value.
+    fn of_those(x: &UOp, counts: Option<&UOp>, axes: &Axes) -> Parts {
+        let only = |x: UOp, other| match counts {
+            Some(counts) => counts.where_(&x, &like(&x, other)),
+            None => x,
+        };
+        let x = only(x.cast(x.dtype().least_float().accumulator()), f64::NEG_INFINITY);
         let kept = kept_shape(x.shape(), axes);
         let max = x.reduce(ReduceOp::Max, axes.clone()).reshape(kept.clone()).detach();
         // infinity less infinity would be NaN where everything is -infinity
         let is_inf = max.eq_(&like(&max, f64::INFINITY)) | max.eq_(&like(&max, f64::NEG_INFINITY));
         let largest = is_inf.where_(&like(&max, 0), &max);
         let shifted = &x - max.expand(x.shape().clone());
-        let exps = UOp::unary(Op::Exp, &shifted);
+        let exps = only(UOp::unary(Op::Exp, &shifted), 0.0);
         let sum = wide_sum(&exps, axes).reshape(kept);
         Parts { shifted, exps, sum, largest }
     }
@@ -54,6 +63,19 @@ fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
 }
 
 impl Tensor {
+    /// The softmax along the last axis of those elements that `counts`, which broadcasts, is true for; the others give 0,
+    /// whatever they are.
+    #[track_caller]
+    pub(super) fn softmax_where(&self, counts: &Tensor) -> Tensor {
+        let compute = || -> Result<UOp, Fault> {
+            let (x, counts) = (self.value()?, counts.value()?);
+            let last = Axes::from_slice(&[x.shape().len() - 1]);
+            let parts = Parts::of_those(&x, Some(&counts.broadcast_to(x.shape())), &last);
+            Ok(quotient(&parts.exps, &parts.spread(&parts.sum)).cast(x.dtype().least_float()))
+        };
+        self.lift("softmax", compute())
+    }
+
     #[track_caller]
     fn along(&self, op: &'static str, arg: impl AxesArg, f: fn(&UOp, &Axes) -> UOp) -> Tensor {
         let compute = || -> Result<UOp, Fault> {

@@ -153,17 +153,21 @@ fn memory_for_attention_grows_with_the_sequence_only() {
 #[test]
 fn gradients_of_attention_are_right() {
     manual_seed(2);
-    for (heads, rows, keys, width) in [(3, 64, 80, 16), (1, 67, 150, 8)] {
+    let shapes = [(3, 64, 80, 16), (1, 67, 150, 8)];
+    for ((heads, rows, keys, width), causal) in
+        shapes.into_iter().flat_map(|s| [(s, false), (s, true)])
+    {
+        let hidden = |i, j| if causal && j > i { NO } else { 0.0 };
         let q = data(&[heads, rows, width], "CPU");
         let [k, v] = [0; 2].map(|_| data(&[heads, keys, width], "CPU"));
         let ahead = data(&[heads, rows, width], "CPU");
         [&q, &k, &v].into_iter().for_each(|t| _ = t.set_requires_grad(true));
-        let loss = (q.scaled_dot_product_attention(&k, &v, None, false) * &ahead).sum(..);
+        let loss = (q.scaled_dot_product_attention(&k, &v, None, causal) * &ahead).sum(..);
         loss.backward().expect("has gradients");
         let [gq, gk, gv] = [&q, &k, &v].map(|t| t.grad().expect("reached"));
         realize([&loss, &gq, &gk, &gv]).expect("realizes");
 
-        let (p, g) = (weights(&q, &k, |_, _| 0.0), Matrices::of(&ahead));
+        let (p, g) = (weights(&q, &k, hidden), Matrices::of(&ahead));
         let gp = g.times(&Matrices::of(&v).turned());
         let mean = p.row_sums(|h, i, j| p.at(h, i, j) * gp.at(h, i, j));
         let scale = 1.0 / (width as f64).sqrt();
@@ -173,5 +177,23 @@ fn gradients_of_attention_are_right() {
         close("value", &gv, &p.turned().times(&g));
         close("query", &gq, &gs.times(&Matrices::of(&k)));
         close("key", &gk, &gs.turned().times(&Matrices::of(&q)));
+    }
+}
+
+#[test]
+fn keys_that_a_causal_mask_hides_have_no_part() {
+    manual_seed(3);
+    for device in ["CPU", "INTERP"] {
+        let (rows, keys) = (70, 90);
+        let q = data(&[2, rows, 8], device);
+        let [k, v] = [0; 2].map(|_| data(&[2, keys, 8], device));
+        let expected = weights(&q, &k, |i, j| if j <= i { 0.0 } else { NO });
+        let expected = expected.times(&Matrices::of(&v));
+        let from = 40;
+        k.set(kiln::s![.., from..], f32::INFINITY);
+        v.set(kiln::s![.., from..], f32::NAN);
+        let out = q.scaled_dot_product_attention(&k, &v, None, true);
+        let before = Matrices::make(2, from as usize, 8, |h, i, j| expected.at(h, i, j));
+        close(device, &out.get(kiln::s![.., ..from]), &before);
     }
 }

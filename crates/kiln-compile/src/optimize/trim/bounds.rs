@@ -1,0 +1,150 @@
+//! What conditions on a value say about a loop that it varies over.
+
+use super::super::ranges::{axis_of, is_outer, kind_of};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// What conditions on a value say about a loop.
+#[derive(Default)]
+pub(super) struct Bounds {
+    pub(super) limits: Vec<Limit>,
+    /// Comparisons that do not ask for the loop.
+    pub(super) outside: Vec<Outside>,
+}
+
+/// A comparison that does not ask for a loop.
+pub(super) struct Outside {
+    pub(super) comparison: UOp,
+    /// What it must give.
+    pub(super) holds: bool,
+    /// Whether it does for any of what is written out; if nothing is, that is the same.
+    pub(super) any: UOp,
+    pub(super) is_exact: bool,
+}
+
+/// What a comparison says about a loop.
+pub(super) struct Limit {
+    pub(super) comparison: UOp,
+    /// What it must give.
+    pub(super) holds: bool,
+    /// It is about where the loop starts, or about where it ends.
+    pub(super) is_low: bool,
+    /// The bound of iterations that count for some of what is written out, and of those that count for all.
+    pub(super) some: UOp,
+    pub(super) all: UOp,
+    /// How many iterations are between, at most.
+    pub(super) between: i64,
+}
+
+impl Bounds {
+    /// What the conditions say without which `value` is `nothing`.
+    pub(super) fn of(value: &UOp, nothing: &UOp, range: &UOp) -> Bounds {
+        let mut bounds = Bounds::default();
+        let (mut value, mut conditions) = (value, Vec::new());
+        while value.op() == Op::Where && value.src(2) == nothing {
+            conditions.push(value.src(0).clone());
+            value = value.src(1);
+        }
+        while let Some(condition) = conditions.pop() {
+            match condition.op() {
+                Op::And => conditions.extend(condition.srcs().iter().cloned()),
+                Op::CmpLt => bounds.add(&condition, true, range),
+                Op::Not if condition.src(0).op() == Op::CmpLt => {
+                    bounds.add(condition.src(0), false, range);
+                }
+                _ => {}
+            }
+        }
+        bounds
+    }
+
+    /// Where the loop starts if it meets all that counts.
+    pub(super) fn low(&self) -> UOp {
+        let lows = self.limits.iter().filter(|l| l.is_low);
+        lows.fold(UOp::index(0), |a, l| a.maximum(&l.some))
+    }
+
+    /// The same of its end, which is at most the end of `range`.
+    pub(super) fn high(&self, range: &UOp) -> UOp {
+        let highs = self.limits.iter().filter(|l| !l.is_low);
+        highs.fold(range.src(0).clone(), |a, l| a.minimum(&l.some))
+    }
+
+    /// What the comparisons give that are the same in all that is written out, between low and high.
+    pub(super) fn known(&self) -> FxHashMap<UOp, UOp> {
+        let exact = self.limits.iter().filter(|l| l.between == 0);
+        exact.map(|l| (l.comparison.clone(), UOp::bool(l.holds))).collect()
+    }
+
+    /// Learns from `a < b` having to be true, or false: that `step * range + rest < 0`, or not.
+    fn add(&mut self, comparison: &UOp, holds: bool, range: &UOp) {
+        let Some(difference) = Difference::of(comparison, range) else { return };
+        let (some, all) = (difference.rest(holds), difference.rest(!holds));
+        let step = difference.step;
+        if step == 0 {
+            let less = some.lt(&UOp::index(0));
+            let any = if holds { less } else { less.not() };
+            let (comparison, is_exact) = (comparison.clone(), difference.written_out.is_empty());
+            self.outside.push(Outside { comparison, holds, any, is_exact });
+            return;
+        }
+        let is_low = (step > 0) != holds;
+        // the last iteration before the bound is the last in which the difference is still on one side of zero
+        let bound = |rest: UOp| match step > 0 {
+            true => (rest * -1 + (step - 1)).floordiv(&UOp::index(step)),
+            false => rest.floordiv(&UOp::index(-step)) + 1,
+        };
+        let between = difference.spread() / step.abs() + 1;
+        let between = if difference.written_out.is_empty() { 0 } else { between };
+        let (comparison, some, all) = (comparison.clone(), bound(some), bound(all));
+        self.limits.push(Limit { comparison, holds, is_low, some, all, between });
+    }
+}
+
+/// The difference of the sides of a comparison: `step * range`, and a rest over loops around it and loops that will be
+/// written out.
+#[derive(Default)]
+struct Difference {
+    step: i64,
+    around: Vec<UOp>,
+    written_out: Vec<(UOp, i64)>,
+}
+
+impl Difference {
+    /// None if it depends on anything else.
+    fn of(less: &UOp, range: &UOp) -> Option<Difference> {
+        let mut difference = Difference::default();
+        let mut stack = vec![(less.src(0).clone(), 1i64), (less.src(1).clone(), -1i64)];
+        while let Some((x, factor)) = stack.pop() {
+            match (x.op(), x.srcs()) {
+                (Op::Const, _) => difference.around.push(UOp::index(x.as_int()? * factor)),
+                (Op::Range, _) if x == *range => difference.step += factor,
+                (Op::Range, _) if kind_of(&x).is_expanded() => {
+                    difference.written_out.push((x, factor));
+                }
+                (Op::Range, _) if axis_of(&x) < axis_of(range) && is_outer(&x) => {
+                    difference.around.push(&x * factor);
+                }
+                (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
+                (Op::Mul, [a, c]) => stack.push((a.clone(), factor.checked_mul(c.as_int()?)?)),
+                _ => return None,
+            }
+        }
+        Some(difference)
+    }
+
+    /// How far the rest may vary over what is written out.
+    fn spread(&self) -> i64 {
+        self.written_out.iter().map(|(range, factor)| factor.abs() * range.max()).sum()
+    }
+
+    /// The least, or the most, that the rest is over what is written out.
+    fn rest(&self, least: bool) -> UOp {
+        let extreme = |(range, factor): &(UOp, i64)| {
+            let at_zero = (*factor > 0) == least;
+            UOp::index(if at_zero { 0 } else { factor * range.max() })
+        };
+        let all = self.around.iter().cloned().chain(self.written_out.iter().map(extreme));
+        all.fold(UOp::index(0), |a, b| a + b)
+    }
+}

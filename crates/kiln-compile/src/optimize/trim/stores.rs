@@ -1,0 +1,76 @@
+//! Rows in scratch of which a part is constant: a loop computes the rest, another one fills.
+
+use super::super::keep::operations;
+use super::super::ranges::{axis_of, kind_of, replace_ranges};
+use super::bounds::Bounds;
+use super::reductions::Part;
+use kiln_ir::arg::Space;
+use kiln_ir::rules::simplify;
+use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+/// Shorter loops stay whole, and those of values that take fewer operations.
+const SHORTEST: i64 = 8;
+const WORTH: usize = 8;
+
+/// The kernel in which `end`, which closes `range` and others around it, ends where the stored value becomes constant, and
+/// loops of their own store that. New loops are numbered from `next_axis`.
+pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
+    let store = end.src(0);
+    let is_scratch = |m: &UOp| m.arg().memory().is_some_and(|(space, ..)| space == Space::Scratch);
+    let suits = store.op() == Op::Store && is_scratch(store.memory()) && store.srcs().len() == 3;
+    let value = store.src(2);
+    let costs = || toposort(value).iter().map(operations).sum::<usize>() >= WORTH;
+    if !suits || range.max() < SHORTEST || !costs() {
+        return None;
+    }
+    let is_constant = |n: &&UOp| n.as_const().is_some();
+    let nothing = (value.op() == Op::Where).then(|| value.src(2)).filter(is_constant)?;
+    let mut bounds = Bounds::of(value, nothing, range);
+    bounds.limits.retain(|l| !l.is_low);
+    if bounds.limits.is_empty() {
+        return None;
+    }
+    // inside the loop also where it has so few iterations that no index needs it
+    let target = store.src(0).after([range.clone()]);
+    let inside = |value: &UOp| {
+        UOp::store(&target, store.src(1), value, None).end(end.srcs()[1..].iter().cloned())
+    };
+    let high = bounds.high(range).maximum(&UOp::index(0));
+    let counts = Part { low: UOp::index(0), high: high.clone(), holds: bounds.known() };
+    let counts = counts.of(&inside(value), range, axis_of(range));
+    let rest = Part { low: high, high: range.src(0).clone(), holds: FxHashMap::default() };
+    let rest = renumbered(&rest.of(&inside(nothing), range, axis_of(range)), next_axis);
+    both(ast, end, [simplify(&counts), simplify(&rest)])
+}
+
+/// The kernel whose readers wait for both effects instead of one.
+fn both(ast: &UOp, old: &UOp, new: [UOp; 2]) -> Option<UOp> {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(ast) {
+        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        if let Some(at) = node.srcs().iter().position(|s| s == old) {
+            if node.op() != Op::After {
+                return None;
+            }
+            srcs[at] = new[0].clone();
+            srcs.push(new[1].clone());
+        }
+        done.insert(node.clone(), rebuild(&node, srcs));
+    }
+    Some(done[ast].clone())
+}
+
+/// The same in loops of its own, whose numbers are greater by `offset`.
+fn renumbered(end: &UOp, offset: u32) -> UOp {
+    let mut end = end.clone();
+    loop {
+        let old = end.srcs()[1..].iter().filter(|r| axis_of(r) < offset).min_by_key(|r| axis_of(r));
+        let Some(old) = old.cloned() else { return end };
+        let new = UOp::range_to(axis_of(&old) + offset, kind_of(&old), old.src(0).clone());
+        let ranges: Srcs = smallvec![new.clone()];
+        end = replace_ranges(&end, &FxHashMap::from_iter([(old, (new, ranges))]));
+    }
+}

@@ -1,0 +1,91 @@
+//! Loops that skip what conditions leave out compute the same.
+
+use crate::options::{axes, check, kernel_of, param, plain, run};
+use kiln_compile::optimize::{Opt, apply};
+use kiln_compile::target::Target;
+use kiln_ir::arg::{Axes, RangeKind, ReduceOp};
+use kiln_ir::uop::toposort;
+use kiln_ir::{DType, Op, UOp};
+
+/// `column <= row` over `shape`, whose axes `row` and `column` these are.
+fn seen(shape: &[usize], row: usize, column: usize) -> UOp {
+    let along = |axis: usize| {
+        let mut own = vec![1; shape.len()];
+        own[axis] = shape[axis];
+        UOp::iota(shape[axis], DType::I32).reshape(own.as_slice()).expand(shape)
+    };
+    along(row).lt(&along(column)).not()
+}
+
+/// The sum over the last axis of a product of a matrix and a transposed one, `[rows, columns, terms]`, of those terms
+/// that some axis may see of another.
+fn product([m, n, k]: [usize; 3], row: usize, column: usize, op: ReduceOp) -> UOp {
+    let all = &[m, n, k][..];
+    let a = param(0, &[m, k]).reshape(&[m, 1, k][..]).expand(all);
+    let b = param(1, &[n, k]).reshape(&[1, n, k][..]).expand(all);
+    let nothing = UOp::constant(op.identity(DType::I32), DType::I32).expand(all);
+    seen(all, row, column).where_(&(a * b), &nothing).reduce(op, Axes::from_slice(&[2]))
+}
+
+fn split(kind: RangeKind, axis: u32, by: usize) -> Opt {
+    Opt::Split { kind, axis, by }
+}
+
+/// Loops whose end is no constant.
+fn bounded(kernel: &UOp) -> usize {
+    let depends = |n: &&UOp| n.op() == Op::Range && n.src(0).as_int().is_none();
+    toposort(kernel).iter().filter(depends).count()
+}
+
+/// What the kernel of [`product`] leaves, term by term, of what [`run`] puts into its arguments.
+fn worked_out([m, n, k]: [usize; 3], row: usize, column: usize, op: ReduceOp) -> Vec<i32> {
+    let value = |slot: usize, i: usize| (i * (7 + 4 * slot) % 13) as i32 - 6;
+    let element = |i: usize, j: usize| {
+        let counts = |&t: &usize| [i, j, t][column] <= [i, j, t][row];
+        let terms = (0..k).filter(counts).map(|t| value(1, i * k + t) * value(2, j * k + t));
+        if op == ReduceOp::Add { terms.sum() } else { terms.max().unwrap_or(i32::MIN) }
+    };
+    (0..m * n).map(|at| element(at / n, at % n)).collect()
+}
+
+/// Options of tiles and vectors of every loop.
+fn tiles(kernel: &UOp) -> Vec<Vec<Opt>> {
+    let (loops, reduce) = (axes(kernel, RangeKind::Loop), axes(kernel, RangeKind::Reduce)[0]);
+    let mut all = vec![vec![]];
+    for &axis in &loops {
+        all.push(vec![split(RangeKind::Upcast, axis, 4)]);
+        all.push(vec![split(RangeKind::Vector, axis, 8)]);
+        all.push(vec![split(RangeKind::Vector, axis, 4), split(RangeKind::Upcast, axis, 2)]);
+    }
+    all.push(vec![split(RangeKind::Vector, reduce, 8), split(RangeKind::Upcast, reduce, 2)]);
+    all.push(vec![split(RangeKind::Upcast, loops[0], 4), split(RangeKind::Vector, loops[1], 8)]);
+    all
+}
+
+#[test]
+fn reductions_skip_what_is_hidden() {
+    for op in [ReduceOp::Add, ReduceOp::Max] {
+        for (row, column) in [(0, 2), (2, 0), (0, 1), (1, 0)] {
+            for shape in [[8, 16, 96], [80, 8, 80], [24, 80, 16]] {
+                let kernel = kernel_of(&product(shape, row, column, op));
+                assert!(bounded(&plain(&kernel)) > 0, "{op:?} {row} {column}");
+                let name = format!("{op:?} {row} {column} {shape:?}");
+                let expected = worked_out(shape, row, column, op);
+                assert!(run(&plain(&kernel), &Target::interp()) == expected, "{name}");
+                let legal = tiles(&kernel).iter().filter(|o| check(&name, &kernel, o)).count();
+                assert!(legal > 4, "{name}: {legal}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_seen_by_all_of_a_tile_is_a_loop_without_conditions() {
+    let kernel = kernel_of(&product([80, 8, 80], 0, 2, ReduceOp::Add));
+    let rows = split(RangeKind::Upcast, axes(&kernel, RangeKind::Loop)[0], 4);
+    let tiled = apply(&kernel, &[rows]).expect("legal").ast;
+    let sums = |n: &&UOp| n.op() == Op::Reduce;
+    let nodes = toposort(&tiled);
+    let gated: Vec<bool> = nodes.iter().filter(sums).map(|r| r.src(0).op() == Op::Where).collect();
+    assert_eq!((gated.len(), gated.iter().filter(|g| **g).count()), (2, 1));
+}
