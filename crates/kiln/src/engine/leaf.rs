@@ -8,7 +8,7 @@ use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, eval};
 use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
 
 /// What hangs on a leaf.
 struct LeafMemory {
@@ -17,7 +17,11 @@ struct LeafMemory {
     history: Mutex<Option<UOp>>,
     /// What was wrong with what the leaf was computed from.
     fault: Mutex<Option<Failure>>,
+    extremes: OnceLock<Option<Extremes>>,
 }
+
+/// The smallest and the largest of some integers.
+pub(crate) type Extremes = (i128, i128);
 
 enum State {
     /// It holds the leaf's value.
@@ -64,6 +68,7 @@ fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp 
         state: Mutex::new(state),
         history: Mutex::default(),
         fault: Mutex::default(),
+        extremes: OnceLock::new(),
     });
     leaf.set_payload(Some(memory));
     leaf
@@ -96,6 +101,19 @@ pub(super) fn table(
 
 fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
     leaf.payload()?.downcast::<LeafMemory>().ok()
+}
+
+/// The extremes of a leaf's integers. They are looked for once: its value never changes.
+pub(crate) fn extremes<E>(
+    leaf: &UOp,
+    find: impl FnOnce() -> Result<Option<Extremes>, E>,
+) -> Result<Option<Extremes>, E> {
+    let memory = memory_of(leaf).expect("a leaf has memory");
+    if let Some(known) = memory.extremes.get() {
+        return Ok(*known);
+    }
+    let found = find()?;
+    Ok(*memory.extremes.get_or_init(|| found))
 }
 
 /// A leaf's memory, or why its value is lost. Reading a spent leaf is our bug.
@@ -219,5 +237,19 @@ impl Latch {
     pub(super) fn open(&self) {
         *self.open.lock().expect("latch lock") = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_are_looked_for_once() {
+        let device = Device::parse("INTERP").expect("a device");
+        let leaf = upload(&[3, 7], DType::U8, Shape::from_slice(&[2]), &device).expect("memory");
+        assert_eq!(extremes(&leaf, || Err("unreadable")), Err("unreadable"));
+        assert_eq!(extremes(&leaf, || Ok::<_, &str>(Some((3, 7)))), Ok(Some((3, 7))));
+        assert_eq!(extremes(&leaf, || Err("looked for again")), Ok(Some((3, 7))));
     }
 }

@@ -46,6 +46,7 @@ pub(crate) mod testing;
 
 pub(crate) use device::DEVICES;
 pub(crate) use file::File;
+pub(crate) use leaf::extremes;
 use measure::count;
 pub use measure::{Counts, measure};
 pub use search::{Found, search};

@@ -1,7 +1,7 @@
 //! What is known of an index's integers before anything runs: data in memory and numbers that the program wrote. What
 //! is still to be computed is unknown.
 
-use crate::element::{Element, decode};
+use crate::element::Element;
 use crate::error::Fault;
 use crate::{Device, engine};
 use kiln_ir::reference::evaluate;
@@ -92,24 +92,29 @@ fn is_written_down(at: &UOp) -> bool {
 
 /// The smallest and largest integer of a leaf.
 fn extremes_of(leaf: &UOp, device: &Device) -> Result<Option<(i128, i128)>, Fault> {
-    let bytes = engine::read(leaf, device)?;
-    Ok(match leaf.dtype() {
-        DType::I8 => range::<i8>(&bytes),
-        DType::I16 => range::<i16>(&bytes),
-        DType::I32 => range::<i32>(&bytes),
-        DType::I64 => range::<i64>(&bytes),
-        DType::U8 => range::<u8>(&bytes),
-        DType::U16 => range::<u16>(&bytes),
-        DType::U32 => range::<u32>(&bytes),
-        DType::U64 => range::<u64>(&bytes),
+    engine::extremes(leaf, || Ok(range_of(leaf.dtype(), &engine::read(leaf, device)?)))
+}
+
+fn range_of(dtype: DType, bytes: &[u8]) -> Option<(i128, i128)> {
+    match dtype {
+        DType::I8 => range::<i8>(bytes),
+        DType::I16 => range::<i16>(bytes),
+        DType::I32 => range::<i32>(bytes),
+        DType::I64 => range::<i64>(bytes),
+        DType::U8 => range::<u8>(bytes),
+        DType::U16 => range::<u16>(bytes),
+        DType::U32 => range::<u32>(bytes),
+        DType::U64 => range::<u64>(bytes),
         DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => None,
         DType::Index | DType::Void => None,
-    })
+    }
 }
 
 fn range<T: Element + Ord + Into<i128>>(bytes: &[u8]) -> Option<(i128, i128)> {
-    let numbers = decode::<T>(bytes);
-    Some(((*numbers.iter().min()?).into(), (*numbers.iter().max()?).into()))
+    let mut numbers = bytes.chunks_exact(T::DTYPE.size()).map(T::decode);
+    let first = numbers.next()?;
+    let (low, high) = numbers.fold((first, first), |(low, high), n| (low.min(n), high.max(n)));
+    Some((low.into(), high.into()))
 }
 
 /// The elements of a leaf.
