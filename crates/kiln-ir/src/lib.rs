@@ -36,4 +36,4 @@ pub use dtype::{Const, DType};
 pub use op::Op;
 pub use rewrite::{graph_rewrite, graph_rewrite_all, graph_rewrite_with};
 pub use rule::{Rule, RuleSet};
-pub use uop::UOp;
+pub use uop::{UOp, WeakUOp};

@@ -23,7 +23,7 @@ use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// A node's sources.
 pub type Srcs = SmallVec<[UOp; 3]>;
@@ -62,6 +62,17 @@ pub struct Node {
 }
 
 static RANK_0: Shape = Shape::new_const();
+
+/// A reference to a node that does not keep it alive.
+#[derive(Clone)]
+pub struct WeakUOp(Weak<Node>);
+
+impl WeakUOp {
+    /// The node, if somebody else keeps it alive.
+    pub fn upgrade(&self) -> Option<UOp> {
+        self.0.upgrade().map(UOp)
+    }
+}
 
 impl UOp {
     /// The interned node with these parts. Use the constructors of `build` where one fits: they canonicalize.
@@ -181,6 +192,11 @@ impl UOp {
     /// maps inside a pass; never for anything that reaches the output.
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
+    }
+
+    /// A reference that does not keep the node alive.
+    pub fn downgrade(&self) -> WeakUOp {
+        WeakUOp(Arc::downgrade(&self.0))
     }
 
     /// How many references to this node exist.

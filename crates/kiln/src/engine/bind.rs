@@ -161,7 +161,7 @@ fn overwritten(
         .map(|i| StandIn::of(closed, i))
         .collect();
     stand_ins.iter().for_each(StandIn::forget);
-    let inside = at.map_or(0, |at| closed.references()[at] - stand_ins.len());
+    let inside = at.map_or(0, |at| closed.references()[at]);
     let held = pinned.old.ref_count() > inside + pinned.own;
     if !held && !at.is_some_and(|at| wanted(closed, &[], Some(at))[at]) {
         return Ok(Some((pinned.old.clone(), root, stand_ins)));
@@ -194,7 +194,7 @@ impl Released<'_> {
         self.forget(slot);
         let leaf = &self.closed.nodes[self.closed.leaves[slot]];
         let inside = self.references[self.closed.leaves[slot]];
-        if leaf.ref_count() > inside - self.stand_ins[slot].len() {
+        if leaf.ref_count() > inside {
             self.remember(slot);
             return false;
         }

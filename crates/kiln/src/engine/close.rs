@@ -27,6 +27,8 @@ pub(super) struct Closed {
     edges: Vec<Edges>,
     /// Which nodes stood for their leaf when they were walked. Another thread may compute more of them since.
     computed: Vec<bool>,
+    /// Which of those keep it alive.
+    keeps: Vec<bool>,
     /// Which nodes a gradient could go through: they are computed from something that wants one.
     differentiable: Vec<bool>,
     /// The leaves by parameter slot (positions).
@@ -91,6 +93,7 @@ pub(super) struct Walk {
     pub(super) edges: Vec<Edges>,
     /// Which nodes stand for their leaf.
     pub(super) computed: Vec<bool>,
+    keeps: Vec<bool>,
     /// Which nodes a gradient could go through.
     differentiable: Vec<bool>,
     effects: Vec<UOp>,
@@ -104,6 +107,7 @@ impl Walk {
         walk.nodes.reserve(nodes);
         walk.edges.reserve(nodes);
         walk.computed.reserve(nodes);
+        walk.keeps.reserve(nodes);
         walk.differentiable.reserve(nodes);
         walk
     }
@@ -144,7 +148,8 @@ impl Walk {
         let mut edges = Edges::new();
         open.sources().iter().for_each(|s| edges.push(self.position[&s.id()]));
         self.edges.push(edges);
-        self.computed.push(matches!(open.below, Below::Value(_)));
+        self.computed.push(matches!(open.below, Below::Value { .. }));
+        self.keeps.push(matches!(open.below, Below::Value { keeps: true, .. }));
         self.differentiable.push(self.leads_on(&open));
         self.position.insert(open.node.id(), self.nodes.len());
         self.nodes.push(open.node);
@@ -156,7 +161,7 @@ impl Walk {
             (Op::Detach, _) => false,
             (Op::Mark, _) => true,
             (Op::Buffer, _) => leaf::history(&open.node).is_some(),
-            (_, Below::Value(value)) => value.differentiable,
+            (_, Below::Value { value, .. }) => value.differentiable,
             _ => self.edges[self.nodes.len()].iter().any(|&s| self.differentiable[s]),
         }
     }
@@ -164,6 +169,7 @@ impl Walk {
     fn finish(self, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
         let mut closed = Closed {
             computed: self.computed,
+            keeps: self.keeps,
             differentiable: self.differentiable,
             nodes: self.nodes,
             edges: self.edges,
@@ -201,8 +207,8 @@ struct Open {
 
 /// What a node is computed from.
 enum Below {
-    /// It has been computed.
-    Value(Value),
+    /// It has been computed, and keeps its leaf alive or not.
+    Value { value: Value, keeps: bool },
     /// The first source; the others are effects, which become roots of their own.
     First,
     /// Its sources.
@@ -212,17 +218,19 @@ enum Below {
 impl Open {
     fn new(node: UOp) -> Result<Open, Busy> {
         let below = match leaf::slot(&node).as_deref() {
-            Some(Slot::Computed(value)) => Below::Value(value.clone()),
             Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
-            Some(Slot::Seen) | None if node.op() == Op::After => Below::First,
-            Some(Slot::Seen) | None => Below::All,
+            slot => match slot.and_then(Slot::value) {
+                Some(value) => Below::Value { value, keeps: slot.is_some_and(Slot::keeps) },
+                None if node.op() == Op::After => Below::First,
+                None => Below::All,
+            },
         };
         Ok(Open { node, below, next: 0 })
     }
 
     fn sources(&self) -> &[UOp] {
         match &self.below {
-            Below::Value(value) => std::slice::from_ref(&value.leaf),
+            Below::Value { value, .. } => std::slice::from_ref(&value.leaf),
             Below::First => &self.node.srcs()[..1],
             Below::All => self.node.srcs(),
         }
@@ -263,18 +271,18 @@ impl Closed {
     /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
     /// while nothing but `self` holds the walk's nodes.
     pub(super) fn held(&self) -> Vec<bool> {
-        self.nodes
-            .iter()
-            .zip(self.references())
-            .map(|(node, inside)| node.ref_count() > inside)
-            .collect()
+        let mut inside = self.references();
+        let keeping = (0..self.nodes.len()).filter(|&at| self.keeps[at]);
+        keeping.for_each(|at| inside[self.edges[at][0]] += 1);
+        self.nodes.iter().zip(inside).map(|(node, inside)| node.ref_count() > inside).collect()
     }
 
     /// How many references the walk itself has to each node: the list of nodes, and its users. A node that appears twice
-    /// among the sources holds two.
+    /// among the sources holds two. Nodes that were computed do not count: they can be made to forget their leaves.
     pub(super) fn references(&self) -> Vec<usize> {
         let mut inside = vec![1; self.nodes.len()];
-        self.edges.iter().flatten().for_each(|&s| inside[s] += 1);
+        let users = self.edges.iter().zip(&self.computed).filter(|(_, computed)| !**computed);
+        users.flat_map(|(sources, _)| sources).for_each(|&s| inside[s] += 1);
         inside
     }
 

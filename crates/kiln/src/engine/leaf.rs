@@ -5,7 +5,7 @@ use super::{Failure, device};
 use crate::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
-use kiln_ir::{Const, DType, Op, UOp, eval};
+use kiln_ir::{Const, DType, Op, UOp, WeakUOp, eval};
 use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
@@ -40,6 +40,9 @@ pub(super) enum Slot {
     Pending(Arc<Latch>),
     /// Its value.
     Computed(Value),
+    /// The same where the leaf remembers what it was computed from, which leads to the node: it keeps the node alive, and
+    /// the node must not keep it.
+    Remembered { leaf: WeakUOp, differentiable: bool },
 }
 
 /// What a node was computed into.
@@ -201,6 +204,18 @@ pub(super) fn set_slot(node: &UOp, slot: Option<Arc<Slot>>) {
     drop(old);
 }
 
+/// The node has been computed into the leaf.
+pub(super) fn set_computed(node: &UOp, value: Value) {
+    let slot = match history(&value.leaf) {
+        Some(_) => {
+            let Value { leaf, differentiable } = value;
+            Slot::Remembered { leaf: leaf.downgrade(), differentiable }
+        }
+        None => Slot::Computed(value),
+    };
+    set_slot(node, Some(Arc::new(slot)));
+}
+
 /// Remembers that a realize walked the node; whether one had before.
 pub(super) fn set_seen(node: &UOp) -> bool {
     static SEEN: LazyLock<Payload> = LazyLock::new(|| Arc::new(Slot::Seen));
@@ -208,12 +223,27 @@ pub(super) fn set_seen(node: &UOp) -> bool {
     old.and_then(|p| p.downcast::<Slot>().ok()).is_some_and(|slot| matches!(*slot, Slot::Seen))
 }
 
+impl Slot {
+    /// What the node was computed into, if that is still there.
+    pub(super) fn value(&self) -> Option<Value> {
+        match self {
+            Slot::Computed(value) => Some(value.clone()),
+            Slot::Remembered { leaf, differentiable } => {
+                Some(Value { leaf: leaf.upgrade()?, differentiable: *differentiable })
+            }
+            Slot::Seen | Slot::Pending(_) => None,
+        }
+    }
+
+    /// Whether it keeps the leaf alive.
+    pub(super) fn keeps(&self) -> bool {
+        matches!(self, Slot::Computed(_))
+    }
+}
+
 /// What a node was computed into.
 pub(super) fn value(node: &UOp) -> Option<Value> {
-    match slot(node)?.as_ref() {
-        Slot::Computed(value) => Some(value.clone()),
-        Slot::Seen | Slot::Pending(_) => None,
-    }
+    slot(node)?.value()
 }
 
 /// The leaf that a node was computed into.

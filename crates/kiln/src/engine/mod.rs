@@ -124,9 +124,12 @@ pub(crate) fn forgive(version: &UOp) {
     leaf::set_fault(version, None);
 }
 
-/// Remembers that `leaf` was computed from `history`, which a gradient may go through.
-pub(crate) fn remember(leaf: &UOp, history: UOp) {
-    leaf::set_history(leaf, Some(history));
+/// Remembers that `node`, which a gradient may go through, was computed into its leaf.
+pub(crate) fn remember(node: &UOp) {
+    if let Some(value) = leaf::value(node) {
+        leaf::set_history(&value.leaf, Some(node.clone()));
+        leaf::set_computed(node, value);
+    }
 }
 
 /// `root` with every leaf that remembers what it was computed from replaced by that.

@@ -5,12 +5,11 @@
 
 use super::cache::Ready;
 use super::close::Closed;
-use super::leaf::{self, Slot, Value};
+use super::leaf::{self, Value};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::UOp;
 use kiln_ir::uop::toposort_all;
 use kiln_runtime::Buffer;
-use std::sync::Arc;
 
 /// Leaves whose memory belongs to outputs while kernels run.
 #[derive(Default)]
@@ -44,7 +43,7 @@ impl StandIn {
     /// The leaf is the node's value again.
     pub(super) fn remember(&self, leaf: &UOp) {
         let value = Value { leaf: leaf.clone(), differentiable: self.differentiable };
-        leaf::set_slot(&self.node, Some(Arc::new(Slot::Computed(value))));
+        leaf::set_computed(&self.node, value);
     }
 
     /// Whether all that the node is computed from is there.

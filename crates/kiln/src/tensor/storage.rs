@@ -99,7 +99,7 @@ impl Storage {
     fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
         let leaf = engine::current(version)?;
         if self.remembers(differentiated) && engine::has_gradient(version) {
-            engine::remember(&leaf, version.clone());
+            engine::remember(version);
         }
         Some(leaf)
     }

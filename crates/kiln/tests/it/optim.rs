@@ -197,6 +197,21 @@ fn training_compiles_twice_and_keeps_its_memory() {
 }
 
 #[test]
+fn what_a_model_gives_is_freed_without_a_gradient_taken() {
+    let net = nn::Linear::new(64, 128);
+    let steps = |n: usize| {
+        let step = |i: usize| {
+            let x = Tensor::full([256, 64], i as f64).contiguous();
+            x.realize().unwrap();
+            net.forward(&x).realize().unwrap();
+        };
+        measure(|| (0..n).for_each(step)).1.peak_memory
+    };
+    let (few, many) = (steps(2), steps(20));
+    assert!(many <= few, "{few} {many}");
+}
+
+#[test]
 fn a_step_overwrites_in_place() {
     let bytes = (1 << 18) * 4;
     let w = Tensor::ones([1usize << 18]).set_requires_grad(true);
