@@ -33,7 +33,7 @@ const NESTED_PENALTY: f64 = 4.0;
 /// A sum inside a sum becomes one reduction, whose register tile reads each operand for several results.
 const MERGED_DISCOUNT: f64 = 0.5;
 /// Reductions up to this length are unrolled wherever they stand, and lose nothing by nesting.
-const SHORT_REDUCE: usize = 16;
+const SHORT_REDUCE: usize = 9;
 /// A value of few elements, each of which goes into many of another's, is in a register or the first cache by then.
 const FEW: f64 = 1024.0;
 /// How many they must be.
@@ -149,11 +149,12 @@ fn factor(node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
     if node.op() == Op::Reduce && u.in_sum {
         return MERGED_DISCOUNT;
     }
-    if node.op() != Op::Reduce || total < LAUNCH {
+    if node.op() != Op::Reduce {
         return 1.0;
     }
     let nested = if u.in_reduce && reduced > SHORT_REDUCE { NESTED_PENALTY } else { 1.0 };
-    let serial = if u.parallel < PARALLEL { SERIAL_PENALTY } else { 1.0 };
+    let is_small = total < LAUNCH;
+    let serial = if u.parallel < PARALLEL && !is_small { SERIAL_PENALTY } else { 1.0 };
     nested * serial
 }
 

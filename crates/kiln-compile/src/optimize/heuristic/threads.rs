@@ -5,6 +5,7 @@ use super::super::ranges::{axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Below this many arithmetic operations and accesses, starting threads costs more than they bring.
 const THREAD_WORK: usize = 1 << 16;
@@ -12,10 +13,15 @@ const THREAD_WORK: usize = 1 << 16;
 impl Chooser {
     /// Whether there is enough to do for several threads.
     pub(super) fn worth_threads(&self) -> bool {
-        let iterations: usize =
-            self.left.iter().map(|(_, r)| size_of(r)).fold(1, usize::saturating_mul);
-        let each = self.kernel.operations.len() + self.kernel.accesses.len();
-        iterations.saturating_mul(each) >= THREAD_WORK
+        let sizes: FxHashMap<u32, usize> =
+            self.left.iter().map(|(_, r)| (axis_of(r), size_of(r))).collect();
+        let times = |scope: &FxHashSet<u32>| {
+            let loops = scope.iter().filter_map(|axis| sizes.get(axis));
+            loops.fold(1, |n: usize, size| n.saturating_mul(*size))
+        };
+        let accesses = self.kernel.accesses.iter().map(|a| times(&a.scope));
+        let all = self.kernel.operations.iter().map(times).chain(accesses);
+        all.fold(0, usize::saturating_add) >= THREAD_WORK
     }
 
     /// Whether some loop is shared already.
