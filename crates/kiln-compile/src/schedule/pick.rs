@@ -68,6 +68,9 @@ impl Place {
     /// The elements of `x` there; anything where there is no such position.
     fn value(&self, x: &UOp) -> UOp {
         let shape = x.shape();
+        if shape.is_empty() {
+            return x.clone();
+        }
         let varies = |n: &UOp| n.shape() == shape && constant_along(n, self.axis).is_none();
         let enter = |n: &UOp| varies(n) && (n.op().is_alu() || n.op() == Op::Cast);
         let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();

@@ -91,9 +91,9 @@ impl Machine {
         Dot::of(|feature| self.features.contains(&feature))
     }
 
-    /// Its matrix units.
-    pub fn mmas(&self) -> Vec<Mma> {
-        Mma::of(|feature| self.features.contains(&feature))
+    /// Its matrix units that the machine it runs on has, too.
+    pub fn mmas(&self, host: &[&str]) -> Vec<Mma> {
+        Mma::of(|feature| self.features.contains(&feature) && host.contains(&feature))
     }
 
     /// A feature that it has and `other` has not; matrix units aside, which a process is allowed or not.
@@ -119,7 +119,8 @@ mod tests {
         assert_eq!(of("skylake-avx512"), (64, 32, true, 0));
         assert_eq!(of("icelake-server"), (64, 32, true, 3));
         assert_eq!(of("znver4"), (64, 32, true, 6));
-        let units = |cpu| Machine::named("x86_64", cpu).expect("known").mmas().len();
+        let host = mma::FEATURES;
+        let units = |cpu| Machine::named("x86_64", cpu).expect("known").mmas(&host).len();
         assert_eq!((units("znver4"), units("sapphirerapids")), (0, 5));
     }
 

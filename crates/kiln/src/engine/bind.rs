@@ -193,6 +193,11 @@ impl Released<'_> {
         }
         self.forget(slot);
         let leaf = &self.closed.nodes[self.closed.leaves[slot]];
+        if leaf::history(leaf).is_some() {
+            // what it remembers finds it without holding it, and a gradient may want it
+            self.remember(slot);
+            return false;
+        }
         let inside = self.references[self.closed.leaves[slot]];
         if leaf.ref_count() > inside {
             self.remember(slot);

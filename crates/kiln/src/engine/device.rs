@@ -110,7 +110,7 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         streams: is_llvm,
         fma: machine.fma,
         dots: if is_llvm { machine.dots() } else { Vec::new() },
-        mmas: if is_llvm { machine.mmas() } else { Vec::new() },
+        mmas: if is_llvm { machine.mmas(&backend.host().features) } else { Vec::new() },
         cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,

@@ -106,12 +106,15 @@ fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
     leaf.payload()?.downcast::<LeafMemory>().ok()
 }
 
-/// The extremes of a leaf's integers. They are looked for once: its value never changes.
+/// The extremes of a leaf's integers. They are looked for once, as its value never changes; but others may write a file.
 pub(crate) fn extremes<E>(
     leaf: &UOp,
     find: impl FnOnce() -> Result<Option<Extremes>, E>,
 ) -> Result<Option<Extremes>, E> {
     let memory = memory_of(leaf).expect("a leaf has memory");
+    if buffer(leaf).is_ok_and(|b| b.is_file()) {
+        return find();
+    }
     if let Some(known) = memory.extremes.get() {
         return Ok(*known);
     }

@@ -16,6 +16,7 @@ use kiln_runtime::warnings::warn_once;
 /// What is noted, and where.
 const ABOUT: &str = "matrix units";
 const WORK: &str = "work";
+const TRYING: &str = "trying";
 
 /// The target, without matrix units that are of no use.
 pub(super) fn checked(backend: &CpuBackend, mut target: Target) -> Target {
@@ -30,8 +31,11 @@ pub(super) fn checked(backend: &CpuBackend, mut target: Target) -> Target {
 
 fn check(backend: &CpuBackend, target: &Target) -> Result<(), String> {
     backend.allow_matrices().map_err(|e| e.to_string())?;
-    if backend.note(ABOUT).as_deref() == Some(WORK) {
-        return Ok(());
+    match backend.note(ABOUT).as_deref() {
+        Some(WORK) => return Ok(()),
+        // a process that tried them before did not get to the end
+        Some(TRYING) => return Err("they ended a process".to_owned()),
+        _ => backend.set_note(ABOUT, TRYING),
     }
     target.mmas.iter().try_for_each(|unit| multiplies(backend, target, unit))?;
     backend.set_note(ABOUT, WORK);
@@ -41,6 +45,9 @@ fn check(backend: &CpuBackend, target: &Target) -> Result<(), String> {
 /// Whether a product of the unit's size is what the interpreter says it is.
 fn multiplies(backend: &CpuBackend, target: &Target, unit: &Mma) -> Result<(), String> {
     let [with, without] = programs(target, unit)?;
+    if !with.has_matrices() {
+        return Err(format!("{} cannot be tried", unit.intrinsic));
+    }
     match outcome(backend, &with)? == outcome(&InterpBackend::new(), &without)? {
         true => Ok(()),
         false => Err(format!("{} gives wrong results", unit.intrinsic)),

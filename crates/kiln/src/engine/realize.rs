@@ -52,9 +52,12 @@ fn realize_into(
     pinned: Option<&Pinned>,
 ) -> Result<Vec<UOp>, Failure> {
     loop {
-        let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
+        // held from here on: some nodes do not hold theirs
+        let found: Vec<Option<UOp>> = nodes.iter().map(leaf::of).collect();
+        let lacks = |(node, leaf): (&UOp, &Option<UOp>)| leaf.is_none().then(|| node.clone());
+        let missing: Vec<UOp> = nodes.iter().zip(&found).filter_map(lacks).collect();
         if missing.is_empty() {
-            return checks::sound(nodes.iter().filter_map(leaf::of).collect());
+            return checks::sound(found.into_iter().flatten().collect());
         }
         let latch = Arc::new(Latch::default());
         match claim(&missing, &latch, device) {
@@ -62,8 +65,9 @@ fn realize_into(
                 drop(missing);
                 let promise = Promise { roots: promised(&closed), values: Vec::new(), latch };
                 let computed = compute(closed, promise, last, device, pinned)?;
-                let leaf = |n: &UOp| leaf::of(n).or_else(|| computed.get(n).cloned());
-                let leaves = nodes.iter().map(|n| leaf(n).expect("computed above"));
+                let leaf = |(node, leaf)| Option::or_else(leaf, || computed.get(node).cloned());
+                let leaves =
+                    nodes.iter().zip(found).map(|pair| leaf(pair).expect("computed above"));
                 return checks::sound(leaves.collect());
             }
             Err(Busy(other)) => other.wait(),

@@ -245,3 +245,46 @@ fn a_value_whose_memory_was_reused_is_computed_again() {
     negative.to_vec::<f32>().unwrap();
     assert_eq!(turned.to_vec::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
 }
+
+/// What the sum picks of a row may be a number rather than an element.
+#[test]
+fn a_number_is_picked_where_a_label_is_a_position() {
+    let labels = Tensor::from([2i64, 3, 0, 9]);
+    let chosen = labels.reshape([4, 1]).eq(Tensor::arange(5));
+    assert_eq!(chosen.where_(5, 0).sum(1).to_vec::<i32>().unwrap(), [5, 5, 5, 0]);
+}
+
+/// The factor that all of a row shares is read once for it, outside of the sum, which padded rows skip.
+#[test]
+fn what_padded_rows_would_read_is_not_read() {
+    for device in ["CPU", "INTERP"] {
+        let (u, b) = (iota(3).to(device), iota(15).to(device).reshape([3, 5]));
+        let padded = (u.reshape([3, 1]) * b).pad([(2, 2000), (0, 0)]);
+        let sums = padded.sum(1).to_vec::<f32>().unwrap();
+        assert_eq!(sums[..7], [0.0, 0.0, 0.0, 35.0, 120.0, 0.0, 0.0], "{device}");
+        assert!(sums[7..].iter().all(|x| *x == 0.0), "{device}");
+    }
+}
+
+#[test]
+fn small_transposes_that_do_not_depend_on_each_other() {
+    let (a, b) = (iota(64 * 64).reshape([64, 64]), (iota(64 * 64) + 1.0).reshape([64, 64]));
+    let [x, y] = [&a, &b].map(|t| t.transpose(0, 1) * 2.0);
+    realize([&x, &y]).unwrap();
+    let (x, y) = (x.to_vec::<f32>().unwrap(), y.to_vec::<f32>().unwrap());
+    assert!((0..64 * 64).all(|i| x[i] == 2.0 * (i % 64 * 64 + i / 64) as f32));
+    assert!((0..64 * 64).all(|i| y[i] == x[i] + 2.0));
+}
+
+/// A gradient may want what a leaf remembers, and whoever writes it down again finds it.
+#[test]
+fn a_leaf_that_remembers_is_not_overwritten() {
+    let w = iota(4).set_requires_grad(true);
+    let x = &w * 2.0;
+    x.realize().unwrap();
+    let (y, u) = ((&x + 1.0).set_requires_grad(true), &x + 1.0);
+    drop(x);
+    y.realize().unwrap();
+    assert_eq!((&w * 2.0).to_vec::<f32>().unwrap(), [0.0, 2.0, 4.0, 6.0]);
+    assert_eq!(u.to_vec::<f32>().unwrap(), [1.0, 3.0, 5.0, 7.0]);
+}

@@ -32,9 +32,18 @@ impl Chooser {
         if let Some(j) = self.loop_along(&apart, i) {
             let by = side_by_side(self.left[j].0, LINE.min(self.room).min(most), self.masks);
             self.apply(RangeKind::Upcast, j, by);
-            self.block(j, self.lines_apart(j, by, target.threads));
-            self.block(i, self.lines_apart(i, lanes, 1));
+            if self.is_one_nest() {
+                self.block(j, self.lines_apart(j, by, target.threads));
+                self.block(i, self.lines_apart(i, lanes, 1));
+            }
         }
+    }
+
+    /// Whether all loops are around all that is stored: only then are there blocks.
+    fn is_one_nest(&self) -> bool {
+        let has_all =
+            |(_, r): &(usize, _)| self.kernel.nests.iter().all(|n| n.contains(&axis_of(r)));
+        self.left.iter().all(has_all)
     }
 
     /// How many steps of a loop, each of as many lines, are done before another loop goes on, so that each of the `parts`

@@ -5,7 +5,7 @@ use super::bounds::{Bounds, Limit, Outside};
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
 /// A loop is divided by a condition that holds for some of what is written out if it has so many times the iterations in
@@ -38,7 +38,9 @@ impl Part {
         let count = (&self.high - &self.low).maximum(&UOp::index(0));
         let new = UOp::range_to(axis, kind_of(range), simplify(&count));
         let map = FxHashMap::from_iter([(range.clone(), (&self.low + &new, smallvec![new]))]);
-        let closer = substitute(std::slice::from_ref(closer), &self.holds);
+        let mut known = self.holds.clone();
+        known.extend(elsewhere(closer, range).map(|n| (n.clone(), n)));
+        let closer = substitute(std::slice::from_ref(closer), &known);
         replace_ranges(&closer[0], &map)
     }
 
@@ -55,6 +57,19 @@ impl Part {
             (most.of(reduce, range, axis_of(range)), rest.of(reduce, range, next_axis));
         UOp::binary(op.alu(), &most, &rest)
     }
+}
+
+/// Accesses that do not vary over the range: they may be done outside of its loop, where nothing is known.
+fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
+    let mut varying = FxHashSet::default();
+    let nodes = toposort(closer);
+    for node in &nodes {
+        if node == range || node.srcs().iter().any(|s| varying.contains(s)) {
+            varying.insert(node.clone());
+        }
+    }
+    let is_access = |n: &UOp| matches!(n.op(), Op::Load | Op::Store);
+    nodes.into_iter().filter(move |n| is_access(n) && !varying.contains(n))
 }
 
 impl Bounds {
