@@ -20,7 +20,8 @@ use kiln_ir::{Const, DType, Op, UOp};
 use narrow::{Wide, is_narrow};
 use rustc_hash::FxHashMap;
 
-/// The graph in ops that every language can print. The same for all targets, but for products that are added: some have no fused multiply-add.
+/// The graph in ops that every language can print. The same for all targets, but for products that are added: some have no
+/// fused multiply-add.
 pub fn decompose(root: &UOp, target: &Target) -> UOp {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut wide = Wide::over(Sums { fused: target.fma });
