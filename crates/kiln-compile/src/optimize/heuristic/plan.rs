@@ -7,7 +7,6 @@
 
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
-use super::inner::Inner;
 use super::operand::Operand;
 use super::text::Text;
 use super::{Chooser, vectors};
@@ -49,11 +48,13 @@ impl Chooser {
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> bool {
         let lanes = vectors::lanes(ast, target);
         let Some(mut planner) = Planner::of(self, ast, target) else { return false };
-        if let Some(tile) = planner.worthwhile_inner(lanes) {
-            planner.carry_out_inner(tile, lanes);
+        let tile = planner.worthwhile_tile(lanes);
+        let others = tile.map_or_else(|| planner.reduced_in_vectors(lanes), |(price, _)| price);
+        if let Some((_, inner)) = planner.best_inner(lanes).filter(|(price, _)| *price < others) {
+            planner.carry_out_inner(inner, lanes);
             return true;
         }
-        let Some((_, tile)) = planner.worthwhile_tile(lanes) else { return false };
+        let Some((_, tile)) = tile else { return false };
         if planner.carry_out(tile) < ENOUGH {
             self.unroll();
         }
@@ -80,13 +81,6 @@ impl<'a> Planner<'a> {
     /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.
     fn worthwhile_tile(&self, lanes: usize) -> Option<(f64, Tile)> {
         self.best_tile(lanes).filter(|(cost, _)| *cost < self.reduced_in_vectors(lanes))
-    }
-
-    /// The cheapest tile of inner products, unless another plan is better.
-    fn worthwhile_inner(&self, lanes: usize) -> Option<Inner> {
-        let tile = self.best_tile(lanes).map_or(f64::INFINITY, |(price, _)| price);
-        let others = tile.min(self.reduced_in_vectors(lanes));
-        self.best_inner(lanes).filter(|(price, _)| *price < others).map(|(_, inner)| inner)
     }
 
     pub(super) fn of(
