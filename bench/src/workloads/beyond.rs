@@ -1,7 +1,7 @@
 //! What a table of round sizes would not show: sizes that no tile divides, transposed operands, one row, other dtypes,
 //! other axes.
 
-use super::table::{attention, convolution, square_of, squares};
+use super::table::{attention, convolution, convolution_case, square_of, squares};
 use super::{Case, Run, Tolerance, Unit, Work, run};
 use crate::data::{floats, labels, scaled, typed};
 use kiln::{DType, Error, Tensor};
@@ -49,20 +49,13 @@ pub(super) const CASES: &[Case] = &[
         pieces: 1,
         build: || attention(true),
     },
-    Case {
-        name: "conv-one",
-        what: "convolution 3 x 3, padding 1, 1 x 64 x 56 x 56 to 64 channels",
-        work: Work::new(
-            2.0 * (64 * 56 * 56 * 64 * 9) as f64,
-            Unit::F32,
-            4.0 * (64 * 56 * 56 + 64 * 64 * 9) as f64,
-            4.0 * (64 * 56 * 56) as f64,
-        ),
-        tolerance: Tolerance::f32(64 * 9),
-        goal: 0.0,
-        pieces: 1,
-        build: || convolution(1),
-    },
+    convolution_case(
+        "conv-one",
+        "convolution 3 x 3, padding 1, 1 x 64 x 56 x 56 to 64 channels",
+        1,
+        0.0,
+        || convolution(1),
+    ),
     streaming("add-odd", "a + b, 4093 x 4099", [2 * ODD_N, ODD_N], || {
         let (a, b) = (floats(1, &ODD)?, floats(2, &ODD)?);
         run(move || &a + &b)

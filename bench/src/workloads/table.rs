@@ -62,20 +62,13 @@ pub(super) const CASES: &[Case] = &[
     streaming("gelu", "gelu(x) * x + x, tanh form, 4096 x 4096", N, 3.0, || {
         square_of(|x| x.gelu() * x + x)
     }),
-    Case {
-        name: "conv",
-        what: "convolution 3 x 3, padding 1, 8 x 64 x 56 x 56 to 64 channels",
-        work: Work::new(
-            2.0 * (8 * 64 * 56 * 56 * 64 * 9) as f64,
-            Unit::F32,
-            4.0 * (8 * 64 * 56 * 56 + 64 * 64 * 9) as f64,
-            4.0 * (8 * 64 * 56 * 56) as f64,
-        ),
-        tolerance: Tolerance::f32(64 * 9),
-        goal: 1.0,
-        pieces: 1,
-        build: || convolution(8),
-    },
+    convolution_case(
+        "conv",
+        "convolution 3 x 3, padding 1, 8 x 64 x 56 x 56 to 64 channels",
+        8,
+        1.0,
+        || convolution(8),
+    ),
     Case {
         name: "attention",
         what: "attention, 12 heads x 512 x 64",
@@ -144,6 +137,25 @@ const fn streaming(
 pub(super) fn square_of(f: fn(&Tensor) -> Tensor) -> Result<Run, Error> {
     let x = floats(1, &[ROWS, ROWS])?;
     run(move || f(&x))
+}
+
+/// A convolution of images of 64 x 56 x 56.
+pub(super) const fn convolution_case(
+    name: &'static str,
+    what: &'static str,
+    images: usize,
+    goal: f64,
+    build: fn() -> Result<Run, Error>,
+) -> Case {
+    let pixels = (images * 64 * 56 * 56) as f64;
+    let weights = (64 * 64 * 9) as f64;
+    let work = Work::new(
+        2.0 * pixels * (64 * 9) as f64,
+        Unit::F32,
+        4.0 * (pixels + weights),
+        4.0 * pixels,
+    );
+    Case { name, what, work, tolerance: Tolerance::f32(64 * 9), goal, pieces: 1, build }
 }
 
 /// A convolution of so many images.

@@ -60,7 +60,7 @@ fn kernels(types: Types) -> Vec<UOp> {
 }
 
 /// A processor with these instructions (all that are known, or none) and caches so small that everything is staged.
-fn target(has_dots: bool) -> Target {
+pub(crate) fn target(has_dots: bool) -> Target {
     Target {
         language: Language::Llvm,
         vector_bytes: 64,

@@ -1,10 +1,10 @@
 //! Sums of products that a matrix unit computes give what the plain loops give.
 
-use crate::dots::{BF16, BYTES, Types, convolution, kernel_reduction, plain, product, run};
+use crate::dots::{self, BF16, BYTES, Types, convolution, kernel_reduction, plain, product, run};
 use crate::options::kernel_of;
 use kiln_compile::lower::lower;
 use kiln_compile::optimize::{Opt, apply, optimize};
-use kiln_compile::target::{Dot, Language, Mma, Target};
+use kiln_compile::target::{Mma, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::Program;
 use kiln_ir::{DType, Op, UOp, spec};
@@ -14,18 +14,8 @@ const BYTES_SWAPPED: Types = ([DType::I8, DType::U8], DType::I32);
 
 /// A processor with matrix units, and caches of a few kilobytes.
 pub(crate) fn target(has_units: bool) -> Target {
-    Target {
-        language: Language::Llvm,
-        vector_bytes: 64,
-        vector_registers: 32,
-        masks: true,
-        threads: 2,
-        cache_bytes: [1 << 10, 8 << 10, 32 << 10],
-        groups: false,
-        dots: Dot::of(|_| has_units),
-        mmas: Mma::of(|_| has_units),
-        ..Target::interp()
-    }
+    let cache_bytes = [1 << 10, 8 << 10, 32 << 10];
+    Target { cache_bytes, mmas: Mma::of(|_| has_units), ..dots::target(has_units) }
 }
 
 fn products(program: &Program) -> usize {

@@ -1,25 +1,17 @@
 //! Which outputs are written past the caches, and how that is spelled.
 
+use crate::dots;
 use crate::options::kernel_of;
 use kiln_compile::lower::lower;
 use kiln_compile::optimize::optimize;
 use kiln_compile::render::render;
-use kiln_compile::target::{Language, Target};
+use kiln_compile::target::Target;
 use kiln_ir::{DType, UOp};
 
 /// Vectors of a line, and a last cache of `cache` bytes.
 fn target(cache: usize) -> Target {
-    Target {
-        language: Language::Llvm,
-        vector_bytes: 64,
-        vector_registers: 32,
-        masks: true,
-        threads: 2,
-        cache_bytes: [32 << 10, 512 << 10, cache],
-        groups: false,
-        streams: true,
-        ..Target::interp()
-    }
+    let cache_bytes = [32 << 10, 512 << 10, cache];
+    Target { cache_bytes, streams: true, ..dots::target(false) }
 }
 
 /// Whether the only kernel of `root` streams what it writes, and its text.
