@@ -7,7 +7,7 @@
 use super::nest::closed_ranges;
 use crate::target::{Mma, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
-use kiln_ir::uop::{Srcs, free_local, rebuild, strides, substitute, toposort};
+use kiln_ir::uop::{axis_of, free_local, kind_of, mapped, rebuild, strides, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::slice::from_ref;
@@ -27,14 +27,6 @@ pub(super) fn matrices(kernel: &UOp, target: &Target) -> UOp {
         }
     }
     as_loops(&substitute(from_ref(kernel), &products)[0])
-}
-
-fn kind_of(range: &UOp) -> RangeKind {
-    range.arg().range().expect("a range").1
-}
-
-fn axis_of(range: &UOp) -> u32 {
-    range.arg().range().expect("a range").0
 }
 
 fn is_side(node: &UOp) -> bool {
@@ -215,7 +207,7 @@ fn as_loops(kernel: &UOp) -> UOp {
     for node in &nodes {
         let new = match kinds.get(node) {
             Some(kind) => UOp::range(axis_of(node), *kind, node.src(0).max() as usize),
-            None => rebuild(node, node.srcs().iter().map(|s| done[s].clone()).collect::<Srcs>()),
+            None => rebuild(node, mapped(node, &done)),
         };
         done.insert(node.clone(), new);
     }

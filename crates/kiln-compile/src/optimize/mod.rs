@@ -3,7 +3,6 @@
 //! Every optimization is a split or a new kind of a loop (`Opt`), so what a kernel computes cannot change: the
 //! expressions stay, only the loop variables in them are replaced. `heuristic` chooses; `NOOPT=1` chooses nothing.
 
-/// What is said of ranges, and asked of them.
 /// What ranges say of themselves, what varies over them, how others take their place.
 mod ranges;
 /// Loops of a kernel, and how each access moves along them.
@@ -30,7 +29,7 @@ mod mma;
 mod gate;
 /// Loops whose iterations may write the same element.
 mod ordered;
-/// Sums that skip zeros.
+/// Loops that skip what counts for nothing.
 mod trim;
 /// Two neighbouring loops that count like one become one.
 mod collapse;

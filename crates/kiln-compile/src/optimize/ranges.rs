@@ -1,5 +1,7 @@
 //! The ranges of a kernel: what they say of themselves, what varies over them, and how others take their place.
 
+pub(super) use kiln_ir::uop::{axis_of, kind_of};
+
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
@@ -26,16 +28,6 @@ pub(super) fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
         open.insert(node.clone(), own);
     }
     open
-}
-
-/// A range's axis number.
-pub(super) fn axis_of(range: &UOp) -> u32 {
-    range.arg().range().expect("a range has a range argument").0
-}
-
-/// A range's kind.
-pub(super) fn kind_of(range: &UOp) -> RangeKind {
-    range.arg().range().expect("a range has a range argument").1
 }
 
 /// Whether a range is a loop over outputs that stays one.

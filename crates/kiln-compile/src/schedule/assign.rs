@@ -10,7 +10,7 @@ use super::index::Index;
 use super::lookup::Lookups;
 use super::writes::same_memory;
 use kiln_ir::arg::{RangeKind, ReduceOp};
-use kiln_ir::uop::toposort_all;
+use kiln_ir::uop::{axis_of, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -233,7 +233,7 @@ impl Planner {
         let size = |r: &UOp| r.max() as f64 + 1.0;
         let outer = self.plan.drafts[request.kernel].loops.len();
         // only loops that the value depends on from the outside in can share out its computation
-        let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(&axis(r)));
+        let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(&axis_of(r)));
         Use {
             evaluations: request.nest[..depth].iter().map(size).product(),
             parallel: shared.map(size).product(),
@@ -249,7 +249,8 @@ impl Planner {
         for x in request.index.iter().chain([&request.gate]) {
             axes.extend(self.scope(x).iter().copied());
         }
-        let depth = request.nest.iter().rposition(|r| axes.contains(&axis(r))).map_or(0, |d| d + 1);
+        let depth =
+            request.nest.iter().rposition(|r| axes.contains(&axis_of(r))).map_or(0, |d| d + 1);
         (axes, depth)
     }
 
@@ -501,8 +502,4 @@ fn visits(loops: &[UOp], index: &Index) -> bool {
 /// Whether the loops of `index` visit every element of `shape`.
 fn covers(index: &Index, shape: &[usize]) -> bool {
     index.len() == shape.len() && index.iter().zip(shape).all(|(i, &n)| i.max() + 1 == n as i64)
-}
-
-fn axis(range: &UOp) -> u32 {
-    range.arg().range().expect("a nest is made of ranges").0
 }

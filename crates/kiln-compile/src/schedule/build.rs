@@ -288,6 +288,15 @@ impl Plan {
 }
 
 impl Built {
+    /// It also does what these methods asked for.
+    pub(super) fn add_origins(&mut self, origins: Vec<&'static str>) {
+        for origin in origins {
+            if !self.origins.contains(&origin) {
+                self.origins.push(origin);
+            }
+        }
+    }
+
     /// Everything that must have its value before the kernel runs, in order.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> + '_ {
         self.args[self.outputs.len()..].iter().copied().chain(self.starts_from)

@@ -6,7 +6,7 @@ use super::build::{Built, Source};
 use super::cost::Between;
 use super::index::{flatten, simplify};
 use kiln_ir::arg::Space;
-use kiln_ir::uop::{free_local, substitute, toposort};
+use kiln_ir::uop::{axis_of, free_local, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -174,11 +174,7 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
     reader.stores = substitute(&reader.stores, &map);
     reader.args = args;
     reader.shared = Some(shared);
-    for origin in maker.origins {
-        if !reader.origins.contains(&origin) {
-            reader.origins.push(origin);
-        }
-    }
+    reader.add_origins(maker.origins);
     reader
 }
 
@@ -270,7 +266,7 @@ impl Built {
             let nodes = toposort(&UOp::sink(k.stores.iter().cloned()));
             nodes.into_iter().filter(|n| n.op() == Op::Range).collect::<Vec<_>>()
         };
-        let first = ranges(other).iter().map(|r| axis(r) + 1).max().unwrap_or(0);
+        let first = ranges(other).iter().map(|r| axis_of(r) + 1).max().unwrap_or(0);
         let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
         for range in ranges(self) {
             let (number, kind) = range.arg().range().expect("a range");
@@ -290,8 +286,4 @@ impl Built {
         self.stores = substitute(&self.stores, &map);
         self.loops = self.loops.iter().map(|r| map.get(r).unwrap_or(r).clone()).collect();
     }
-}
-
-fn axis(range: &UOp) -> u32 {
-    range.arg().range().expect("a range has a range argument").0
 }

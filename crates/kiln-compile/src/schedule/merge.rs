@@ -106,11 +106,6 @@ impl Built {
         self.args = args;
         self.outputs.extend(guest.outputs);
         self.stores.extend(guest.stores);
-        let origins = &mut self.origins;
-        guest.origins.into_iter().for_each(|o| {
-            if !origins.contains(&o) {
-                origins.push(o)
-            }
-        });
+        self.add_origins(guest.origins);
     }
 }

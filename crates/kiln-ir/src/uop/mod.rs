@@ -12,7 +12,7 @@ mod strides;
 mod walk;
 
 pub use hash::Mixer;
-pub use strides::strides;
+pub use strides::{axis_of, kind_of, strides};
 pub use walk::{free_local, mapped, reaches, rebuild, substitute, toposort, toposort_all};
 
 use crate::arg::{Arg, Shape};

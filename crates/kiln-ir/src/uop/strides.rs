@@ -1,6 +1,7 @@
-//! How an index moves along loops.
+//! Ranges, and how an index moves along them.
 
 use super::{UOp, toposort};
+use crate::arg::RangeKind;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
 
@@ -28,6 +29,12 @@ pub fn strides(index: &UOp) -> FxHashMap<u32, Option<i64>> {
     strides
 }
 
-fn axis_of(range: &UOp) -> u32 {
+/// A range's axis number.
+pub fn axis_of(range: &UOp) -> u32 {
     range.arg().range().expect("a range has a range argument").0
+}
+
+/// A range's kind.
+pub fn kind_of(range: &UOp) -> RangeKind {
+    range.arg().range().expect("a range has a range argument").1
 }

@@ -36,8 +36,8 @@ const EXP2_F64: [f64; 11] = [
 ];
 
 /// `ln(2)` in two parts; the first has so few bits that its product with an exponent is exact.
-const LN2_F32: (f64, f64) = (0.693145751953125, 1.4286068203094173e-06);
-const LN2_F64: (f64, f64) = (0.6931471805598903, 5.497923018708371e-14);
+pub(super) const LN2_F32: (f64, f64) = (0.693145751953125, 1.4286068203094173e-06);
+pub(super) const LN2_F64: (f64, f64) = (0.6931471805598903, 5.497923018708371e-14);
 
 /// `e^x`. Outside of the bounds the result is infinite or 0 anyway.
 pub(super) fn exp(x: &UOp, sums: Sums) -> UOp {

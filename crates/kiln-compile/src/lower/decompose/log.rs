@@ -1,5 +1,6 @@
 //! Logarithms: exponent and mantissa apart, then the odd series in `(m - 1) / (m + 1)`.
 
+use super::exp::{LN2_F32, LN2_F64};
 use super::{Format, Sums, by_type, div, shl, shr, small_to_float};
 use kiln_ir::{DType, UOp};
 
@@ -16,8 +17,6 @@ const SERIES_F64: [f64; 7] = [
 ];
 
 /// `ln(2)` and `1 / ln(2)` in two parts: products with the first are exact.
-const LN2_F32: (f64, f64) = (0.693145751953125, 1.4286068203094173e-06);
-const LN2_F64: (f64, f64) = (0.6931471805598903, 5.497923018708371e-14);
 const LOG2_E_F32: (f64, f64) = (1.4423828125, 0.00031222838896340733);
 const LOG2_E_F64: (f64, f64) = (1.4426937103271484, 1.33056181496986e-06);
 

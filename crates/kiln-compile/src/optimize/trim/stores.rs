@@ -6,7 +6,7 @@ use super::bounds::Bounds;
 use super::reductions::Part;
 use kiln_ir::arg::Space;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -50,7 +50,7 @@ pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option
 fn both(ast: &UOp, old: &UOp, new: [UOp; 2]) -> Option<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(ast) {
-        let mut srcs: Srcs = node.srcs().iter().map(|s| done[s].clone()).collect();
+        let mut srcs = mapped(&node, &done);
         if let Some(at) = node.srcs().iter().position(|s| s == old) {
             if node.op() != Op::After {
                 return None;
