@@ -3,30 +3,20 @@
 use super::codes::Codes;
 use super::loader::Code;
 use super::matrices;
-use super::place::Place;
+use super::workers::Workers;
 use crate::buffer::Buffer;
 use crate::device::{Kernel, check_arguments};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGN, Memory};
-use crate::warnings::warn_once;
 use kiln_ir::program::Program;
-use rayon::{ThreadPool, ThreadPoolBuilder};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Launches with less to do (operations plus bytes) stay on the calling thread: waking another one takes longer than
 /// half of this much work (5 to 15 us; a product of 64 x 64 matrices takes 5).
 const PARALLEL_FROM: u64 = 600_000;
-
-/// The threads that share launches. They start with the first launch that needs them.
-pub(super) struct Workers {
-    count: usize,
-    /// One thread fewer than `count`: the caller works too. None if they cannot be started.
-    pool: OnceLock<Option<ThreadPool>>,
-    /// Of each thread of the pool.
-    places: Arc<[Place]>,
-}
 
 /// A program that can run.
 pub(super) struct CpuKernel {
@@ -50,33 +40,6 @@ struct Call<'a> {
 // SAFETY: the pointers are only handed to the kernel, whose threads write disjoint elements.
 unsafe impl Sync for Call<'_> {}
 
-impl Workers {
-    pub(super) fn new(count: usize) -> Workers {
-        let count = count.max(1);
-        let places = (1..count).map(|_| Place::new()).collect();
-        Workers { count, pool: OnceLock::new(), places }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    fn pool(&self) -> Option<&ThreadPool> {
-        let start = || {
-            let places = self.places.clone();
-            let builder = ThreadPoolBuilder::new()
-                .num_threads(self.count - 1)
-                .start_handler(move |n| places[n].started());
-            let pool = builder.thread_name(|n| format!("kiln-{n}")).build();
-            pool.inspect_err(|e| warn_once(format!("kernels run on one thread: {e}"))).ok()
-        };
-        if self.count == 1 {
-            return None;
-        }
-        self.pool.get_or_init(start).as_ref()
-    }
-}
-
 impl CpuKernel {
     pub(super) fn new(
         program: &Program,
@@ -95,7 +58,7 @@ impl CpuKernel {
     /// Into how many parts a launch is cut.
     fn parts(&self) -> usize {
         let work = self.program.flops.saturating_add(self.program.bytes);
-        if work < PARALLEL_FROM { 1 } else { self.program.threads.clamp(1, self.workers.count) }
+        if work < PARALLEL_FROM { 1 } else { self.program.threads.clamp(1, self.workers.count()) }
     }
 }
 
@@ -125,13 +88,13 @@ impl Kernel for CpuKernel {
         let buffers = buffers.iter().map(Buffer::as_ptr).collect::<Result<_>>()?;
         let call = Call { code: &self.code, buffers, vars, scratch: self.program.scratch_bytes };
         let (parts, threads) = (self.parts(), self.program.threads.max(1));
-        match self.workers.pool() {
-            Some(pool) if parts > 1 => {
-                self.workers.places.iter().for_each(Place::make_way);
-                call.run_parts(pool, &self.workers.places, parts, threads)
+        let failure = Mutex::new(Ok(()));
+        self.workers.share(threads, parts, |blocks| {
+            if let Err(error) = call.run(blocks) {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
             }
-            _ => call.run(0, threads),
-        }
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn disassemble(&self) -> Option<String> {
@@ -140,42 +103,14 @@ impl Kernel for CpuKernel {
 }
 
 impl Call<'_> {
-    /// Cuts `0..threads` into contiguous parts; the first one runs here. Which thread runs a part does not change what
-    /// it computes.
-    fn run_parts(
-        &self,
-        pool: &ThreadPool,
-        places: &[Place],
-        parts: usize,
-        threads: usize,
-    ) -> Result<()> {
-        let bound = |part: usize| part * threads / parts;
-        let failure = Mutex::new(Ok(()));
-        let run = |part: usize| {
-            if let Err(error) = self.run(bound(part), bound(part + 1)) {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
-            }
-        };
-        let run = &run;
-        pool.in_place_scope(|scope| {
-            for part in 1..parts {
-                scope.spawn(move |_| {
-                    run(part);
-                    pool.current_thread_index().into_iter().for_each(|n| places[n].ran());
-                });
-            }
-            run(0);
-        });
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self, lo: usize, hi: usize) -> Result<()> {
+    /// Which thread runs a block does not change what it computes.
+    fn run(&self, blocks: Range<usize>) -> Result<()> {
         with_scratch(self.scratch, |scratch| {
             let (entry, buffers, vars) =
                 (self.code.entry(), self.buffers.as_ptr(), self.vars.as_ptr());
             // SAFETY: `check_arguments` has compared the buffers with what the program was made for, and the program
             // accesses nothing beyond them and `scratch` bytes of scratch; the specs of the compiler ensure it.
-            unsafe { entry(buffers, vars, scratch, lo as i64, hi as i64) }
+            unsafe { entry(buffers, vars, scratch, blocks.start as i64, blocks.end as i64) }
         })
     }
 }

@@ -13,6 +13,8 @@ mod reloc;
 mod symbols;
 mod launch;
 mod matrices;
+mod workers;
+mod blocks;
 mod place;
 
 use crate::buffer::Buffer;
@@ -26,8 +28,9 @@ use compiler::Compiler;
 use config::{Choice, CpuConfig};
 use host::Host;
 use kiln_ir::program::Program;
-use launch::{CpuKernel, Workers};
+use launch::CpuKernel;
 use std::sync::Arc;
+use workers::Workers;
 
 /// The language in which a CPU takes its kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

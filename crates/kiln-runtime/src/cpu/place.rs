@@ -2,8 +2,8 @@
 //! one is idle (Linux does not look for one where it takes the processors for busy); both then share it for many
 //! launches, and each takes twice as long. So whoever launches keeps workers away from its own processor.
 
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 
 /// Where one worker has run.
 #[derive(Debug)]
@@ -12,11 +12,17 @@ pub(super) struct Place {
     thread: AtomicI32,
     /// The processor of its last part, -1 if that is not known.
     processor: AtomicI32,
+    /// Whether it waits for more.
+    awake: AtomicBool,
 }
 
 impl Place {
     pub(super) fn new() -> Place {
-        Place { thread: AtomicI32::new(0), processor: AtomicI32::new(-1) }
+        Place {
+            thread: AtomicI32::new(0),
+            processor: AtomicI32::new(-1),
+            awake: AtomicBool::new(false),
+        }
     }
 
     /// Called by the worker when it starts.
@@ -27,6 +33,16 @@ impl Place {
     /// Called by the worker when it has done a part.
     pub(super) fn ran(&self) {
         self.processor.store(sys::processor(), Relaxed);
+    }
+
+    /// Called by the worker: from now on it waits for more. Whether it did not before.
+    pub(super) fn wakes(&self) -> bool {
+        !self.awake.swap(true, Relaxed)
+    }
+
+    /// Called by the worker: it waits no longer.
+    pub(super) fn sleeps(&self) {
+        self.awake.store(false, Relaxed);
     }
 
     /// Called by the thread that launches: if the worker's next part would wait for this processor, it goes elsewhere.
