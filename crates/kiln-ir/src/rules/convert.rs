@@ -12,6 +12,7 @@ pub(super) static RULES: &[Rule] = &[
     rule!(bool_eq_zero  [x: Bool]   x.cast_any().eq_(0)   => x.not()),
     rule!(index_compare [n]         n.on(&[Op::CmpLt, Op::CmpEq, Op::CmpNe]) => compare_as_index(n)),
     rule!(index_arithmetic [n: Int] n.on(INDEX_OPS)       => compute_as_index(n)),
+    rule!(grows index_of_arithmetic [n, x] n.bind(x.cast_any()), if n.dtype() == DType::Index => as_index_arithmetic(x)),
 ];
 
 const INDEX_OPS: &[Op] = &[Op::Add, Op::Sub, Op::Mul, Op::FloorDiv, Op::FloorMod, Op::Max, Op::Min];
@@ -94,4 +95,15 @@ fn compute_as_index(n: &UOp) -> Option<UOp> {
     let (a, b) = operands_as_index(n)?;
     let exact = UOp::binary(n.op(), &a, &b);
     fits(&exact, n.dtype()).then(|| exact.cast(n.dtype()))
+}
+
+/// The index that fixed-width arithmetic is cast to, computed as an index: the same where nothing can wrap. So strides
+/// are seen in positions that are computed from data.
+fn as_index_arithmetic(x: &UOp) -> Option<UOp> {
+    if !matches!(x.op(), Op::Add | Op::Sub | Op::Mul) || !x.dtype().is_int() || x.lanes() != 1 {
+        return None;
+    }
+    let [a, b] = [0, 1].map(|i| x.src(i).cast(DType::Index));
+    let exact = UOp::binary(x.op(), &a, &b);
+    fits(&exact, x.dtype()).then_some(exact)
 }

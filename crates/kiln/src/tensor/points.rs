@@ -81,7 +81,17 @@ impl Pick {
             true => at.lt(&at.const_like(0)).where_(&(&at + self.len as i64), &at),
             false => at,
         };
-        at.cast(dtype)
+        self.within(at).cast(dtype)
+    }
+
+    /// The same integers inside the axis, as anybody can tell by their bounds: then positions cannot wrap, and strides are
+    /// seen in them.
+    fn within(&self, at: UOp) -> UOp {
+        let last = self.len.saturating_sub(1) as i64;
+        match at.min() >= 0 && at.max() <= last {
+            true => at,
+            false => at.maximum(&at.const_like(0)).minimum(&at.const_like(last)),
+        }
     }
 
     /// Where the integers are inside the axis, unless all are known to be.

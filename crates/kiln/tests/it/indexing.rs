@@ -1,6 +1,7 @@
 //! Indexing by tensors, lists and masks: NumPy's rules against a model that follows their text, element by element.
 
-use kiln::{DType, Index, Indices, Reduction, Rng, Tensor, measure, s};
+use kiln::{DType, Index, Indices, Reduction, Rng, Tensor, measure, realize, s, testing};
+use kiln_ir::text;
 
 fn ints(t: &Tensor) -> Vec<i32> {
     t.to_vec().expect("readable")
@@ -697,4 +698,25 @@ fn equal_positions_that_are_known_are_written_in_order() {
     let values = Tensor::from_vec(vec![1, 2, 3, 4, 5, 6], [3, 2]);
     let last = Tensor::zeros_with([1, 2], DType::I32).scatter(0, &index, &values);
     assert_eq!(last.to_vec::<i32>().unwrap(), [5, 6]);
+}
+
+#[test]
+fn rows_at_places_that_are_data_are_read_and_written_in_vectors() {
+    let table = Tensor::rand([91, 160]);
+    let ids = Tensor::from([3i64, 90, 0, 3]);
+    realize([&table, &ids]).expect("computed");
+    let rows = table.index_select(0, &ids);
+    rows.realize().expect("computed");
+    let sums = Tensor::zeros([91, 160]).index_add(0, &ids, &rows);
+    let (rows, sums) = (floats(&rows), floats(&sums));
+    assert_eq!(rows[160..320], floats(&table)[90 * 160..]);
+    assert_eq!(sums[480], rows[0] + rows[480]);
+    let touch = |k: &testing::Stages| text::print(&k.scheduled).contains("[14560]");
+    let kernels: Vec<_> = testing::stages().into_iter().filter(touch).collect();
+    assert!(kernels.len() > 2);
+    for kernel in kernels {
+        let optimized = text::print(&kernel.optimized);
+        assert!(!optimized.contains("gate="), "{optimized}");
+        assert!(optimized.contains(" vector "), "{optimized}");
+    }
 }
