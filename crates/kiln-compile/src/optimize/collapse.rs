@@ -1,5 +1,5 @@
-//! Loops in the order of memory, and neighbours that count like one become one: `E_64_64` over contiguous memory is
-//! `E_4096`.
+//! Loops in the order of memory; neighbours that count like one become one: `E_64_64` over contiguous memory is
+//! `E_4096`; and one of which values are only asked for by row and column is two.
 
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::RangeKind;
@@ -8,9 +8,12 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
+/// A row that a loop is taken apart for: a vector at least.
+const SHORTEST_ROW: i64 = 16;
+
 /// Merges neighbours, innermost first, while it makes no index harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let mut ast = in_order(&kiln_ir::rules::simplify(ast));
+    let mut ast = in_order(&apart(kiln_ir::rules::simplify(ast)));
     let mut inner = ranges_of(&ast).len();
     while inner > 1 {
         inner -= 1;
@@ -20,6 +23,50 @@ pub(super) fn collapse(ast: &UOp) -> UOp {
         }
     }
     ast
+}
+
+/// Loops over outputs by row and column, where indices are: what varies over one of the two alone is then seen to, and
+/// what is next to each other within a row.
+fn apart(ast: UOp) -> UOp {
+    let mut ast = ast;
+    while let Some(split) = divided(&ast).map(|(range, row)| by_rows(&ast, &range, row)) {
+        if hardness(&split) >= hardness(&ast) {
+            break;
+        }
+        ast = split;
+    }
+    ast
+}
+
+/// A loop over outputs that something divides into rows, and how long those are; the shortest.
+fn divided(ast: &UOp) -> Option<(UOp, i64)> {
+    let nodes = toposort(ast);
+    let divisions = nodes.iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod));
+    let rows = divisions.filter_map(|n| {
+        let (range, row) = (n.src(0), n.src(1).as_int()?);
+        let fits = range.op() == Op::Range
+            && kind_of(range) == RangeKind::Loop
+            && row >= SHORTEST_ROW
+            && size_of(range).is_multiple_of(row as usize);
+        fits.then(|| (range.clone(), row))
+    });
+    rows.min_by_key(|(range, row)| (*row, axis_of(range)))
+}
+
+/// The kernel with a loop as a loop over rows and one within them.
+fn by_rows(ast: &UOp, divided: &UOp, row: i64) -> UOp {
+    let parts = |r: &UOp| {
+        let axis = 2 * axis_of(r);
+        if r != divided {
+            let moved = UOp::range(axis, kind_of(r), size_of(r));
+            return (r.clone(), (moved.clone(), smallvec![moved]));
+        }
+        let high = UOp::range(axis, RangeKind::Loop, size_of(r) / row as usize);
+        let low = UOp::range(axis + 1, RangeKind::Loop, row as usize);
+        (r.clone(), (&high * row + &low, smallvec![high, low]))
+    };
+    let map: FxHashMap<UOp, (UOp, Srcs)> = ranges_of(ast).iter().map(parts).collect();
+    kiln_ir::rules::simplify(&replace_ranges(ast, &map))
 }
 
 /// The loops over outputs nested by how far apart they write, if they are around everything: what is computed between
@@ -107,4 +154,27 @@ fn once_each(ast: &UOp) -> UOp {
 /// Divisions and remainders: what an index should not gain.
 fn hardness(ast: &UOp) -> usize {
     toposort(ast).iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_ir::DType;
+
+    fn spread(n: usize, row: i64) -> UOp {
+        let i = UOp::range(0, RangeKind::Loop, n);
+        let param = |slot, n: usize| UOp::param(slot, DType::F32, [n].as_slice());
+        let value = UOp::load(&param(1, n / row as usize), &i.floordiv(&UOp::index(row)));
+        let store = UOp::store(&param(0, n), &i, &value, None);
+        UOp::sink([store.end([i])])
+    }
+
+    #[test]
+    fn a_loop_that_is_asked_for_by_row_is_two() {
+        let sizes = |ast: &UOp| ranges_of(&collapse(ast)).iter().map(size_of).collect::<Vec<_>>();
+        assert_eq!(sizes(&spread(1024, 32)), [32, 32]);
+        assert_eq!(hardness(&collapse(&spread(1024, 32))), 0);
+        // rows of less than a vector are better as they are
+        assert_eq!(sizes(&spread(1024, 2)), [1024]);
+    }
 }

@@ -4,7 +4,7 @@ use super::Tensor;
 use super::reduce::wide_sum;
 use super::shape_args::{Int, axis};
 use crate::error::Fault;
-use kiln_ir::arg::{Axes, PadAxis, Shape};
+use kiln_ir::arg::{Axes, PadAxis, Shape, SliceAxis};
 use kiln_ir::{DType, Op, UOp};
 
 /// `0, 1, ..` along `axis` in every element of `shape`, i32.
@@ -14,13 +14,17 @@ pub(super) fn positions(shape: &[usize], axis: usize) -> UOp {
     UOp::iota(shape[axis], DType::I32).reshape(aligned).expand(shape)
 }
 
-/// Longer axes are summed block by block, so that the work grows with `n sqrt(n)` and not with `n^2`.
-const LONGEST_DIRECT_SCAN: usize = 256;
+/// Elements of a block that is summed directly, each result on its own: those of a vector, as this many additions are done
+/// for every element.
+const BLOCK: usize = 16;
 
-/// Running sums along the last axis, in the accumulator's dtype.
-fn running_sum(x: &UOp) -> UOp {
+/// The same for sums of blocks. They are few, so more additions for each are better than more steps.
+const BLOCK_OF_SUMS: usize = 64;
+
+/// Running sums along the last axis, in the accumulator's dtype. Axes longer than a block are summed block by block.
+fn running_sum(x: &UOp, block: usize) -> UOp {
     let n = *x.shape().last().expect("an axis");
-    if n <= LONGEST_DIRECT_SCAN { direct_sum(x) } else { blocked_sum(x, n) }
+    if n <= block { direct_sum(x) } else { blocked_sum(x, n, block) }
 }
 
 /// Each result sums what is not after it.
@@ -37,28 +41,37 @@ fn direct_sum(x: &UOp) -> UOp {
 }
 
 /// Running sums inside blocks, plus the running sum of the blocks before.
-fn blocked_sum(x: &UOp, n: usize) -> UOp {
-    let block = n.isqrt().clamp(2, LONGEST_DIRECT_SCAN);
+fn blocked_sum(x: &UOp, n: usize, block: usize) -> UOp {
     let (blocks, rank) = (n.div_ceil(block), x.shape().len());
     let mut pads = vec![PadAxis::default(); rank];
     pads[rank - 1].after = blocks * block - n;
     let mut split: Shape = x.shape().clone();
     split[rank - 1] = blocks;
     split.push(block);
-    let inside = running_sum(&x.pad(&pads).reshape(split.clone()));
+    let inside = direct_sum(&x.pad(&pads).reshape(split.clone()));
     let totals = wide_sum(
         &x.cast(inside.dtype()).pad(&pads).reshape(split.clone()),
         &Axes::from_slice(&[rank]),
     );
-    let before = running_sum(&totals) - &totals;
+    let before = before_each(&running_sum(&totals, BLOCK_OF_SUMS));
     let mut column: Shape = totals.shape().clone();
     column.push(1);
     let all = inside + before.reshape(column).expand(split);
     let mut flat = x.shape().clone();
     flat[rank - 1] = blocks * block;
-    let mut slices: Vec<_> = x.shape().iter().map(|&n| kiln_ir::arg::SliceAxis::full(n)).collect();
-    slices[rank - 1] = kiln_ir::arg::SliceAxis::full(n);
+    let mut slices: Vec<_> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+    slices[rank - 1] = SliceAxis::full(n);
     all.reshape(flat).slice(&slices)
+}
+
+/// Each element's predecessor along the last axis, 0 for the first.
+fn before_each(sums: &UOp) -> UOp {
+    let last = sums.shape().len() - 1;
+    let mut slices: Vec<_> = sums.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+    slices[last].len -= 1;
+    let mut pads = vec![PadAxis::default(); last + 1];
+    pads[last].before = 1;
+    sums.slice(&slices).pad(&pads)
 }
 
 /// Accumulation.
@@ -83,7 +96,7 @@ impl Tensor {
             }
             let mut last: Axes = (0..rank).collect();
             last.swap(axis, rank - 1);
-            let sums = running_sum(&x.permute(last.clone())).permute(last);
+            let sums = running_sum(&x.permute(last.clone()), BLOCK).permute(last);
             Ok(sums.cast(x.dtype().sum_dtype()))
         };
         self.lift("cumsum", scan())

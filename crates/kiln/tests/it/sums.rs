@@ -131,3 +131,30 @@ fn products_of_matrices_are_within_the_bound_of_any_order() {
         }
     }
 }
+
+#[test]
+fn running_sums_of_every_length() {
+    for n in [1usize, 15, 16, 17, 63, 64, 65, 1000, 1024, 1025, 5000] {
+        let x = (Tensor::arange(3 * n) * 37).modulo(101).reshape([3, n]);
+        let data = x.to_vec::<i32>().expect("readable");
+        let rows = data.chunks(n).flat_map(|row| {
+            row.iter().scan(0, |sum, x| {
+                *sum += x;
+                Some(*sum)
+            })
+        });
+        let expected: Vec<i32> = rows.collect();
+        assert_eq!(x.cumsum(1).to_vec::<i32>().expect("readable"), expected, "{n}");
+        let across = x.transpose(0, 1).contiguous().cumsum(0).transpose(0, 1);
+        assert_eq!(across.to_vec::<i32>().expect("readable"), expected, "{n} across");
+    }
+}
+
+#[test]
+fn running_sums_before_an_infinity_are_finite_and_after_it_infinite() {
+    let mut data = vec![1.0f32; 300];
+    data[40] = f32::INFINITY;
+    let sums = Tensor::from(data).cumsum(0).to_vec::<f32>().expect("readable");
+    assert!((0..40).all(|i| sums[i] == i as f32 + 1.0), "{sums:?}");
+    assert!(sums[40..].iter().all(|&x| x == f32::INFINITY), "{sums:?}");
+}
