@@ -78,10 +78,36 @@ fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {
     match node.op() {
         Op::Mark | Op::Detach | Op::After => srcs[0].clone(),
         Op::Reduce => reduce(node, srcs),
+        Op::Exp if is_less_its_largest(&srcs[0]) => {
+            let zero = srcs[0].const_like(0.0);
+            UOp::unary(Op::Exp, &srcs[0].minimum(&zero))
+        }
         // through the constructor, which drops views that have come to change nothing
         Op::Reshape => srcs[0].reshape(node.shape().clone()),
         _ => rebuild(node, srcs),
     }
+}
+
+/// Whether `x` is something less its largest value along some axes, which is never more than 0: an exponential of that
+/// cannot overflow, and says so by a bound that changes nothing.
+fn is_less_its_largest(x: &UOp) -> bool {
+    let [value, largest] = x.srcs() else { return false };
+    let kept = match largest.op() {
+        Op::Expand => largest.src(0),
+        _ => largest,
+    };
+    let reduced = if kept.op() == Op::Reshape { kept.src(0) } else { kept };
+    let (Op::Sub, Arg::Reduce { op: ReduceOp::Max, axes }) = (x.op(), reduced.arg()) else {
+        return false;
+    };
+    let is_kept = |(axis, n): (usize, &usize)| match axes.contains(&axis) {
+        true => kept.shape()[axis] == 1,
+        false => kept.shape()[axis] == *n,
+    };
+    let shape = value.shape();
+    reduced.src(0) == value
+        && kept.shape().len() == shape.len()
+        && shape.iter().enumerate().all(is_kept)
 }
 
 /// Sums and products of f16 and bf16 are accumulated in f32 and rounded once. What combines nothing has no loop: it

@@ -82,6 +82,24 @@ fn functions_of_f64_are_near_the_library() {
 
 /// The f64 that comes nearest to a multiple of `pi / 2`; the right value is from a calculation with 1300 bits.
 #[test]
+fn exponentials_of_what_is_at_most_zero_are_the_same_bits() {
+    let check = |dtype: DType, samples: Vec<Const>| {
+        let x = var(0, dtype);
+        let bounded = x.minimum(&x.const_like(0.0));
+        let [plain, bounded] = [&x, &bounded].map(|x| machine(&UOp::unary(Op::Exp, x)));
+        assert!(toposort(&bounded).len() < toposort(&plain).len());
+        for at in samples {
+            assert_eq!(value(&bounded, &[at]), value(&plain, &[at]), "{at:?}");
+        }
+    };
+    let negative = |bits: u32| f32::from_bits(bits | 1 << 31);
+    let f32s = edges_f32().chain((0..=u32::MAX >> 1).step_by(100_003)).map(negative);
+    check(DType::F32, f32s.map(|x| Const::Float(x as f64)).collect());
+    let f64s = samples_f64().into_iter().map(|x| -x.abs());
+    check(DType::F64, f64s.map(Const::Float).collect());
+}
+
+#[test]
 fn the_hardest_angle_is_right() {
     let x = 6381956970095103.0 * 2f64.powi(797);
     let y = program(Op::Cos, DType::F64).run(&[x.to_bits()])[0];

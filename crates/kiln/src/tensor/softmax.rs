@@ -39,6 +39,13 @@ impl Parts {
         Parts { shifted, exps, sum, largest }
     }
 
+    /// Each exponential over the sum: times its reciprocal, which is one division a row. The sum is at least 1, as the
+    /// largest value gives 1, so no reciprocal overflows.
+    fn shares(&self) -> UOp {
+        let reciprocal = quotient(&like(&self.sum, 1), &self.sum);
+        &self.exps * self.spread(&reciprocal)
+    }
+
     fn spread(&self, x: &UOp) -> UOp {
         x.expand(self.exps.shape().clone())
     }
@@ -46,7 +53,7 @@ impl Parts {
 
 fn softmax(x: &UOp, axes: &Axes) -> UOp {
     let parts = Parts::new(x, axes);
-    quotient(&parts.exps, &parts.spread(&parts.sum))
+    parts.shares()
 }
 
 fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
@@ -71,7 +78,7 @@ impl Tensor {
             let (x, counts) = (self.value()?, counts.value()?);
             let last = Axes::from_slice(&[x.shape().len() - 1]);
             let parts = Parts::of_those(&x, Some(&counts.broadcast_to(x.shape())), &last);
-            Ok(quotient(&parts.exps, &parts.spread(&parts.sum)).cast(x.dtype().least_float()))
+            Ok(parts.shares().cast(x.dtype().least_float()))
         };
         self.lift("softmax", compute())
     }

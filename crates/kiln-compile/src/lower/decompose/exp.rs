@@ -1,6 +1,6 @@
 //! `e^x` and `2^x`: the nearest power of two times a polynomial on what is left.
 
-use super::{Format, Sums, by_type, clamp, shl, shr};
+use super::{Format, Sums, by_type, clamp, constant, shl, shr};
 use kiln_ir::{Op, UOp};
 
 /// `(e^r - 1 - r) / r^2` for `|r| <= ln(2) / 2`.
@@ -41,9 +41,27 @@ pub(super) const LN2_F64: (f64, f64) = (0.6931471805598903, 5.497923018708371e-1
 
 /// `e^x`. Outside of the bounds the result is infinite or 0 anyway.
 pub(super) fn exp(x: &UOp, sums: Sums) -> UOp {
+    if is_at_most_zero(x) {
+        return exp_of_at_most_zero(x, sums);
+    }
     let x = &by_type(x, clamp(x, -104.0, 89.0), clamp(x, -746.0, 710.0));
     let Parts { less, power } = exp_parts(x, Biases::Two, sums);
     scale(&(one(x) - less), &power)
+}
+
+/// The same, with the whole power in one factor: what is far below 1 is computed larger by a power of two that brings every
+/// exponent among those of normal floats, and made as small as it is last.
+fn exp_of_at_most_zero(x: &UOp, sums: Sums) -> UOp {
+    let x = &x.maximum(&x.const_like(by_type(x, -104.0, -746.0)));
+    let Parts { less, power } = exp_parts(x, Biases::AndHalf, sums);
+    let larger = (one(x) - less) * biased(&power, x);
+    larger * x.const_like((-half_bias(&Format::of(x)) as f64).exp2())
+}
+
+/// Whether a value says that it is at most 0.
+fn is_at_most_zero(x: &UOp) -> bool {
+    let bound = |y: &UOp| constant(y).is_some_and(|c| c.as_f64() <= 0.0);
+    x.op() == Op::Min && x.srcs().iter().any(bound)
 }
 
 /// `2^x`.
@@ -81,6 +99,13 @@ fn exp_parts(x: &UOp, biases: Biases, sums: Sums) -> Parts {
 enum Biases {
     One,
     Two,
+    /// One, and [`half_bias`].
+    AndHalf,
+}
+
+/// Half of the bias of an exponent, rounded up.
+fn half_bias(format: &Format) -> i64 {
+    (format.bias + 1) / 2
 }
 
 /// The integer nearest to `x * unit`, as a float and with its biases in the low bits of an integer. Of one with two biases
@@ -90,6 +115,7 @@ fn nearest_power(x: &UOp, unit: f64, biases: Biases, sums: Sums) -> (UOp, UOp) {
     let bias = match biases {
         Biases::One => format.bias,
         Biases::Two => 2 * format.bias,
+        Biases::AndHalf => format.bias + half_bias(&format),
     };
     let rounder = x.const_like(format.rounder + bias as f64);
     let moved = match unit {
