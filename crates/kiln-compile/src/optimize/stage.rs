@@ -184,10 +184,11 @@ impl Copy {
         self.put(old, new);
     }
 
-    /// One loop, in whole vectors where they fit.
-    fn add_in_vectors(&mut self, old: &UOp, lanes: usize) {
+    /// One loop, in the widest whole vectors that fit.
+    fn add_in_vectors(&mut self, old: &UOp, most: usize) {
         let size = size_of(old);
-        if lanes < 2 || !size.is_multiple_of(lanes) {
+        let lanes = lanes_of_copy(size, most);
+        if lanes < 2 {
             return self.add(old, WRITTEN_OUT);
         }
         let outer = (size > lanes).then(|| self.range(RangeKind::Loop, size / lanes));
@@ -219,6 +220,12 @@ impl Copy {
         let row = (by > 1).then(|| self.range(RangeKind::Upcast, by));
         self.put(old, row.map_or(around.clone(), |row| around + row));
     }
+}
+
+/// The lanes in which a run of `size` neighbours is copied: a power of two that divides it, of at least four; else 1.
+pub(super) fn lanes_of_copy(size: usize, most: usize) -> usize {
+    let lanes = 1 << size.trailing_zeros().min(most.max(1).ilog2());
+    if lanes == most || lanes >= SQUARE { lanes } else { 1 }
 }
 
 /// The strides of the value's memory; of several, of that which moves along most loops.

@@ -1,8 +1,10 @@
 //! Independent kernels over the same loops become one with several outputs: what both read is read once, and one
-//! launch is saved.
+//! launch is saved. Products of matrices stay apart: each reads what it needs a few times at most, and fills all
+//! registers with its sums.
 
 use super::build::{Built, Source};
-use kiln_ir::UOp;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A merged kernel stores at most this many outputs: registers run out, and reading the kernel becomes hard.
@@ -12,12 +14,13 @@ const MAX_OUTPUTS: usize = 8;
 pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
     let mut by_shape: FxHashMap<(Vec<UOp>, Vec<UOp>), Vec<usize>> = FxHashMap::default();
     let mut gone = vec![false; kernels.len()];
+    let tiled: Vec<bool> = kernels.iter().map(Built::is_tiled).collect();
     let outputs = kernels
         .iter()
         .enumerate()
         .flat_map(|(k, kernel)| kernel.outputs.iter().map(move |&o| (o, k)));
     let mut makers: Makers = outputs.collect();
-    for k in 0..kernels.len() {
+    for k in (0..kernels.len()).filter(|&k| !tiled[k]) {
         let peers =
             by_shape.entry((kernels[k].loops.clone(), kernels[k].reduce_ranges())).or_default();
         // only the latest few are tried: a long program must not compare everything with everything
@@ -81,10 +84,30 @@ impl Built {
     fn reduce_ranges(&self) -> Vec<UOp> {
         let sink = UOp::sink(self.stores.iter().cloned());
         let is_reduce = |n: &UOp| n.arg().range().is_some() && !self.loops.contains(n);
-        let mut ranges: Vec<UOp> =
-            kiln_ir::uop::toposort(&sink).into_iter().filter(is_reduce).collect();
+        let mut ranges: Vec<UOp> = toposort(&sink).into_iter().filter(is_reduce).collect();
         ranges.sort_by_key(|r| r.arg().range().expect("filtered").0);
         ranges
+    }
+
+    /// Whether it reduces what loads of two kinds give, each of which stands still along a loop where the other moves: it
+    /// will be done in tiles.
+    fn is_tiled(&self) -> bool {
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
+        let reduced = |n: &UOp| n.op() == Op::Reduce && self.crosses(&n.srcs()[1..], n.src(0));
+        nodes.iter().any(reduced)
+    }
+
+    /// Whether of the loads in a value that some of `ranges` move, two move along different loops over outputs.
+    fn crosses(&self, ranges: &[UOp], value: &UOp) -> bool {
+        let moves = |load: UOp| -> Option<Vec<bool>> {
+            let nodes: FxHashSet<UOp> = toposort(load.src(1)).into_iter().collect();
+            let reduced = ranges.iter().any(|r| nodes.contains(r));
+            reduced.then(|| self.loops.iter().map(|l| nodes.contains(l)).collect())
+        };
+        let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
+        let loads: FxHashSet<Vec<bool>> = loads.filter_map(moves).collect();
+        let only = |a: &Vec<bool>, b: &Vec<bool>| a.iter().zip(b).any(|(a, b)| *a && !*b);
+        loads.iter().any(|a| loads.iter().any(|b| only(a, b) && only(b, a)))
     }
 
     /// Takes over another kernel's outputs, which come after its own and before the inputs.

@@ -5,7 +5,8 @@ use kiln_compile::schedule::{BufferRef, Schedule, schedule};
 use kiln_compile::target::Target;
 use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::spec;
-use kiln_ir::{DType, UOp};
+use kiln_ir::uop::toposort;
+use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::interp;
 use std::cell::Cell;
 
@@ -205,6 +206,41 @@ fn several_outputs_share_a_kernel() {
     assert_eq!(out[0][10], 30);
     assert_eq!(out[1][10], -20);
     assert!(!s.kernels[0].may_alias.is_empty());
+}
+
+#[test]
+fn what_is_less_its_largest_has_a_bound() {
+    let bounds = |x: &UOp, y: &UOp| {
+        let largest = y.reduce(ReduceOp::Max, &[1][..]).reshape(&[8, 1][..]);
+        let exps = UOp::unary(Op::Exp, &(x - largest.expand(&[8, 32][..])));
+        let kernels = schedule(&[exps]).kernels;
+        kernels.iter().any(|k| toposort(&k.ast).iter().any(|n| n.op() == Op::Min))
+    };
+    let [x, y] = [0, 1].map(|slot| UOp::param(slot, DType::F32, &[8, 32][..]));
+    assert!(bounds(&x, &x));
+    assert!(!bounds(&x, &y));
+}
+
+/// The product of two matrices with `n` rows and columns.
+fn product(a: &UOp, b: &UOp, n: usize) -> UOp {
+    let a = a.reshape(&[n, n, 1][..]).expand(&[n, n, n][..]);
+    let b = b.reshape(&[1, n, n][..]).expand(&[n, n, n][..]);
+    (&a * &b).reduce(ReduceOp::Add, &[1][..])
+}
+
+#[test]
+fn products_that_share_a_factor_stay_apart() {
+    const N: usize = 8;
+    let [a, b, c] = [0, 1, 2].map(|slot| param(slot, &[N, N]));
+    let data: Vec<i32> = (0..64).map(|i| i % 7 - 3).collect();
+    let roots = [product(&a, &b, N), product(&a.permute(&[1, 0][..]), &c, N)];
+    let (s, out) = run(&roots, &[&data, &data, &data]);
+    assert_eq!(s.kernels.len(), 2);
+    let sum = |i: usize, j: usize| (0..N).map(|k| data[k * N + i] * data[k * N + j]).sum::<i32>();
+    assert_eq!(out[1], (0..N * N).map(|e| sum(e / N, e % N)).collect::<Vec<_>>());
+    // sums of rows are not done in tiles: what both read is read once
+    let sums = [&a * &b, &a * &c].map(|x| x.reduce(ReduceOp::Add, &[1][..]));
+    assert_eq!(run(&sums, &[&data, &data, &data]).0.kernels.len(), 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What reading memory costs: lines from the caches, or copies that make them neighbours.
 
+use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
 use super::tile_price::TRANSPOSE;
@@ -58,9 +59,27 @@ impl Planner<'_> {
 
     /// The price of copying all of an operand.
     pub(super) fn copy(&self, operand: &Operand, tile: &Tile) -> f64 {
-        let elements = self.elements(operand);
-        let in_vectors = operand.stride(self.axis(tile.lane_loop)) == Some(1);
-        elements * if in_vectors { COPY } else { TRANSPOSE }
+        self.elements(operand) * self.copy_of_one(operand, tile)
+    }
+
+    /// The price of copying an element: in vectors along the lanes, or along as many rows of a tile as make one.
+    fn copy_of_one(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let in_a_row = |i: usize| operand.stride(self.axis(i)) == Some(1);
+        let rows = lanes_of_copy(tile.rows, tile.lanes) > 1
+            && self.size(tile.row_loop).is_multiple_of(tile.rows);
+        if in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows { COPY } else { TRANSPOSE }
+    }
+
+    /// What copying the rows of a tile costs a point, if they are neighbours of which each step reads other lines: they will
+    /// be staged.
+    pub(super) fn copy_of_rows(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let rows = operand.stride(self.axis(tile.row_loop)) == Some(1);
+        let still = !operand.moves(self.axis(tile.lane_loop));
+        let apart = self.step(operand) > LINE && self.misses(operand, tile) > 0.0;
+        match rows && still && apart && !self.slides(operand) {
+            true => self.copy_of_one(operand, tile) / self.uses(operand),
+            false => 0.0,
+        }
     }
 
     fn lanes_of(&self, operand: &Operand, tile: &Tile) -> f64 {

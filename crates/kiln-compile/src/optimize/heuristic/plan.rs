@@ -11,8 +11,9 @@ use super::operand::Operand;
 use super::text::Text;
 use super::{Chooser, vectors};
 use crate::target::Target;
-use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
 /// Vectors of a tile along its lanes, at most.
@@ -36,6 +37,8 @@ pub(super) struct Planner<'a> {
     pub(super) chooser: &'a mut Chooser,
     pub(super) target: &'a Target,
     pub(super) operands: Vec<Operand>,
+    /// How many reductions there are: each has accumulators of its own.
+    pub(super) sums: usize,
     /// Positions of the loops over outputs and of those of the reduction.
     pub(super) outputs: Vec<usize>,
     pub(super) reduces: Vec<usize>,
@@ -104,7 +107,8 @@ impl<'a> Planner<'a> {
             operands(ast).iter().map(|value| Operand::of(ast, value)).collect();
         let enough = !reduces.is_empty() && operands.len() > 1 && target.vector_registers >= 16;
         let block_depth = reduces.iter().map(|&i| chooser.left[i].0 as f64).product();
-        let planner = Planner { chooser, target, operands, outputs, reduces, block_depth };
+        let sums = toposort(ast).iter().filter(|n| n.op() == Op::Reduce).count();
+        let planner = Planner { chooser, target, operands, sums, outputs, reduces, block_depth };
         (one_nest && enough).then_some(planner)
     }
 
@@ -182,7 +186,7 @@ impl<'a> Planner<'a> {
         let staged: Vec<bool> = self.operands.iter().map(|o| self.is_staged(o, &tile)).collect();
         self.divide_and_stage(&tile, &staged, chunk);
         self.chooser.room = self.chooser.nodes / (text * times).max(1);
-        across * rows * times
+        across * rows * times * self.sums
     }
 
     /// A loop of which all goes into the tile, too, where all rows are in it and units would still wait for additions: what

@@ -32,7 +32,7 @@ impl Planner<'_> {
     /// Accumulators, the operand that is held while the others pass, and one of those.
     pub(super) fn registers(&self, tile: &Tile) -> usize {
         let held = self.operands.iter().map(|o| self.loads(o, tile)).min().unwrap_or(0);
-        tile.across * tile.rows + held + 1
+        tile.across * tile.rows * self.sums + held + 1
     }
 
     /// The price of a point of the iteration space.
@@ -45,9 +45,13 @@ impl Planner<'_> {
         let in_place = self.operands.iter().filter(as_it_lies);
         let lines: f64 = in_place.map(|o| self.lines(o, tile)).sum();
         let gates: f64 = self.operands.iter().map(|o| self.gates(o, tile)).sum();
-        let step = vectors * width + loads as f64 * LOAD + lines * NEW_LINE + gates * GATE;
+        let step = self.sums as f64 * vectors * width
+            + loads as f64 * LOAD
+            + lines * NEW_LINE
+            + gates * GATE;
         let step = step.max(LATENCY * width);
-        let copies: f64 = self.operands.iter().map(|o| self.forced_copy(o, lane)).sum();
+        let copies = |o| self.forced_copy(o, lane) + self.copy_of_rows(o, tile);
+        let copies: f64 = self.operands.iter().map(copies).sum();
         step * self.rounding(tile) * self.balance(tile) / (vectors * tile.lanes as f64)
             + copies
             + self.outside(tile)
@@ -132,8 +136,9 @@ impl Planner<'_> {
                 && self.operands.iter().all(|o| matches!(o.stride(axis), Some(0 | 1)))
         };
         let width = vectors::WIDTH[lanes.max(1).trailing_zeros() as usize];
-        let point = (width + 0.5 * self.operands.len() as f64) / lanes as f64;
-        let price = |&i: &usize| point + HORIZONTAL / self.size(i) as f64;
+        let sums = self.sums as f64;
+        let point = (sums * width + 0.5 * self.operands.len() as f64) / lanes as f64;
+        let price = |&i: &usize| point + sums * HORIZONTAL / self.size(i) as f64;
         self.reduces.iter().filter(in_a_row).map(price).fold(f64::INFINITY, f64::min)
     }
 }
