@@ -20,8 +20,12 @@ pub(super) fn matrices(kernel: &UOp, target: &Target) -> UOp {
     }
     let mut next_id = free_local(&nodes);
     let mut products: FxHashMap<UOp, UOp> = FxHashMap::default();
+    // of all products together: what one leaves in registers may stay there while another begins
+    let mut taken = 0;
     for node in &nodes {
-        if let Some(product) = target.mmas.iter().find_map(|unit| Product::of(node, unit)) {
+        let of = |unit| Product::of(node, unit).filter(|p| taken + p.registers() <= unit.registers);
+        if let Some(product) = target.mmas.iter().find_map(of) {
+            taken += product.registers();
             products.insert(node.clone(), product.effect(next_id));
             next_id += 1;
         }
@@ -81,12 +85,11 @@ impl<'a> Product<'a> {
             sides: sides.clone(),
         };
         let [x, y] = dot.arg().parts()?;
-        let enough = |p: &Product<'_>| p.registers() <= unit.registers;
         let swapped = [dot.src(1), dot.src(0)];
         let either = [([x, y], [dot.src(0), dot.src(1)]), ([y, x], swapped)];
         let fits = |(parts, factors)| {
             let product = product(factors);
-            let fits = parts == unit.parts && product.is_contiguous() && enough(&product);
+            let fits = parts == unit.parts && product.is_contiguous() && product.are_apart();
             fits.then_some(product)
         };
         either.into_iter().find_map(fits)
@@ -121,6 +124,12 @@ impl<'a> Product<'a> {
             && moves(x.src(1), [(rows, words), (depth, 1), (columns, 0)])
             && moves(y.src(1), [(rows, 0), (depth, lanes), (columns, 1)])
             && moves(self.store.src(1), [(rows, lanes), (depth, 0), (columns, 1)])
+    }
+
+    /// Whether the operands are two matrices: an instruction takes no register twice.
+    fn are_apart(&self) -> bool {
+        let [x, y] = self.matrices();
+        x != y
     }
 
     /// The same effect by the unit, with accumulators in register memory number `id`: one for each written out iteration.

@@ -47,6 +47,12 @@ fn products_follow_each_other_with_nothing_between_that_stores() {
 
 /// The text with the intrinsics as calls of functions that are defined here, on eight registers in the kernel's frame.
 fn emulated(source: &str) -> String {
+    for line in source.lines().filter(|line| line.contains("call void @llvm.x86.tdp")) {
+        let mut registers: Vec<&str> = line.split("i8 ").skip(1).collect();
+        registers.iter_mut().for_each(|r| *r = r.trim_end_matches([',', ' ', ')']));
+        let [z, x, y] = registers[..] else { panic!("{line}") };
+        assert!(x != y && x != z && y != z, "the processor refuses {line}");
+    }
     let body = source.lines().filter(|line| !line.starts_with("declare void @llvm.x86.t"));
     let body = body.filter(|line| !line.starts_with("declare void @llvm.x86.ldtilecfg"));
     let mut text: String = body.map(|line| format!("{line}\n")).collect();

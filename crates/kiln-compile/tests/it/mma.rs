@@ -4,10 +4,13 @@ use crate::dots::{self, BF16, BYTES, Types, convolution, kernel_reduction, plain
 use crate::options::kernel_of;
 use kiln_compile::lower::lower;
 use kiln_compile::optimize::{Opt, apply, optimize};
+use kiln_compile::render::render;
 use kiln_compile::target::{Mma, Target};
-use kiln_ir::arg::RangeKind;
+use kiln_ir::arg::{Arg, RangeKind};
 use kiln_ir::program::Program;
+use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{DType, Op, UOp, spec};
+use rustc_hash::FxHashMap;
 
 pub(crate) const SIGNED: Types = ([DType::I8; 2], DType::I32);
 const BYTES_SWAPPED: Types = ([DType::I8, DType::U8], DType::I32);
@@ -68,6 +71,52 @@ fn matrices_alone_and_with_tiles_change_nothing() {
     for types in [BYTES, SIGNED, BYTES_SWAPPED] {
         let root = product(types, [20, 75, 37], false);
         check(types, &root, |kernel| plans(kernel, types.0)[..3].to_vec());
+    }
+}
+
+/// Another kernel's effect, with arguments from slot `slots` on, and loops and memories of its own.
+fn moved(effect: &UOp, slots: usize) -> UOp {
+    let (mut map, more) = (FxHashMap::default(), 100 * slots as u32);
+    for node in toposort(effect) {
+        let new = match (node.op(), node.arg()) {
+            (_, Arg::Param { slot, shape }) => {
+                UOp::param(slot + slots, node.dtype(), shape.clone())
+            }
+            (_, &Arg::Range { axis, kind }) => {
+                UOp::range(axis + more, kind, node.max() as usize + 1)
+            }
+            (Op::Local, &Arg::Memory { space, id, len }) => {
+                UOp::local(space, id + more, len, node.dtype(), node.lanes())
+            }
+            _ => continue,
+        };
+        map.insert(node, new);
+    }
+    substitute(std::slice::from_ref(effect), &map).remove(0)
+}
+
+#[test]
+fn products_of_one_kernel_share_the_registers() {
+    let kernel = kernel_of(&product(BF16, [32, 64, 32], false));
+    let expected = plain(&kernel);
+    let plans = plans(&kernel, BF16.0);
+    // a product takes three of the eight registers, or all of them for four
+    for (plan, units) in [(&plans[0], 2), (&plans[2], 4)] {
+        let optimized = apply(&kernel, plan).expect("legal").ast;
+        for slots in [[0, 3], [3, 0]] {
+            let both = slots.map(|slots| moved(optimized.src(0), slots));
+            let both = UOp::new(
+                Op::Sink,
+                DType::Void,
+                1,
+                both.into_iter().collect(),
+                optimized.arg().clone(),
+            );
+            let program = lower(&both, &target(true));
+            assert_eq!(products(&program), units, "{plan:?}");
+            assert!(render(&program, &target(true)).contains("tdpbf16ps"));
+            assert!(run(&program) == expected, "{plan:?}");
+        }
     }
 }
 
