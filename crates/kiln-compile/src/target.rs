@@ -52,6 +52,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether kernels can say that they read `lanes` neighbours at once: C has no vectors of other lengths than powers of 2.
+    pub(crate) fn has_vectors_of(&self, lanes: i64) -> bool {
+        self.language != Language::C || lanes & (lanes - 1) == 0
+    }
+
     /// The interpreter: everything scalar, work-groups allowed.
     pub fn interp() -> Target {
         Target {

@@ -31,7 +31,7 @@ use rustc_hash::FxHashSet;
 /// The linear program of a kernel, without text.
 pub fn lower(kernel: &UOp, target: &Target) -> Program {
     let Arg::Kernel { name } = kernel.arg() else { panic!("not a kernel: {kernel:?}") };
-    let vectors = vector::vectorize(&mma::matrices(kernel, target));
+    let vectors = vector::vectorize(&mma::matrices(kernel, target), target);
     let expanded = expand::expand(&vectors);
     let reduced = reduce::lower_reduces(&expanded, target);
     let gated = gate::simplify_gates(&simplify(&reduced));

@@ -5,6 +5,7 @@
 //! its loops; its lanes are combined after them, as a balanced tree over halves.
 
 use super::fold::{self, factor, gcd};
+use crate::target::Target;
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
@@ -25,14 +26,14 @@ enum Wide {
 use Wide::{Linear, Uniform, Vector};
 
 /// Replaces every `Vector` range of the kernel by lanes.
-pub(super) fn vectorize(kernel: &UOp) -> UOp {
+pub(super) fn vectorize(kernel: &UOp, target: &Target) -> UOp {
     let topo = toposort(kernel);
     if !topo.iter().any(is_vector_range) {
         return kernel.clone();
     }
     let mut done: FxHashMap<UOp, Wide> = FxHashMap::default();
     for node in &topo {
-        let wide = widen(node, &done);
+        let wide = widen(node, &done, target);
         done.insert(node.clone(), wide);
     }
     done[kernel].uniform().clone()
@@ -42,7 +43,7 @@ fn is_vector_range(node: &UOp) -> bool {
     node.op() == Op::Range && node.arg().range().is_some_and(|(_, k)| k == RangeKind::Vector)
 }
 
-fn widen(node: &UOp, done: &FxHashMap<UOp, Wide>) -> Wide {
+fn widen(node: &UOp, done: &FxHashMap<UOp, Wide>, target: &Target) -> Wide {
     if is_vector_range(node) {
         let lanes = node.src(0).as_int().expect("a vector range has a constant bound") as u16;
         return linear(UOp::index(0), 1, lanes);
@@ -55,7 +56,7 @@ fn widen(node: &UOp, done: &FxHashMap<UOp, Wide>) -> Wide {
             let srcs = srcs.iter().map(|s| s.uniform().clone()).collect();
             Uniform(fold::rebuild_folded(node, srcs))
         }
-        Op::Load => widen_load(node, &srcs),
+        Op::Load => widen_load(node, &srcs, target),
         Op::Store => Uniform(widen_store(node, &srcs)),
         _ => widen_index(node, &srcs).unwrap_or_else(|| elementwise(node, &srcs)),
     }
@@ -172,7 +173,7 @@ fn same_multiple(x: &UOp, s: i64, y: &UOp, t: i64, lanes: u16) -> bool {
     t == 0 && y.min() >= 0 && 0 <= span && span < g
 }
 
-fn widen_load(node: &UOp, srcs: &[&Wide]) -> Wide {
+fn widen_load(node: &UOp, srcs: &[&Wide], target: &Target) -> Wide {
     let (memory, index, gate) = (srcs[0].uniform(), srcs[1], srcs.get(2).copied());
     let lanes = common_lanes(&srcs[1..]);
     if consecutive(memory, index) {
@@ -181,7 +182,7 @@ fn widen_load(node: &UOp, srcs: &[&Wide]) -> Wide {
     }
     assert_eq!(memory.lanes(), 1, "vector registers have uniform indices");
     if !is_register(memory)
-        && let Some(lanes) = strided(memory, index, gate)
+        && let Some(lanes) = strided(memory, index, gate, target)
     {
         return Vector(lanes);
     }
@@ -198,7 +199,7 @@ const CLOSE: i64 = 4;
 
 /// Lanes that lie close together, picked from one load of all that lies there, where that is known to be in the memory.
 /// Loads of what lies between them are the same load.
-fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>) -> Option<UOp> {
+fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>, target: &Target) -> Option<UOp> {
     let Linear { base, stride: stride @ 2..=CLOSE, lanes } = index else { return None };
     let gate = match gate {
         None => None,
@@ -211,6 +212,9 @@ fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>) -> Option<UOp> {
     };
     let first = constant.rem_euclid(*stride);
     let (start, all) = (fold::add_constant(base, -first), *stride * *lanes as i64);
+    if !target.has_vectors_of(all) {
+        return None;
+    }
     let len = match memory.memory().arg().memory() {
         Some((_, _, len)) => len,
         None => memory.memory().numel(),

@@ -197,10 +197,15 @@ impl Body {
         }
     }
 
-    /// The address of the first lane, for functions that look at each lane's gate.
-    fn address(&mut self, op: &UOp) -> String {
-        let index = self.value(op.src(1));
-        format!("{}+{}", definition_name(op.memory()), index.at(Level::Product))
+    /// The address of the element `beyond` after the first lane, as C lets pointers be that need not point into the memory:
+    /// for functions that look at each lane's gate, and for what is only a hint.
+    fn address(&mut self, op: &UOp, beyond: usize) -> String {
+        let (memory, index) = (op.memory(), self.value(op.src(1)));
+        let (of, integer) = (c::scalar_type(memory.dtype()), "__UINTPTR_TYPE__");
+        let more = if beyond > 0 { format!("+{beyond}") } else { String::new() };
+        let elements = format!("(({integer}){}{more})", index.at(Level::Unary));
+        let (name, size) = (definition_name(memory), memory.dtype().size());
+        format!("({of}*)(({integer}){name}+{elements}*{size})")
     }
 
     fn load(&mut self, op: &UOp) -> Expr {
@@ -208,14 +213,15 @@ impl Body {
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
         let gate = op.srcs().get(2);
         if let Arg::Ahead(n) = op.arg() {
-            let at = self.address(op);
-            self.line(&format!("__builtin_prefetch({at} + {n}, 0, 2);"));
+            let at = self.address(op, *n);
+            self.line(&format!("__builtin_prefetch({at}, 0, 2);"));
         }
         if let Some(gate) = gate.filter(|g| g.lanes() > 1) {
             let gate = self.value(gate);
             let gate = c_alu::resize_mask(&gate, dtype.size(), lanes, &mut self.helpers);
             let call = self.helpers.gated_load(dtype, lanes);
-            return Expr::atom(format!("{call}({}, {})", self.address(op), gate.text)).masked(mask);
+            return Expr::atom(format!("{call}({}, {})", self.address(op, 0), gate.text))
+                .masked(mask);
         }
         let mut value = self.place(op, lanes);
         if mask > 0 && !is_register(op) {
@@ -245,7 +251,7 @@ impl Body {
             let gate = self.value(gate);
             let gate = c_alu::resize_mask(&gate, dtype.size(), lanes, &mut self.helpers).text;
             let call = self.helpers.gated_store(dtype, lanes);
-            let address = self.address(op);
+            let address = self.address(op, 0);
             return self.line(&format!("{call}({address}, {}, {gate});", value.text));
         }
         let place = self.place(op, lanes).text;

@@ -244,26 +244,26 @@ fn c_of_vectors() {
         "E_4_4",
         VECTORS,
         expect![[r#"
-        typedef signed char i8x4 __attribute__((vector_size(4), aligned(1)));
-        typedef int i32x4 __attribute__((vector_size(16), aligned(4)));
-        typedef float f32x4 __attribute__((vector_size(16), aligned(4)));
-        static inline f32x4 load_f32x4(const float* p, i32x4 gate) { f32x4 r; for (int i = 0; i < 4; i++) r[i] = gate[i] ? p[i] : 0; return r; }
-        static inline f32x4 splat_f32x4(float x) { return (f32x4){x,x,x,x}; }
-        static inline f32x4 muladd_f32x4(f32x4 a, f32x4 b, f32x4 c) { f32x4 r; for (int i = 0; i < 4; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]); return r; }
-        static inline f32x4 where_f32x4(i32x4 m, f32x4 a, f32x4 b) { return (f32x4)((m & (i32x4)a) | (~m & (i32x4)b)); }
-        void E_4_4(float* data0, const float* data1, const _Bool* data2) {
-          for (int ridx0 = 0; ridx0 < 4; ridx0++) {
-            int alu0 = ridx0*4;
-            i8x4 val0 = (i8x4)(*(i8x4*)(data2+alu0) != 0);
-            f32x4 val1 = load_f32x4(data1+alu0, __builtin_convertvector(val0, i32x4));
-            f32x4 val2 = *(f32x4*)(data1+1);
-            if (ridx0<3) *(f32x4*)(data0+alu0) = where_f32x4((i32x4)(val1<val2), muladd_f32x4(val1, val2, splat_f32x4(1.5f)), val1);
-          }
-        }
-        void kiln_entry(void* const* bufs, const long long* vars, char* scratch, long long lo, long long hi) {
-          E_4_4(bufs[0], bufs[1], bufs[2]);
-        }
-    "#]],
+            typedef signed char i8x4 __attribute__((vector_size(4), aligned(1)));
+            typedef int i32x4 __attribute__((vector_size(16), aligned(4)));
+            typedef float f32x4 __attribute__((vector_size(16), aligned(4)));
+            static inline f32x4 load_f32x4(const float* p, i32x4 gate) { f32x4 r; for (int i = 0; i < 4; i++) r[i] = gate[i] ? p[i] : 0; return r; }
+            static inline f32x4 splat_f32x4(float x) { return (f32x4){x,x,x,x}; }
+            static inline f32x4 muladd_f32x4(f32x4 a, f32x4 b, f32x4 c) { f32x4 r; for (int i = 0; i < 4; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]); return r; }
+            static inline f32x4 where_f32x4(i32x4 m, f32x4 a, f32x4 b) { return (f32x4)((m & (i32x4)a) | (~m & (i32x4)b)); }
+            void E_4_4(float* data0, const float* data1, const _Bool* data2) {
+              for (int ridx0 = 0; ridx0 < 4; ridx0++) {
+                int alu0 = ridx0*4;
+                i8x4 val0 = (i8x4)(*(i8x4*)(data2+alu0) != 0);
+                f32x4 val1 = load_f32x4((float*)((__UINTPTR_TYPE__)data1+((__UINTPTR_TYPE__)alu0)*4), __builtin_convertvector(val0, i32x4));
+                f32x4 val2 = *(f32x4*)(data1+1);
+                if (ridx0<3) *(f32x4*)(data0+alu0) = where_f32x4((i32x4)(val1<val2), muladd_f32x4(val1, val2, splat_f32x4(1.5f)), val1);
+              }
+            }
+            void kiln_entry(void* const* bufs, const long long* vars, char* scratch, long long lo, long long hi) {
+              E_4_4(bufs[0], bufs[1], bufs[2]);
+            }
+        "#]],
     );
 }
 
