@@ -54,17 +54,18 @@ pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Optio
 
 /// Whether what is reduced are products of a large factor whose elements are used again and again, for few results.
 fn is_product_of_few(x: &UOp, results: usize) -> bool {
-    let larger = x.srcs().iter().map(|s| viewed(s).numel()).max().unwrap_or(0);
-    x.op() == Op::Mul
+    let product = viewed(x);
+    let larger = product.srcs().iter().map(|s| viewed(s).numel()).max().unwrap_or(0);
+    product.op() == Op::Mul
         && results < PRODUCTS.results
         && larger >= PRODUCTS.elements
         && larger.saturating_mul(AGAIN) <= x.numel()
 }
 
-/// What a chain of views shows.
+/// What a chain of views shows, perhaps in another dtype.
 fn viewed(x: &UOp) -> &UOp {
     let mut x = x;
-    while x.op().is_movement() {
+    while x.op().is_movement() || x.op() == Op::Cast {
         x = x.src(0);
     }
     x

@@ -378,17 +378,23 @@ fn sums_across_memory_to_few_results_are_taken_in_blocks() {
 #[test]
 fn few_sums_of_products_of_much_are_taken_in_blocks() {
     // the gradient of a convolution for its weights
-    let count = |images: usize, channels: usize| {
+    let of = |images: usize, channels: usize, dtype: DType, wide: DType| {
         let (o, h) = (32, 20);
+        let param = |slot, shape: &[usize]| UOp::param(slot, dtype, shape);
         let window = |axis| WindowArg { axis, len: h, size: 3, stride: 1, dilation: 1 };
         let all = &[images, o, channels, h - 2, 3, h - 2, 3][..];
         let dy = param(0, &[images, o, h - 2, h - 2]);
         let dy = dy.reshape(&[images, o, 1, h - 2, 1, h - 2, 1][..]).expand(all);
         let x = param(1, &[images, channels, h, h]).window(window(2)).window(window(4));
         let x = x.reshape(&[images, 1, channels, h - 2, 3, h - 2, 3][..]).expand(all);
-        schedule(&[(dy * x).reduce(ReduceOp::Add, &[0, 3, 5][..])]).kernels.len()
+        let products = dy.cast(wide) * x.cast(wide);
+        schedule(&[products.cast(DType::F32).reduce(ReduceOp::Add, &[0, 3, 5][..])]).kernels.len()
     };
+    let count = |images, channels| of(images, channels, DType::F32, DType::F32);
     assert_eq!(count(128, 1), 2);
+    for narrow in [DType::F16, DType::BF16] {
+        assert_eq!([DType::F32, narrow].map(|wide| of(128, 1, narrow, wide)), [2, 2]);
+    }
     // enough results, or little to read
     assert_eq!(count(128, 8), 1);
     assert_eq!(count(32, 1), 1);

@@ -108,7 +108,12 @@ struct Difference {
     step: i64,
     around: Vec<UOp>,
     written_out: Vec<(UOp, i64)>,
+    /// How far from zero it may be, at most.
+    reach: i64,
 }
+
+/// Differences that reach further are left alone: what is computed from one must not wrap.
+const FARTHEST: i64 = i64::MAX / 64;
 
 impl Difference {
     /// None if it depends on anything else.
@@ -116,6 +121,9 @@ impl Difference {
         let mut difference = Difference::default();
         let mut stack = vec![(less.src(0).clone(), 1i64), (less.src(1).clone(), -1i64)];
         while let Some((x, factor)) = stack.pop() {
+            if matches!(x.op(), Op::Const | Op::Range) {
+                difference.reaches(&x, factor)?;
+            }
             match (x.op(), x.srcs()) {
                 (Op::Const, _) => difference.around.push(UOp::index(x.as_int()? * factor)),
                 (Op::Range, _) if x == *range => difference.step += factor,
@@ -133,6 +141,15 @@ impl Difference {
         Some(difference)
     }
 
+    /// Counts `x * factor` in; none if that is too far.
+    fn reaches(&mut self, x: &UOp, factor: i64) -> Option<()> {
+        // of a loop one iteration more: its end is computed, too
+        let most = x.min().checked_abs()?.max(x.max().checked_abs()?).checked_add(1)?;
+        let more = most.checked_mul(factor.checked_abs()?)?;
+        self.reach = self.reach.checked_add(more).filter(|reach| *reach <= FARTHEST)?;
+        Some(())
+    }
+
     /// How far the rest may vary over what is written out.
     fn spread(&self) -> i64 {
         self.written_out.iter().map(|(range, factor)| factor.abs() * range.max()).sum()
@@ -146,5 +163,33 @@ impl Difference {
         };
         let all = self.around.iter().cloned().chain(self.written_out.iter().map(extreme));
         all.fold(UOp::index(0), |a, b| a + b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_ir::DType;
+    use kiln_ir::arg::RangeKind;
+
+    #[test]
+    fn conditions_near_the_ends_of_integers_say_nothing() {
+        let range = |axis, kind, n| UOp::range(axis, kind, n);
+        let around = range(0, RangeKind::Loop, 8);
+        let (tile, own) = (range(1, RangeKind::Upcast, 8), range(2, RangeKind::Reduce, 8));
+        let nothing = UOp::constant(0, DType::I32);
+        let limits = |a: UOp, b: UOp| {
+            let value = a.lt(&b).where_(&UOp::constant(1, DType::I32), &nothing);
+            Bounds::of(&value, &nothing, &own).limits.len()
+        };
+        assert_eq!(limits(&own + &tile, &around + 5), 1);
+        for far in [1 << 58, 1 << 60, 1 << 62, i64::MAX] {
+            assert_eq!(limits(own.clone(), UOp::index(far)), 0, "{far}");
+            assert_eq!(limits(own.clone(), UOp::index(-far)), 0, "{far}");
+            assert_eq!(limits(own.clone(), &around + (far - 100)), 0, "{far}");
+            for step in [&around, &tile, &own] {
+                assert_eq!(limits(&own + step * (far / 8), UOp::index(5)), 0, "{far} {step:?}");
+            }
+        }
     }
 }
