@@ -16,6 +16,7 @@ mod matrices;
 mod workers;
 mod blocks;
 mod place;
+mod trial;
 
 use crate::buffer::Buffer;
 use crate::cache::DiskCache;
@@ -136,6 +137,35 @@ impl CpuBackend {
     /// There are none, or the system does not allow it.
     pub fn allow_matrices(&self) -> Result<()> {
         matrices::allow()
+    }
+
+    /// Whether the compiler, which is LLVM, writes code for the processor of this name. What was found is noted.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn writes_for(&self, cpu: &str) -> Result<()> {
+        let about = format!("processor {cpu}");
+        if self.note(&about).is_none() {
+            let attributes = format!("\"target-cpu\"=\"{cpu}\" \"target-features\"=\"\"");
+            let nothing = format!("define void @kiln_entry() {attributes} {{\n  ret void\n}}\n");
+            self.codes.compiler.compile(&nothing)?;
+            self.set_note(&about, "known");
+        }
+        Ok(())
+    }
+
+    /// Launches a kernel on buffers in a child of this process, and gives what `is_right` says there: for kernels that may
+    /// end the process. They are small: one thread runs them.
+    ///
+    /// # Errors
+    /// The child cannot be started, does not get to the end, or takes too long.
+    pub fn try_in_child(
+        &self,
+        kernel: &dyn Kernel,
+        buffers: &[Buffer],
+        is_right: impl FnOnce() -> bool,
+    ) -> Result<bool, String> {
+        trial::in_child(|| kernel.launch(buffers, &[]).is_ok() && is_right())
     }
 
     /// How many threads share a launch.

@@ -287,3 +287,44 @@ fn code_can_be_shown() {
     let text = device(Rung::Llvm).load(&program).unwrap().kernel.disassemble().unwrap();
     assert!(text.contains("ret") && !text.contains("(bad)"), "{text}");
 }
+
+/// An LLVM kernel of one instruction.
+fn kernel_of(attributes: &str, instruction: &str, declaration: &str) -> String {
+    format!(
+        "define void @kiln_entry(ptr %bufs, ptr %vars, ptr %scratch, i64 %lo, i64 %hi) {attributes} \
+         {{\n  {instruction}\n  ret void\n}}\n{declaration}\n"
+    )
+}
+
+#[test]
+fn what_a_kernel_ends_is_a_child() {
+    let device = device(Rung::Llvm);
+    let buffer = device.alloc(4).unwrap();
+    let run = |instruction: &str, answer: bool| {
+        let source = kernel_of("", instruction, "declare void @llvm.trap()");
+        let kernel = device.load(&program(&source, 1, 1)).unwrap().kernel;
+        device.try_in_child(&*kernel, std::slice::from_ref(&buffer), || answer)
+    };
+    assert_eq!(run("%a = add i64 %lo, 1", true), Ok(true));
+    assert_eq!(run("%a = add i64 %lo, 1", false), Ok(false));
+    assert!(run("call void @llvm.trap()", true).is_err());
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn what_llvm_cannot_go_on_with_is_an_error() {
+    let device = device(Rung::Llvm);
+    let message = |source: &str| device.load(&program(source, 1, 1)).err().map(|e| e.to_string());
+    let unknown = kernel_of("\"target-cpu\"=\"nonsense\" \"target-features\"=\"\"", "", "");
+    let missing = kernel_of(
+        "\"target-cpu\"=\"x86-64\" \"target-features\"=\"\"",
+        "call void @llvm.x86.tilezero(i8 0)",
+        "declare void @llvm.x86.tilezero(i8)",
+    );
+    for source in [&unknown, &missing] {
+        assert!(message(source).is_some_and(|why| why.contains("LLVM gives up")), "{source}");
+        assert_eq!(message(&kernel_of("", "", "")), None, "the process goes on");
+    }
+    assert!(device.writes_for("nonsense").is_err());
+    assert!(device.writes_for("x86-64").is_ok());
+}

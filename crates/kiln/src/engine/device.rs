@@ -95,7 +95,10 @@ fn open_cpu_as(name: &str) -> Result<Opened, Failure> {
     }
     match machine.beyond(&backend.host().features) {
         Some(lacking) => Err(format!("this machine cannot run code for {cpu}: it lacks {lacking}")),
-        None => Ok(opened_cpu(backend, machine)),
+        None => match backend.writes_for(cpu) {
+            Ok(()) => Ok(opened_cpu(backend, machine)),
+            Err(why) => Err(format!("no code can be written for {cpu}: {why}")),
+        },
     }
 }
 

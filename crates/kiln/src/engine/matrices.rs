@@ -1,22 +1,24 @@
 //! Whether matrix units may be used, and do what they should: before a device is used that has some, each multiplies
-//! two small matrices. Where that goes wrong kernels do without, and a warning says why. What was found is noted on disk.
+//! matrices that fill its registers, in a child of this process. Where that goes wrong kernels do without, and a warning
+//! says why. What was found is noted on disk, for just these programs.
 
 use kiln_compile::lower::lower;
 use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::pipeline::{compile_with, schedule};
 use kiln_compile::target::{Mma, Target};
-use kiln_ir::arg::ReduceOp;
+use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::program::Program;
 use kiln_ir::{Const, DType, UOp, eval};
-use kiln_runtime::Backend;
 use kiln_runtime::cpu::CpuBackend;
 use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::warnings::warn_once;
+use kiln_runtime::{Backend, Buffer, Kernel};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
-/// What is noted, and where.
-const ABOUT: &str = "matrix units";
+/// What is noted where they work; elsewhere it is why they do not.
 const WORK: &str = "work";
-const TRYING: &str = "trying";
 
 /// The target, without matrix units that are of no use.
 pub(super) fn checked(backend: &CpuBackend, mut target: Target) -> Target {
@@ -31,43 +33,63 @@ pub(super) fn checked(backend: &CpuBackend, mut target: Target) -> Target {
 
 fn check(backend: &CpuBackend, target: &Target) -> Result<(), String> {
     backend.allow_matrices().map_err(|e| e.to_string())?;
-    match backend.note(ABOUT).as_deref() {
+    let tried = |unit| programs(target, unit).map(|programs| (unit, programs));
+    let all = target.mmas.iter().map(tried).collect::<Result<Vec<_>, _>>()?;
+    let about = about(all.iter().map(|(_, [with, _])| with));
+    match backend.note(&about).as_deref() {
         Some(WORK) => return Ok(()),
-        // a process that tried them before did not get to the end
-        Some(TRYING) => return Err("they ended a process".to_owned()),
-        _ => backend.set_note(ABOUT, TRYING),
+        Some(why) => return Err(why.to_owned()),
+        None => {}
     }
-    target.mmas.iter().try_for_each(|unit| multiplies(backend, target, unit))?;
-    backend.set_note(ABOUT, WORK);
-    Ok(())
+    let found =
+        all.iter().try_for_each(|(unit, programs)| multiplies(backend, unit.intrinsic, programs));
+    backend.set_note(&about, found.as_ref().map_or_else(String::as_str, |()| WORK));
+    found
 }
 
-/// Whether a product of the unit's size is what the interpreter says it is.
-fn multiplies(backend: &CpuBackend, target: &Target, unit: &Mma) -> Result<(), String> {
-    let [with, without] = programs(target, unit)?;
+/// Under which name it is noted what these programs do: others are tried again.
+fn about<'a>(programs: impl Iterator<Item = &'a Program>) -> String {
+    let mut h = FxHasher::default();
+    programs.for_each(|program| program.source.hash(&mut h));
+    format!("matrix units {:016x}", h.finish())
+}
+
+/// Whether a product that fills the unit's registers is what the interpreter says it is.
+fn multiplies(
+    backend: &CpuBackend,
+    name: &str,
+    [with, without]: &[Program; 2],
+) -> Result<(), String> {
     if !with.has_matrices() {
-        return Err(format!("{} cannot be tried", unit.intrinsic));
+        return Err(format!("{name} cannot be tried"));
     }
-    match outcome(backend, &with)? == outcome(&InterpBackend::new(), &without)? {
-        true => Ok(()),
-        false => Err(format!("{} gives wrong results", unit.intrinsic)),
+    let expected = outcome(&InterpBackend::new(), without)?;
+    let (kernel, buffers) = prepared(backend, with)?;
+    let is_right = || buffers[0].to_vec().is_ok_and(|found| found == expected);
+    match backend.try_in_child(&*kernel, &buffers, is_right) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{name} gives wrong results")),
+        Err(why) => Err(format!("{name}: {why}")),
     }
 }
 
-/// A product by the unit, and by loops.
+/// A product by the unit, and by loops. Both loops over results are written out twice: with four results and two matrices
+/// of each operand, all registers of AMX are in use.
 fn programs(target: &Target, unit: &Mma) -> Result<[Program; 2], String> {
     let kernel = collapsed(&product(unit)?);
     let stage = |operand| Opt::Stage { operand, depth: 0, lanes: 1 };
+    let twice = |axis| Opt::Split { kind: RangeKind::Upcast, axis, by: 2 };
     let dot = Opt::Dot { axis: 2, parts: unit.parts };
     let mma = Opt::Mma { axes: [0, 2, 1], by: unit.shape.map(usize::from) };
-    let with = compile_with(&kernel, target, &[dot, mma, stage(0), stage(1)])?.program;
+    let options = [dot, mma, twice(1), twice(0), stage(0), stage(1)];
+    let with = compile_with(&kernel, target, &options)?.program;
     Ok([with, lower(&apply(&kernel, &[])?.ast, &Target::interp())])
 }
 
-/// The kernel of a matrix product that fills the unit's registers.
+/// The kernel of a product of matrices of twice the unit's sides.
 fn product(unit: &Mma) -> Result<UOp, String> {
     let parts = DType::U32.size() / unit.parts[0].size();
-    let [m, k, n] = unit.shape.map(usize::from);
+    let [m, k, n] = unit.shape.map(|side| 2 * usize::from(side));
     let k = k * parts;
     let [x, y] = unit.parts;
     let x = UOp::param(0, x, [m, k].as_slice()).cast(unit.sum).reshape(&[m, 1, k][..]);
@@ -79,8 +101,18 @@ fn product(unit: &Mma) -> Result<UOp, String> {
     schedule.kernels.first().map(|k| k.ast.clone()).ok_or_else(|| "no kernel".to_owned())
 }
 
-/// What the program leaves, from small whole numbers, whose sums no order rounds.
+/// What the program leaves.
 fn outcome(backend: &dyn Backend, program: &Program) -> Result<Vec<u8>, String> {
+    let (kernel, buffers) = prepared(backend, program)?;
+    kernel.launch(&buffers, &[]).map_err(|e| e.to_string())?;
+    buffers[0].to_vec().map_err(|e| e.to_string())
+}
+
+/// The program's kernel, with small whole numbers for arguments, whose sums no order rounds.
+fn prepared(
+    backend: &dyn Backend,
+    program: &Program,
+) -> Result<(Arc<dyn Kernel>, Vec<Buffer>), String> {
     let failed = |e: kiln_runtime::Error| e.to_string();
     let mut buffers = Vec::new();
     for (slot, param) in program.params.iter().enumerate() {
@@ -88,9 +120,7 @@ fn outcome(backend: &dyn Backend, program: &Program) -> Result<Vec<u8>, String> 
         buffer.write(&numbers(param.dtype, param.len, slot)).map_err(failed)?;
         buffers.push(buffer);
     }
-    let kernel = backend.load(program).map_err(failed)?.kernel;
-    kernel.launch(&buffers, &[]).map_err(failed)?;
-    buffers[0].to_vec().map_err(failed)
+    Ok((backend.load(program).map_err(failed)?.kernel, buffers))
 }
 
 fn numbers(dtype: DType, len: usize, slot: usize) -> Vec<u8> {
@@ -114,10 +144,30 @@ mod tests {
         for unit in mmas {
             let [with, without] = programs(&target, &unit).expect("compiles");
             assert!(with.has_matrices() && with.source.contains(unit.intrinsic), "{unit:?}");
+            let all = (0..unit.registers).map(|n| format!("(i8 {n}"));
+            assert!(all.into_iter().all(|n| with.source.contains(&n)), "{}", with.source);
             let [with, without] = [with, without].map(|p| outcome(&InterpBackend::new(), &p));
             assert_eq!(with.expect("runs"), without.expect("runs"), "{unit:?}");
         }
     }
+
+    #[test]
+    fn other_programs_are_tried_again() {
+        let target = |cpu: &str| Target {
+            language: Language::Llvm,
+            cpu: cpu.to_owned(),
+            mmas: Mma::of(|_| true),
+            ..Target::interp()
+        };
+        let name = |cpu| {
+            let target = target(cpu);
+            let programs = |unit| programs(&target, unit).expect("compiles").into_iter().take(1);
+            about(target.mmas.iter().flat_map(programs).collect::<Vec<_>>().iter())
+        };
+        assert_eq!(name("sapphirerapids"), name("sapphirerapids"));
+        assert_ne!(name("sapphirerapids"), name("graniterapids"));
+    }
+
     #[test]
     fn units_that_this_process_may_not_use_are_taken_away() {
         let Ok(backend) = open(&CpuConfig::from_env(), Some(Rung::Llvm)) else { return };

@@ -13,6 +13,8 @@ pub(super) type Ref = *mut c_void;
 pub(super) type Message = *mut c_char;
 /// A text of ours.
 pub(super) type Text = *const c_char;
+/// Called with why LLVM cannot go on; if it comes back, LLVM ends the process.
+pub(super) type FatalHandler = unsafe extern "C" fn(reason: Text);
 /// Called with each diagnostic and the pointer that was registered.
 pub(super) type DiagnosticHandler = unsafe extern "C" fn(info: Ref, data: *mut c_void);
 
@@ -39,6 +41,7 @@ macro_rules! api {
 }
 
 api! {
+    LLVMInstallFatalErrorHandler(handler: FatalHandler);
     LLVMContextCreate() -> Ref;
     LLVMContextDispose(context: Ref);
     LLVMContextSetDiagnosticHandler(context: Ref, handler: DiagnosticHandler, data: *mut c_void);

@@ -1,8 +1,9 @@
 //! LLVM in this process: text of IR in, an object in memory out.
 //!
-//! Whatever LLVM reports comes back as an error. What it cannot report (its own bugs end in `abort`) stays out of
-//! reach, so renderers write only IR that the verifier accepts.
+//! Whatever LLVM reports comes back as an error, also that it cannot go on. What it does not report (a wrong address, a
+//! failed assertion) stays out of reach, so renderers write only IR that the verifier accepts.
 
+mod apart;
 mod api;
 mod find;
 
@@ -40,7 +41,7 @@ const INTEL_SYNTAX: u64 = 4;
 pub(super) struct Llvm {
     path: PathBuf,
     identity: String,
-    opened: OnceLock<Result<Opened, String>>,
+    opened: OnceLock<Result<&'static Opened, String>>,
 }
 
 /// An open library and what it says about this processor.
@@ -80,7 +81,9 @@ impl Compiler for Llvm {
     }
 
     fn compile(&self, source: &str) -> Result<Vec<u8>> {
-        let compiled = self.open().and_then(|opened| Session::new(opened).compile(source));
+        let source = source.to_owned();
+        let compile = |opened| apart::apart(move || Session::new(opened).compile(&source));
+        let compiled = self.open().and_then(compile);
         compiled.map_err(|message| Error::Compile { compiler: self.describe(), message })
     }
 
@@ -90,16 +93,19 @@ impl Compiler for Llvm {
 }
 
 impl Llvm {
-    fn open(&self) -> Result<&Opened, String> {
-        let opened = self.opened.get_or_init(|| Opened::new(Api::open(&self.path)?));
-        opened.as_ref().map_err(String::clone)
+    /// The library stays open, as what LLVM registers must; threads that LLVM does not come back to need it, too.
+    fn open(&self) -> Result<&'static Opened, String> {
+        let open = || Ok(&*Box::leak(Box::new(Opened::new(Api::open(&self.path)?)?)));
+        self.opened.get_or_init(open).clone()
     }
 }
 
 impl Opened {
     fn new(api: Api) -> Result<Opened, String> {
-        // SAFETY: each returns a message of ours to free, which `own` does.
+        // SAFETY: the handler is LLVM's to call from now on; each of the others returns a message of ours to free, which
+        // `own` does.
         let (triple, cpu, features) = unsafe {
+            (api.LLVMInstallFatalErrorHandler)(apart::on_fatal);
             (
                 own(&api, (api.LLVMGetDefaultTargetTriple)()),
                 own(&api, (api.LLVMGetHostCPUName)()),
