@@ -26,9 +26,7 @@ pub(super) struct Closed {
     /// Positions of each node's sources: of the nodes as they are, and after looking through computed ones.
     edges: Vec<Edges>,
     /// Which nodes stood for their leaf when they were walked. Another thread may compute more of them since.
-    computed: Vec<bool>,
-    /// Which of those keep it alive.
-    keeps: Vec<bool>,
+    computed: Vec<Option<StandsFor>>,
     /// Which nodes a gradient could go through: they are computed from something that wants one.
     differentiable: Vec<bool>,
     /// The leaves by parameter slot (positions).
@@ -52,6 +50,15 @@ pub(super) struct Closed {
     pub(super) checks: Vec<(UOp, Arc<str>)>,
     /// The shape of the graph: everything but the identity of leaves and the value of constants.
     pub(super) key: u128,
+}
+
+/// How a computed node stands for its leaf.
+#[derive(Clone, Copy)]
+pub(super) struct StandsFor {
+    /// It keeps the leaf alive.
+    keeps: bool,
+    /// See [`Value::shares`].
+    shares: bool,
 }
 
 /// Another thread computes something that this graph needs.
@@ -92,8 +99,7 @@ pub(super) struct Walk {
     /// Positions of each node's sources; of a computed node, its leaf.
     pub(super) edges: Vec<Edges>,
     /// Which nodes stand for their leaf.
-    pub(super) computed: Vec<bool>,
-    keeps: Vec<bool>,
+    computed: Vec<Option<StandsFor>>,
     /// Which nodes a gradient could go through.
     differentiable: Vec<bool>,
     effects: Vec<UOp>,
@@ -101,13 +107,17 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    /// Whether the node only stands for a leaf.
+    pub(super) fn is_computed(&self, at: usize) -> bool {
+        self.computed[at].is_some()
+    }
+
     fn with_room(nodes: usize) -> Walk {
         let mut walk = Walk::default();
         walk.position.reserve(nodes);
         walk.nodes.reserve(nodes);
         walk.edges.reserve(nodes);
         walk.computed.reserve(nodes);
-        walk.keeps.reserve(nodes);
         walk.differentiable.reserve(nodes);
         walk
     }
@@ -148,8 +158,12 @@ impl Walk {
         let mut edges = Edges::new();
         open.sources().iter().for_each(|s| edges.push(self.position[&s.id()]));
         self.edges.push(edges);
-        self.computed.push(matches!(open.below, Below::Value { .. }));
-        self.keeps.push(matches!(open.below, Below::Value { keeps: true, .. }));
+        self.computed.push(match &open.below {
+            Below::Value { value, keeps } => {
+                Some(StandsFor { keeps: *keeps, shares: value.shares })
+            }
+            Below::First | Below::All => None,
+        });
         self.differentiable.push(self.leads_on(&open));
         self.position.insert(open.node.id(), self.nodes.len());
         self.nodes.push(open.node);
@@ -169,7 +183,6 @@ impl Walk {
     fn finish(self, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
         let mut closed = Closed {
             computed: self.computed,
-            keeps: self.keeps,
             differentiable: self.differentiable,
             nodes: self.nodes,
             edges: self.edges,
@@ -245,7 +258,12 @@ impl Open {
 impl Closed {
     /// Whether the node only stands for a leaf.
     pub(super) fn is_computed(&self, at: usize) -> bool {
-        self.computed[at]
+        self.computed[at].is_some()
+    }
+
+    /// Whether the node stands for a leaf that it is computed from.
+    pub(super) fn shares(&self, at: usize) -> bool {
+        self.computed[at].is_some_and(|c| c.shares)
     }
 
     /// Whether the node is to be computed.
@@ -272,7 +290,8 @@ impl Closed {
     /// while nothing but `self` holds the walk's nodes.
     pub(super) fn held(&self) -> Vec<bool> {
         let mut inside = self.references();
-        let keeping = (0..self.nodes.len()).filter(|&at| self.keeps[at]);
+        let keeping =
+            (0..self.nodes.len()).filter(|&at| self.computed[at].is_some_and(|c| c.keeps));
         keeping.for_each(|at| inside[self.edges[at][0]] += 1);
         self.nodes.iter().zip(inside).map(|(node, inside)| node.ref_count() > inside).collect()
     }
@@ -281,7 +300,8 @@ impl Closed {
     /// among the sources holds two. Nodes that were computed do not count: they can be made to forget their leaves.
     pub(super) fn references(&self) -> Vec<usize> {
         let mut inside = vec![1; self.nodes.len()];
-        let users = self.edges.iter().zip(&self.computed).filter(|(_, computed)| !**computed);
+        let users =
+            self.edges.iter().zip(&self.computed).filter(|(_, computed)| computed.is_none());
         users.flat_map(|(sources, _)| sources).for_each(|&s| inside[s] += 1);
         inside
     }
@@ -291,7 +311,7 @@ impl Closed {
         let mut slots = FxHashMap::default();
         self.leaves.iter().enumerate().for_each(|(slot, &at)| _ = slots.insert(at, slot));
         let mut found = vec![Vec::new(); self.leaves.len()];
-        for at in (0..self.nodes.len()).filter(|&at| self.computed[at]) {
+        for at in (0..self.nodes.len()).filter(|&at| self.is_computed(at)) {
             if let Some(&slot) = slots.get(&self.edges[at][0]) {
                 found[slot].push(at);
             }
@@ -448,7 +468,7 @@ mod tests {
         let closed = close(std::slice::from_ref(&root), &|_, _, _| None)
             .unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
-        let value = Value { leaf: upload(3), differentiable: false };
+        let value = Value { leaf: upload(3), differentiable: false, shares: false };
         leaf::set_slot(&inner, Some(Arc::new(Slot::Computed(value))));
         assert_eq!(closed.build(&[false, false]), before);
     }

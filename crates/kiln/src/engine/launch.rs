@@ -27,21 +27,30 @@ fn is_watched() -> bool {
 }
 
 impl Launches<'_> {
+    /// Puts it all together; if that fails, which kernel has something missing and what.
     pub(super) fn new<'a>(
         ready: &'a Ready,
         bound: &Bound,
         scalars: &[i64],
-    ) -> Result<Launches<'a>, Failure> {
+    ) -> Result<Launches<'a>, (usize, Failure)> {
         let buffers = Vec::with_capacity(ready.kernels.iter().map(arguments).sum());
         let mut all = Launches { ready, buffers, vars: Vec::new(), copied: Vec::new() };
-        for (step, kernel) in ready.kernels.iter().enumerate() {
-            for which in kernel.plan.args.iter().take(arguments(kernel)) {
-                all.buffers.push(bound.buffer(ready, which)?);
-            }
-            all.vars.extend(kernel.plan.vars.iter().take(scalars_of(kernel)).map(|&v| scalars[v]));
-            all.copied.extend(bound.copied_first(ready, step)?.map(|old| (step, old)));
+        for step in 0..ready.kernels.len() {
+            all.add(bound, scalars, step).map_err(|why| (step, why))?;
         }
         Ok(all)
+    }
+
+    /// What the kernel at `step` is called with.
+    fn add(&mut self, bound: &Bound, scalars: &[i64], step: usize) -> Result<(), Failure> {
+        testing::step()?;
+        let kernel = &self.ready.kernels[step];
+        for which in kernel.plan.args.iter().take(arguments(kernel)) {
+            self.buffers.push(bound.buffer(self.ready, which)?);
+        }
+        self.vars.extend(kernel.plan.vars.iter().take(scalars_of(kernel)).map(|&v| scalars[v]));
+        self.copied.extend(bound.copied_first(self.ready, step)?.map(|old| (step, old)));
+        Ok(())
     }
 
     /// Runs the kernels; if one fails, which one and why.

@@ -12,6 +12,9 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
 
 /// What hangs on a leaf.
 struct LeafMemory {
+    dtype: DType,
+    shape: Shape,
+    device: Device,
     state: Mutex<State>,
     /// What the leaf was computed from, if a gradient may want to go there.
     history: Mutex<Option<UOp>>,
@@ -40,8 +43,8 @@ pub(super) enum Slot {
     Pending(Arc<Latch>),
     /// Its value.
     Computed(Value),
-    /// The same where the leaf remembers what it was computed from, which leads to the node: it keeps the node alive, and
-    /// the node must not keep it.
+    /// The same where the leaf remembers that it was computed from the node: it keeps the node alive, and the node must
+    /// not keep it. Where the leaf goes first, it leaves its value to the node: see [`LeafMemory::drop`].
     Remembered { leaf: WeakUOp, differentiable: bool },
 }
 
@@ -51,6 +54,8 @@ pub(super) struct Value {
     pub(super) leaf: UOp,
     /// Whether a gradient could go through the node.
     pub(super) differentiable: bool,
+    /// Whether the leaf is one that the node is computed from: it shares its memory, and cannot remember the node.
+    pub(super) shares: bool,
 }
 
 /// A leaf around memory.
@@ -65,9 +70,12 @@ pub(super) fn missing(why: &str, dtype: DType, shape: Shape, device: &Device) ->
 
 fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let leaf =
-        UOp::buffer(NEXT.fetch_add(1, Ordering::Relaxed), dtype, shape, device.shared_name());
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let leaf = UOp::buffer(number, dtype, shape.clone(), device.shared_name());
     let memory: Payload = Arc::new(LeafMemory {
+        dtype,
+        shape,
+        device: device.clone(),
         state: Mutex::new(state),
         history: Mutex::default(),
         fault: Mutex::default(),
@@ -186,6 +194,31 @@ impl LeafMemory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("leaf lock")
     }
+
+    /// Leaves the memory to the node that was computed into it, in a leaf that does not remember the node.
+    fn leave_to(&self, node: &UOp) {
+        let remembered = slot(node);
+        let Some(Slot::Remembered { leaf, differentiable }) = remembered.as_deref() else { return };
+        if leaf.upgrade().is_some() {
+            return; // it was computed again
+        }
+        let state = std::mem::replace(&mut *self.state(), State::Spent);
+        let leaf = with_state(state, self.dtype, self.shape.clone(), &self.device);
+        set_fault(&leaf, self.fault.lock().expect("fault lock").take());
+        let value = Value { leaf, differentiable: *differentiable, shares: false };
+        set_slot(node, Some(Arc::new(Slot::Computed(value))));
+    }
+}
+
+/// A graph that was built before the leaf was made finds the value by its node: while such a graph lives, the value does.
+impl Drop for LeafMemory {
+    fn drop(&mut self) {
+        let history = std::mem::take(&mut *self.history.lock().expect("history lock"));
+        // the reference at hand is the only one if nobody has the node
+        if let Some(node) = history.filter(|node| node.ref_count() > 1) {
+            self.leave_to(&node);
+        }
+    }
 }
 
 /// The leaf that a node is, or was computed into.
@@ -211,7 +244,7 @@ pub(super) fn set_slot(node: &UOp, slot: Option<Arc<Slot>>) {
 pub(super) fn set_computed(node: &UOp, value: Value) {
     let slot = match history(&value.leaf) {
         Some(_) => {
-            let Value { leaf, differentiable } = value;
+            let Value { leaf, differentiable, .. } = value;
             Slot::Remembered { leaf: leaf.downgrade(), differentiable }
         }
         None => Slot::Computed(value),
@@ -232,7 +265,8 @@ impl Slot {
         match self {
             Slot::Computed(value) => Some(value.clone()),
             Slot::Remembered { leaf, differentiable } => {
-                Some(Value { leaf: leaf.upgrade()?, differentiable: *differentiable })
+                let (leaf, differentiable) = (leaf.upgrade()?, *differentiable);
+                Some(Value { leaf, differentiable, shares: false })
             }
             Slot::Seen | Slot::Pending(_) => None,
         }

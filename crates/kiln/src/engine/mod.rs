@@ -124,11 +124,17 @@ pub(crate) fn forgive(version: &UOp) {
     leaf::set_fault(version, None);
 }
 
-/// Remembers that `node`, which a gradient may go through, was computed into its leaf.
-pub(crate) fn remember(node: &UOp) {
-    if let Some(value) = leaf::value(node) {
-        leaf::set_history(&value.leaf, Some(node.clone()));
-        leaf::set_computed(node, value);
+/// What stands for `node`, which a gradient may go through and which was computed: its leaf, which remembers the node from
+/// now on. Where the leaf is not the node's own that is the node itself.
+pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
+    match leaf::value(node) {
+        Some(value) if value.shares => node.clone(),
+        Some(value) => {
+            leaf::set_history(&value.leaf, Some(node.clone()));
+            leaf::set_computed(node, value);
+            leaf
+        }
+        None => leaf,
     }
 }
 

@@ -138,10 +138,11 @@ struct Promise {
 
 impl Promise {
     /// Says which leaves the roots will be computed into.
-    fn prepare(&mut self, leaves: &[UOp]) {
-        let made = self.roots.iter().zip(leaves).filter_map(|(root, leaf)| {
+    fn prepare(&mut self, leaves: &[(UOp, bool)]) {
+        let made = self.roots.iter().zip(leaves).filter_map(|(root, (leaf, shares))| {
             let (_, differentiable) = *root.as_ref()?;
-            Some(Arc::new(Slot::Computed(Value { leaf: leaf.clone(), differentiable })))
+            let value = Value { leaf: leaf.clone(), differentiable, shares: *shares };
+            Some(Arc::new(Slot::Computed(value)))
         });
         self.values = made.collect();
     }
@@ -187,7 +188,9 @@ fn compute(
     // what follows the launches is prepared before them, too: see `launch`
     let leaves = commit(&closed, &ready, &bound, device);
     promise.prepare(&leaves);
-    let launches = Launches::new(&ready, &bound, &scalars).map_err(|why| (0, why));
+    let leaves: Vec<UOp> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
+    let launches = Launches::new(&ready, &bound, &scalars);
+    let launched = launches.is_ok();
     let done = launches.and_then(|launches| launches.run(device, &opened));
     debug::warnings();
     let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
@@ -197,7 +200,7 @@ fn compute(
         let what = ready.kernels.get(step).map_or("the copy to the file", ReadyKernel::name);
         let why = format!("{what} on {device} failed: {why}");
         let _planning = planning();
-        bound.taken.fail(&ready, step, &why);
+        bound.taken.fail(&ready, launched.then_some(step), &why);
         return Err(why);
     }
     bound.taken.spend();
@@ -207,18 +210,17 @@ fn compute(
     Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
 }
 
-/// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf.
-fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<UOp> {
-    let mut leaves: Vec<UOp> = Vec::new();
+/// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf, which is said of it.
+fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<(UOp, bool)> {
+    let mut leaves: Vec<(UOp, bool)> = Vec::new();
     for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
         use kiln_compile::schedule::BufferRef;
+        let new = || (leaf::new(buffer.clone(), *dtype, shape.clone(), device), false);
         leaves.push(match ready.schedule.outputs[root] {
-            _ if bound.file.as_ref().is_some_and(|(at, _)| *at == root) => {
-                leaf::new(buffer.clone(), *dtype, shape.clone(), device)
-            }
-            BufferRef::Param(slot) => closed.nodes[closed.leaves[slot]].clone(),
+            _ if bound.file.as_ref().is_some_and(|(at, _)| *at == root) => new(),
+            BufferRef::Param(slot) => (closed.nodes[closed.leaves[slot]].clone(), true),
             BufferRef::Output(first) if first < root => leaves[first].clone(),
-            _ => leaf::new(buffer.clone(), *dtype, shape.clone(), device),
+            _ => new(),
         });
     }
     leaves

@@ -20,7 +20,7 @@ pub(super) use table::Upload;
 
 /// The roots, with the runs of writes that they need collected; `None` if there is nothing to collect.
 pub(super) fn collect(walk: &Walk, roots: &[usize], upload: &Upload<'_>) -> Option<Vec<UOp>> {
-    let is_update = |at: usize| walk.nodes[at].op() == Op::Update && !walk.computed[at];
+    let is_update = |at: usize| walk.nodes[at].op() == Op::Update && !walk.is_computed(at);
     (0..walk.nodes.len()).find(|&at| is_update(at))?;
     let mut collector = Collector::new(walk, roots, upload);
     (0..walk.nodes.len()).for_each(|at| collector.node(at));
@@ -69,7 +69,7 @@ impl<'a> Collector<'a> {
         if self.new[at].is_some() {
             return; // a read that found what it looks for
         }
-        if self.walk.computed[at] || node.op() == Op::Buffer {
+        if self.walk.is_computed(at) || node.op() == Op::Buffer {
             self.new[at] = Some(node.clone());
         } else if node.op() == Op::Update {
             self.update(at);
@@ -125,14 +125,14 @@ impl<'a> Collector<'a> {
 /// For every update whether all of it is needed, and which views of it are read.
 fn users(walk: &Walk, roots: &[usize]) -> (Vec<bool>, FxHashMap<usize, Vec<usize>>) {
     let n = walk.nodes.len();
-    let is_version = |at: usize| walk.nodes[at].op() == Op::Update && !walk.computed[at];
+    let is_version = |at: usize| walk.nodes[at].op() == Op::Update && !walk.is_computed(at);
     // what a view looks at, if that is a version
     let mut viewed: Vec<Option<usize>> = vec![None; n];
     let (mut whole, mut read, mut next) = (vec![false; n], vec![false; n], vec![false; n]);
     roots.iter().for_each(|&r| (whole[r], read[r]) = (true, true));
     for at in 0..n {
         let (node, edges) = (&walk.nodes[at], &walk.edges[at]);
-        if is_view(node) && !walk.computed[at] {
+        if is_view(node) && !walk.is_computed(at) {
             viewed[at] = if is_version(edges[0]) { Some(edges[0]) } else { viewed[edges[0]] };
             continue;
         }

@@ -28,11 +28,13 @@ struct Leaf {
 pub(super) struct StandIn {
     node: UOp,
     differentiable: bool,
+    shares: bool,
 }
 
 impl StandIn {
     pub(super) fn of(closed: &Closed, at: usize) -> StandIn {
-        StandIn { node: closed.nodes[at].clone(), differentiable: closed.is_differentiable(at) }
+        let (differentiable, shares) = (closed.is_differentiable(at), closed.shares(at));
+        StandIn { node: closed.nodes[at].clone(), differentiable, shares }
     }
 
     /// Nobody finds the leaf by the node any more.
@@ -42,7 +44,8 @@ impl StandIn {
 
     /// The leaf is the node's value again.
     pub(super) fn remember(&self, leaf: &UOp) {
-        let value = Value { leaf: leaf.clone(), differentiable: self.differentiable };
+        let (differentiable, shares) = (self.differentiable, self.shares);
+        let value = Value { leaf: leaf.clone(), differentiable, shares };
         leaf::set_computed(&self.node, value);
     }
 
@@ -65,11 +68,12 @@ impl Taken {
         self.0.clear();
     }
 
-    /// The kernel at `step` failed. Under the planning lock.
-    pub(super) fn fail(&mut self, ready: &Ready, step: usize, why: &str) {
+    /// The kernel at `step` failed, or something before the first launch. Under the planning lock.
+    pub(super) fn fail(&mut self, ready: &Ready, step: Option<usize>, why: &str) {
+        let reached = |l: &Leaf, step| first_write(ready, l.root).is_none_or(|first| first <= step);
         let (touched, intact): (Vec<_>, Vec<_>) = std::mem::take(&mut self.0)
             .into_iter()
-            .partition(|l| first_write(ready, l.root).is_none_or(|first| first <= step));
+            .partition(|l| step.is_some_and(|step| reached(l, step)));
         intact.iter().for_each(Leaf::give_back);
         touched.iter().for_each(|l| leaf::fail(&l.leaf, why));
         // only now is it known which of them can be computed again

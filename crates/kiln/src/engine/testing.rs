@@ -36,8 +36,8 @@ pub fn break_next_kernel() {
     BREAK.set(true);
 }
 
-/// Makes the step after `steps` more of this thread fail, once: steps are making a schedule, compiling a kernel and
-/// allocating memory, and come before any launch. Whether an earlier request was still waiting.
+/// Makes the step after `steps` more of this thread fail, once: steps are making a schedule, compiling a kernel, allocating
+/// memory and looking up what a kernel is called with, and come before any launch. Whether an earlier request was still waiting.
 pub fn fail_after(steps: Option<usize>) -> bool {
     FAIL.replace(steps).is_some()
 }

@@ -288,3 +288,50 @@ fn a_leaf_that_remembers_is_not_overwritten() {
     assert_eq!((&w * 2.0).to_vec::<f32>().unwrap(), [0.0, 2.0, 4.0, 6.0]);
     assert_eq!(u.to_vec::<f32>().unwrap(), [1.0, 3.0, 5.0, 7.0]);
 }
+
+/// A product of matrices that wants a gradient, and something that was made of it before it was computed.
+fn used_before() -> (Tensor, Tensor, Tensor) {
+    let x = Tensor::from_vec((0..4096).map(|i| (i % 7) as f32).collect(), [64, 64]);
+    x.set_requires_grad(true).realize().expect("is there");
+    let h = x.matmul(&x);
+    let y = &h + 1.0;
+    (x, h, y)
+}
+
+#[test]
+fn what_a_living_graph_needs_is_not_computed_again_when_its_tensor_is_gone() {
+    let (_x, h, y) = used_before();
+    let first = h.realize().expect("computes").to_vec::<f32>().expect("is there")[5];
+    drop(h);
+    let (y, n) = measure(|| y.to_vec::<f32>().expect("computes"));
+    assert!(n.flops <= 2 * 4096, "{n:?}");
+    assert_eq!(y[5], first + 1.0);
+}
+
+#[test]
+fn a_gradient_goes_through_what_a_tensor_left_to_its_graph() {
+    let (x, h, y) = used_before();
+    h.realize().expect("computes");
+    drop(h);
+    y.sum(..).backward().expect("has a gradient");
+    let read = |t: &Tensor| t.to_vec::<f32>().expect("computes");
+    let (values, gradient) = (read(&x), read(&x.grad().expect("reached")));
+    let row: f32 = (0..64).map(|j| values[64 * 5 + j]).sum();
+    let column: f32 = (0..64).map(|i| values[64 * i + 3]).sum();
+    assert_eq!(gradient[64 * 3 + 5], row + column);
+}
+
+#[test]
+fn what_was_computed_outlives_its_tensors_and_its_input() {
+    let w = Tensor::from([2.0f32]).set_requires_grad(true);
+    let input = &w * 1.5;
+    input.realize().expect("computes");
+    // one value in two storages, of which one has given its gradient
+    let (a, b) = (&input * 2.0, &input * 2.0);
+    let after = &a + 1.0;
+    a.backward().expect("has a gradient");
+    input.set(s![0], 9.0);
+    realize([&a, &b, &input]).expect("computes");
+    drop((a, b));
+    assert_eq!(after.to_vec::<f32>().expect("is there"), [7.0]);
+}

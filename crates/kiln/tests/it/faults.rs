@@ -124,6 +124,25 @@ fn before_the_first_launch_nothing_changes() {
 }
 
 #[test]
+fn a_failure_before_the_launches_names_the_kernel() {
+    let messages = (0..).map_while(|steps| {
+        // other lengths, so that nothing is known
+        let x = numbers(40 + steps);
+        let triple = (&x * 3.0).contiguous();
+        let sum = triple.sum(..);
+        fail_after(Some(steps));
+        let result = kiln::realize([&triple, &sum]);
+        let reached = !fail_after(None);
+        reached.then(|| result.expect_err("injected").to_string())
+    });
+    let messages: Vec<String> = messages.collect();
+    let kernel = |m: &String| m.split_once(" on ").map(|(kernel, _)| kernel.to_owned());
+    let mut kernels: Vec<String> = messages.iter().filter_map(kernel).collect();
+    kernels.dedup();
+    assert!(kernels.len() >= 2, "each by its name: {messages:?}");
+}
+
+#[test]
 fn a_long_chain_of_writes_is_computed_on_the_way() {
     limit_pending(Some(100));
     let t = numbers(64);

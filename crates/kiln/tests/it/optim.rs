@@ -2,7 +2,7 @@
 
 use kiln::nn::{self, Module};
 use kiln::optim::{Adam, AdamW, SGD};
-use kiln::{Counts, DType, Tensor, measure};
+use kiln::{Counts, DType, Tensor, measure, s};
 
 const START: [f64; 4] = [1.5, -2.0, 0.25, 3.0];
 
@@ -209,6 +209,25 @@ fn what_a_model_gives_is_freed_without_a_gradient_taken() {
     };
     let (few, many) = (steps(2), steps(20));
     assert!(many <= few, "{few} {many}");
+}
+
+#[test]
+fn what_shares_the_memory_of_a_parameter_is_freed() {
+    let steps = |n: usize, f: fn(&Tensor) -> Tensor| {
+        let step = |i: usize| {
+            let w = Tensor::full([1 << 16], i as f64).contiguous().set_requires_grad(true);
+            w.realize().unwrap();
+            let same = f(&w);
+            same.realize().unwrap();
+            (&same * 3.0).sum(..).backward().unwrap();
+            assert_eq!(w.grad().unwrap().get(s![5]).item::<f32>().unwrap(), 3.0);
+        };
+        measure(|| (0..n).for_each(step)).1.peak_memory
+    };
+    for f in [|w: &Tensor| w.copy(), |w: &Tensor| w * 1.0, |w: &Tensor| w.cast(DType::F32)] {
+        let (few, many) = (steps(2, f), steps(20, f));
+        assert!(many <= few, "{few} {many}");
+    }
 }
 
 #[test]
