@@ -37,9 +37,11 @@ impl Workers {
     /// Calls `work` for disjoint parts that make up `0..blocks`, on so many threads, of which this is one.
     pub(super) fn share(&self, blocks: usize, threads: usize, work: impl Fn(Range<usize>) + Sync) {
         let threads = threads.min(self.count);
-        match self.pool() {
-            Some(pool) if threads > 1 => self.share_in(pool, Blocks::new(blocks, threads), work),
-            _ => work(0..blocks),
+        // a child that tries something has no threads, and must not wait for who starts some in its parent
+        let pool = if threads > 1 { self.pool() } else { None };
+        match pool {
+            Some(pool) => self.share_in(pool, Blocks::new(blocks, threads), work),
+            None => work(0..blocks),
         }
     }
 

@@ -206,5 +206,6 @@ fn printing() {
     assert_eq!(Tensor::from([0.1f32, f32::NAN, f32::INFINITY]).to_string(), "[0.1 nan inf]");
     assert_eq!(Tensor::from([true, false]).to_string(), "[ True False]");
     assert_eq!(Tensor::arange(2000).to_string(), "[   0    1    2 ... 1997 1998 1999]");
-    assert_eq!(format!("{:?}", Tensor::zeros([2])), "Tensor([2], f32, CPU)");
+    let zeros = Tensor::zeros_with([2], (DType::F32, "CPU"));
+    assert_eq!(format!("{zeros:?}"), "Tensor([2], f32, CPU)");
 }

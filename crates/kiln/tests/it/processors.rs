@@ -1,6 +1,6 @@
 //! Kernels that are written for other processors than this one mean the same.
 
-use kiln::{DType, Device, Tensor};
+use kiln::{DType, Device, Tensor, s};
 
 /// Those of other processors that this machine can imitate; the others say what it lacks.
 fn others() -> Vec<Device> {
@@ -88,6 +88,30 @@ fn other_processors_compute_the_same() {
 /// Where numbers differ first, in any bit.
 fn first_other(a: &[f64], b: &[f64]) -> Option<usize> {
     a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits())
+}
+
+#[test]
+fn c_picks_lanes_out_of_what_lies_between() {
+    let Some(c) = Some(Device::parse("CPU:C").unwrap()).filter(|c| c.describe().is_ok()) else {
+        return;
+    };
+    for stride in 2..=5usize {
+        let x = Tensor::from_vec_on(numbers(64 * stride), [64, stride], &c);
+        let column = x.get(s![.., stride - 1]) * 2.0;
+        let right: Vec<f32> =
+            numbers(64 * stride).chunks(stride).map(|row| row[stride - 1] * 2.0).collect();
+        assert_eq!(column.to_vec::<f32>().unwrap(), right, "{stride}");
+    }
+}
+
+#[test]
+fn a_processor_that_the_compiler_does_not_know_is_an_error() {
+    // newer than LLVM 15, which has no name for them; whichever this machine has, the process goes on
+    for cpu in ["znver4", "znver5", "sapphirerapids"] {
+        let device = Device::parse(&format!("CPU:LLVM:x86_64,{cpu}")).unwrap();
+        let why = device.describe().err().map(|e| e.to_string());
+        assert!(why.is_none_or(|w| w.contains("this machine") || w.contains(cpu)), "{cpu}");
+    }
 }
 
 #[test]

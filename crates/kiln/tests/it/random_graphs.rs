@@ -72,6 +72,17 @@ fn llvm_agrees_with_the_interpreter() {
     agree("CPU:LLVM", "INTERP", 1000);
 }
 
+/// Those that this machine can imitate, and that add products without rounding: the last bit of functions needs that.
+#[test]
+fn other_processors_agree_with_the_interpreter() {
+    for cpu in ["haswell", "skylake-avx512"] {
+        let device = format!("CPU:LLVM:x86_64,{cpu}");
+        if Device::parse(&device).expect("a name").describe().is_ok() {
+            agree(&device, "INTERP", 100);
+        }
+    }
+}
+
 #[test]
 fn c_agrees_with_the_interpreter() {
     agree("CPU:C", "INTERP", 100);

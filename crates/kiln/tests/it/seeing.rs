@@ -96,7 +96,7 @@ fn a_launch_is_a_line() {
 
 #[test]
 fn each_level_shows_more() {
-    let text = stderr("add twice", &[("DEBUG", "7"), ("KILN_CACHE", "none")]);
+    let text = stderr("add twice", &[("DEBUG", "7"), ("KILN_CACHE", "none"), ("DEV", "CPU")]);
     for part in [
         "opened device CPU as ",
         "scheduled 1 kernels in ",
