@@ -3,7 +3,7 @@
 
 use crate::dots::{BF16, BYTES, Types, product};
 use crate::mma::{SIGNED, target};
-use crate::options::kernel_of;
+use crate::options::{kernel_of, seed as seed_of};
 use kiln_compile::pipeline::{Compiled, Settings, compile};
 use kiln_compile::target::Target;
 use kiln_ir::arg::ReduceOp;
@@ -239,7 +239,7 @@ fn expected(([a, b], _): Types, [batch, m, k, n]: [usize; 4], swapped: bool) -> 
 #[test]
 fn kernels_with_emulated_units_compute_what_they_should() {
     let Some(backend) = llvm() else { return };
-    let mut seed = 12345u64;
+    let mut seed = seed_of(12345);
     let mut random = |least: usize, most: usize| {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         least + (seed >> 33) as usize % (most - least + 1)
