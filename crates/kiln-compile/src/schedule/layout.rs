@@ -4,6 +4,9 @@
 //! the last axis (convolutions, pooling), it is none: what one kernel writes there another reads shifted, strided and at
 //! borders. Such a temporary is kept with another axis last, one along which all its kernels just count (channels), and
 //! so is whatever the same kernels read or write at the same index. Nobody outside of the schedule sees temporaries.
+//!
+//! Not where a kernel that touches it reads windows of memory that is not ours to lay out, and those move along that axis,
+//! too (a convolution of each channel on its own): then rows of windows are what lies in a row in all that it reads.
 
 use super::assign::{Placement, Plan};
 use super::index::{self, Index};
@@ -37,6 +40,7 @@ pub(super) fn choose(plan: &Plan) -> Layouts {
         sliding: FxHashMap::default(),
         together: FxHashMap::default(),
         ends: FxHashMap::default(),
+        fixed: FxHashMap::default(),
         free: temporaries(plan),
         chosen: Layouts::default(),
     };
@@ -83,6 +87,8 @@ struct Chooser<'a> {
     together: FxHashMap<(usize, Index), Vec<usize>>,
     /// Which nodes a kernel touches with something sliding along their last axis.
     ends: FxHashMap<usize, Vec<usize>>,
+    /// By kernel, at which indices it reads memory of others in windows.
+    fixed: FxHashMap<usize, Vec<Index>>,
     /// Nodes whose layout is not decided.
     free: FxHashSet<usize>,
     chosen: Layouts,
@@ -106,6 +112,10 @@ impl Chooser<'_> {
             self.together.entry(place).or_default().push(i);
             if self.at_the_end(i, r).is_some() {
                 self.ends.entry(request.kernel).or_default().push(i);
+            }
+            let own = request.index.last().and_then(slide).map(|(slide, _)| slide);
+            if own == Some(Slide::Overlapping) && !self.free.contains(&i) {
+                self.fixed.entry(request.kernel).or_default().push(request.index.clone());
             }
         }
     }
@@ -141,6 +151,14 @@ impl Chooser<'_> {
         axis(None).or_else(|| axis(Some(Slide::Apart)))
     }
 
+    /// Whether windows of memory that stays as it is move along an axis of a node, in a kernel that touches it.
+    fn is_fixed(&self, i: usize, axis: usize) -> bool {
+        self.plan.requests[i].iter().any(|request| {
+            let mut fixed = self.fixed.get(&request.kernel).into_iter().flatten();
+            fixed.any(|index| index.contains(&request.index[axis]))
+        })
+    }
+
     /// Puts an axis last for a node, and then for what kernels touch together with it.
     fn spread(&mut self, first: usize) {
         let mut stack = vec![first];
@@ -148,7 +166,7 @@ impl Chooser<'_> {
             if !self.free.remove(&i) {
                 continue;
             }
-            let Some(axis) = self.plain_axis(i) else { continue };
+            let Some(axis) = self.plain_axis(i).filter(|&a| !self.is_fixed(i, a)) else { continue };
             self.chosen.0.insert(i, axis);
             for request in &self.plan.requests[i] {
                 stack.extend(&self.together[&(request.kernel, request.index.clone())]);

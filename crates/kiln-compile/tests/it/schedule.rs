@@ -308,6 +308,23 @@ fn scaled_channels(schedule: &Schedule) -> Vec<bool> {
 }
 
 #[test]
+fn between_convolutions_of_each_channel_rows_are_neighbours_as_they_are_in_the_image() {
+    let x = UOp::param(0, DType::I32, &[2, 8, 7, 8][..]);
+    let each_channel = |x: &UOp, slot: usize| {
+        let [n, c, h, w] = x.shape()[..] else { panic!("an image") };
+        let window = |axis, len| WindowArg { axis, len, size: 3, stride: 1, dilation: 1 };
+        let x = x.window(window(2, h)).window(window(4, w));
+        let k = UOp::param(slot, DType::I32, &[8, 3, 3][..]).reshape(&[1, c, 1, 3, 1, 3][..]);
+        let k = k.expand(&[n, c, h - 2, 3, w - 2, 3][..]);
+        (x * k).reduce(ReduceOp::Add, &[3, 5][..])
+    };
+    let root = each_channel(&each_channel(&x, 1).contiguous(), 2);
+    let data = |n: usize, by: usize| (0..n).map(|i| (i * by % 11) as i32 - 5).collect::<Vec<_>>();
+    let (schedule, _) = run(&[root], &[&data(896, 3), &data(72, 5), &data(72, 7)]);
+    assert_eq!(scaled_channels(&schedule), [true, true]);
+}
+
+#[test]
 fn what_is_read_in_steps_lies_like_what_it_is_read_with() {
     let x = UOp::param(0, DType::I32, &[2, 3, 8, 8][..]);
     let kernel = |slot| UOp::param(slot, DType::I32, &[8, 3, 3, 3][..]);
