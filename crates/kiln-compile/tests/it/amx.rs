@@ -3,7 +3,7 @@
 
 use crate::dots::{BF16, BYTES, Types, product};
 use crate::mma::{SIGNED, target};
-use crate::options::{kernel_of, seed as seed_of};
+use crate::options::{is_counted, kernel_of, seed as seed_of};
 use kiln_compile::pipeline::{Compiled, Settings, compile};
 use kiln_compile::target::Target;
 use kiln_ir::arg::ReduceOp;
@@ -258,5 +258,5 @@ fn kernels_with_emulated_units_compute_what_they_should() {
         let right = found == expected(types, shape, swapped);
         assert!(right, "{types:?} {shape:?} {swapped}: {:?}", compiled.applied);
     }
-    assert!(units > 16, "only {units} kernels had units to emulate");
+    assert!(units > 16 || !is_counted(), "only {units} kernels had units to emulate");
 }

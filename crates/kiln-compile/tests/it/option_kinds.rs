@@ -1,7 +1,7 @@
 //! Every kind of option alone leaves what random kernels compute as it is, on INTERP; what is not legal is refused with
 //! a reason, and nothing panics.
 
-use crate::options::{Dice, axes, check, param, seed, small_target};
+use crate::options::{Dice, axes, check, is_counted, param, seed, small_target};
 use kiln_compile::optimize::{self, Opt};
 use kiln_compile::schedule::schedule;
 use kiln_ir::UOp;
@@ -129,6 +129,9 @@ fn each_alone_changes_nothing_of_random_kernels() {
             }
         }
     }
+    if !is_counted() {
+        return;
+    }
     let kinds: Vec<&str> = legal.keys().map(String::as_str).collect();
     assert_eq!(kinds, ["BLOCK", "KEEP", "STAGE", "THREAD", "UNROLL", "UPCAST", "VECTOR"]);
     assert!(legal.values().all(|&n| n > 30), "{legal:?}");
@@ -151,7 +154,7 @@ fn any_that_are_legal_together_change_nothing_of_random_kernels() {
             legal += check("random", &kernel, &options) as usize;
         }
     }
-    assert!(legal > 500, "{legal} are legal");
+    assert!(legal > 500 || !is_counted(), "{legal} are legal");
 }
 
 /// Steps that a search takes, from the heuristic's options on.
@@ -174,7 +177,7 @@ fn where_a_search_goes_changes_nothing_of_random_kernels() {
             }
         }
     }
-    assert!(steps > 100, "{steps} steps");
+    assert!(steps > 100 || !is_counted(), "{steps} steps");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the heuristic makes of random kernels with reductions inside reductions, against the kernels as they are, on
 //! INTERP: vectors, tiles, carried sums, kept values, threads, all as they meet.
 
-use super::options::{check, param, plain, run, seed, small_target};
+use super::options::{check, is_counted, param, plain, run, seed, small_target};
 use kiln_compile::optimize::{Opt, optimize};
 use kiln_compile::schedule::schedule;
 use kiln_compile::target::Target;
@@ -89,5 +89,5 @@ fn what_the_heuristic_chooses_for_reductions_changes_nothing() {
             }
         }
     }
-    assert!(count(&chosen, |o| matches!(o, Opt::Keep { .. })) > 20);
+    assert!(count(&chosen, |o| matches!(o, Opt::Keep { .. })) > 20 || !is_counted());
 }
