@@ -89,3 +89,36 @@ fn what_is_seen_by_all_of_a_tile_is_a_loop_without_conditions() {
     let gated: Vec<bool> = nodes.iter().filter(sums).map(|r| r.src(0).op() == Op::Where).collect();
     assert_eq!((gated.len(), gated.iter().filter(|g| **g).count()), (2, 1));
 }
+
+/// A gate of which one lane does not ask for the loop, around which another condition was: that lane is loaded before the
+/// loop, also where it does not run.
+#[test]
+fn what_is_loaded_before_a_skipped_loop_stays_inside_its_memory() {
+    let text = "\
+%0 = param i32 slot=0 [19]
+%1 = range index axis=0 loop 19
+%2 = range index axis=1 reduce 11
+%3 = cmplt bool %2 1
+%4 = not bool %3
+%5 = cmplt bool %2 9
+%6 = and bool %4 %5
+%7 = cmplt bool %1 1
+%8 = not bool %7
+%9 = and bool %6 %8
+%10 = cmplt bool %1 17
+%11 = and bool %9 %10
+%12 = param i32 slot=1 [16]
+%13 = add index %1 -1
+%14 = load i32 %12 %13 gate=%11
+%15 = where i32 %11 %14 0:i32
+%16 = reduce i32 add %15 %2
+%17 = store %0 %1 %16
+%18 = end %17 %1
+sink name=\"\" %18
+";
+    let kernel = kiln_ir::text::parse(text).expect("a kernel");
+    let options =
+        ["UPCAST(axis 1, 2)", "BLOCK(axis 1, 4)", "THREAD(axis 0, 0)", "UNROLL(axis 1, 2)"];
+    let options: Vec<Opt> = options.iter().map(|o| o.parse().expect("an option")).collect();
+    assert!((0..=options.len()).all(|n| check("gated", &kernel, &options[..n])));
+}

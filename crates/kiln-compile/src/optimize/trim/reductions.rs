@@ -3,7 +3,7 @@
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::{Bounds, Limit, Outside};
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};
+use kiln_ir::uop::{Srcs, rebuild, strides, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -59,7 +59,8 @@ impl Part {
     }
 }
 
-/// Accesses that do not vary over the range: they may be done outside of its loop, where nothing is known.
+/// Accesses that do not vary over the range: they may be done outside of its loop, where nothing is known. So may those
+/// whose gates alone do, as some lanes of a gate may turn out to be the same in all iterations.
 fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
     let mut varying = FxHashSet::default();
     let nodes = toposort(closer);
@@ -69,7 +70,10 @@ fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
         }
     }
     let is_access = |n: &UOp| matches!(n.op(), Op::Load | Op::Store);
-    nodes.into_iter().filter(move |n| is_access(n) && !varying.contains(n))
+    let axis = axis_of(range);
+    let moves =
+        move |n: &UOp| strides(n.src(1)).get(&axis).is_some_and(|s| s.is_some_and(|s| s != 0));
+    nodes.into_iter().filter(move |n| is_access(n) && !(varying.contains(n) && moves(n)))
 }
 
 impl Bounds {
