@@ -124,7 +124,8 @@ fn rewritten(ast: &UOp, options: Vec<Opt>) -> Result<Optimized, String> {
         Some(nests) => nests.apply(&options)?,
         None => rewritten_nest(ast, &options)?,
     };
-    Ok(Optimized { ast: trim::trim(&name::named(&rewritten)), applied: options })
+    let free = ordered::ordered(ast).is_empty();
+    Ok(Optimized { ast: trim::trim(&name::named(&rewritten), free), applied: options })
 }
 
 fn rewritten_nest(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {

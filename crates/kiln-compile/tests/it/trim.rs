@@ -122,3 +122,37 @@ sink name=\"\" %18
     let options: Vec<Opt> = options.iter().map(|o| o.parse().expect("an option")).collect();
     assert!((0..=options.len()).all(|n| check("gated", &kernel, &options[..n])));
 }
+
+/// Every element of a row with the row's sum and its largest element, which costs enough to be kept.
+fn rows([m, n]: [usize; 2]) -> UOp {
+    let x = param(0, &[m, n]);
+    let of_row = |x: &UOp, op| x.reduce(op, &[1][..]).reshape(&[m, 1][..]).expand(&[m, n][..]);
+    let apart = &x - of_row(&x, ReduceOp::Max);
+    let square = &apart * &apart;
+    let costly = UOp::binary(Op::FloorDiv, &(&square * &apart), &(&square + 7)) * &square;
+    of_row(&costly, ReduceOp::Add) - costly
+}
+
+#[test]
+fn rows_of_no_whole_number_of_vectors_are_loops_without_conditions_and_their_ends() {
+    let kernel = kernel_of(&rows([5, 299]));
+    let (column, sums) = (axes(&kernel, RangeKind::Loop)[1], axes(&kernel, RangeKind::Reduce));
+    let mut options: Vec<Opt> =
+        [column, sums[0], sums[1]].map(|axis| split(RangeKind::Vector, axis, 8)).to_vec();
+    let stores = |options: &[Opt]| {
+        let kernel = apply(&kernel, options).expect("legal").ast;
+        let stores = toposort(&kernel).into_iter().filter(|n| n.op() == Op::Store);
+        let counts = stores.map(|s| (s.memory().op() == Op::Param, s.srcs().len() == 4));
+        let mut counts: Vec<(bool, bool)> = counts.collect();
+        counts.sort_unstable();
+        counts
+    };
+    assert!(check("vectors", &kernel, &options));
+    assert_eq!(stores(&options), [(true, false), (true, true)]);
+    options.push(Opt::Keep { bytes: 1 << 12 });
+    assert!(check("kept", &kernel, &options));
+    assert_eq!(stores(&options), [(false, false), (false, false), (true, false), (true, true)]);
+    let accumulators = [split(RangeKind::Upcast, sums[0], 2), split(RangeKind::Upcast, sums[1], 2)];
+    let all = [&options[..3], &accumulators, &options[3..]].concat();
+    assert!(check("accumulators", &kernel, &all));
+}

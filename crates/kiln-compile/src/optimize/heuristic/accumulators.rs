@@ -3,6 +3,7 @@
 use super::super::keep::operations;
 use super::super::options::Opt;
 use super::super::ranges::{axis_of, kind_of};
+use super::super::trim;
 use super::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;
@@ -26,9 +27,18 @@ impl Chooser {
             if kind_of(&self.left[i].1) == RangeKind::Reduce && !self.is_divided(i) {
                 let wanted = IN_FLIGHT.div_ceil(self.step(ast, i).max(1));
                 let most = (self.left[i].0 / FEWEST_STEPS).min(self.room).min(wanted);
-                self.apply(RangeKind::Upcast, i, largest_divisor(self.left[i].0, most));
+                self.apply(RangeKind::Upcast, i, self.accumulators_of(i, most));
             }
         }
+    }
+
+    /// How many iterations are written out: a part that divides the loop, or, where that is much less than `most` and the
+    /// loop is long enough for its ragged end to be one of its own, `most`.
+    fn accumulators_of(&self, i: usize, most: usize) -> usize {
+        let n = self.left[i].0;
+        let divisor = largest_divisor(n, most);
+        let ragged = self.masks && divisor <= most / 2 && n / most.max(1) >= trim::LONG;
+        if ragged { most } else { divisor }
     }
 
     /// Whether the loop is written out in part, or in blocks.

@@ -40,22 +40,22 @@ impl Bounds {
     /// What the conditions say without which `value` is `nothing`.
     pub(super) fn of(value: &UOp, nothing: &UOp, range: &UOp) -> Bounds {
         let mut bounds = Bounds::default();
-        let (mut value, mut conditions) = (value, Vec::new());
-        while value.op() == Op::Where && value.src(2) == nothing {
-            conditions.push(value.src(0).clone());
-            value = value.src(1);
-        }
+        bounds.learn(conditions(value, nothing), range);
+        bounds
+    }
+
+    /// What conditions say that must all hold.
+    pub(super) fn learn(&mut self, mut conditions: Vec<UOp>, range: &UOp) {
         while let Some(condition) = conditions.pop() {
             match condition.op() {
                 Op::And => conditions.extend(condition.srcs().iter().cloned()),
-                Op::CmpLt => bounds.add(&condition, true, range),
+                Op::CmpLt => self.add(&condition, true, range),
                 Op::Not if condition.src(0).op() == Op::CmpLt => {
-                    bounds.add(condition.src(0), false, range);
+                    self.add(condition.src(0), false, range);
                 }
                 _ => {}
             }
         }
-        bounds
     }
 
     /// Where the loop starts if it meets all that counts.
@@ -99,6 +99,16 @@ impl Bounds {
         let (comparison, some, all) = (comparison.clone(), bound(some), bound(all));
         self.limits.push(Limit { comparison, holds, is_low, some, all, between });
     }
+}
+
+/// The conditions without which `value` is `nothing`.
+pub(super) fn conditions(mut value: &UOp, nothing: &UOp) -> Vec<UOp> {
+    let mut conditions = Vec::new();
+    while value.op() == Op::Where && value.src(2) == nothing {
+        conditions.push(value.src(0).clone());
+        value = value.src(1);
+    }
+    conditions
 }
 
 /// The difference of the sides of a comparison: `step * range`, and a rest over loops around it and loops that will be

@@ -1,39 +1,81 @@
-//! Loops of reductions that skip what counts for nothing: where conditions on the summand say that only some iterations
-//! of a loop count, and which these are is known from the loops around it, the loop starts and ends with them.
+//! Loops that skip what counts for nothing, and loops without conditions where all of them hold.
 //!
-//! The gradient of a convolution for its input is such a sum: at the borders few windows cover an element. In causal
-//! attention a query meets the keys up to its own position. Iterations that count for all of what is written out are a
-//! loop without conditions, if there are enough of them; where a condition does not ask for the loop at all, the loop runs
-//! or does not.
+//! Where conditions on a summand say that only some iterations of a loop count, and which these are is known from the loops
+//! around it, the loop starts and ends with them. The gradient of a convolution for its input is such a sum: at the borders
+//! few windows cover an element. In causal attention a query meets the keys up to its own position. Where a condition does
+//! not ask for the loop at all, the loop runs or does not. Conditions that hold for all of what is written out in most of a
+//! loop divide it (`divide`): rows of no whole number of vectors are such.
 
 mod bounds;
+mod divide;
 mod reductions;
 mod stores;
+
+pub(super) use divide::LONG;
 
 use super::ranges::{axis_of, kind_of, ranges_of};
 use super::stage::substitute;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
 
-/// The kernel with every loop trimmed that can be.
-pub(super) fn trim(ast: &UOp) -> UOp {
-    ranges_of(ast).into_iter().fold(ast.clone(), |ast, range| trimmed(&ast, &range).unwrap_or(ast))
+/// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
+pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
+    let trim = |ast: UOp, range| trimmed(&ast, &range, free).unwrap_or(ast);
+    ranges_of(ast).into_iter().fold(ast.clone(), trim)
 }
 
-/// The kernel with fewer iterations of `range`.
-fn trimmed(ast: &UOp, range: &UOp) -> Option<UOp> {
+/// The kernel with fewer iterations of `range`, or with two loops instead of its.
+fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
     let closes = |n: &UOp| matches!(n.op(), Op::Reduce | Op::End) && n.srcs()[1..].contains(range);
-    let mut closers = toposort(ast).into_iter().filter(closes);
-    let (Some(closer), None) = (closers.next(), closers.next()) else { return None };
+    let closers: Vec<UOp> = toposort(ast).into_iter().filter(closes).collect();
     let next_axis = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
-    match (kind_of(range), closer.op()) {
+    let kind = kind_of(range);
+    let only = match &closers[..] {
+        [only] => Some(only),
+        _ => None,
+    };
+    let reduce = only.filter(|c| kind == RangeKind::Reduce && c.op() == Op::Reduce);
+    if let Some(reduce) = reduce
+        && let Some(whole) = reductions::whole(reduce, range)
+    {
+        return Some(substitute(ast, reduce, &simplify(&whole)));
+    }
+    if (free || kind == RangeKind::Reduce)
+        && let Some(divided) = divide::divided(ast, &closers, range, next_axis)
+    {
+        return Some(divided);
+    }
+    match (kind, only?.op()) {
         (RangeKind::Reduce, Op::Reduce) => {
-            let fewer = reductions::reduction(&closer, range, next_axis)?;
-            Some(substitute(ast, &closer, &simplify(&fewer)))
+            let fewer = reductions::trimmed(only?, range)?;
+            Some(substitute(ast, only?, &simplify(&fewer)))
         }
-        (RangeKind::Loop, Op::End) => stores::store(ast, &closer, range, next_axis),
+        (RangeKind::Loop, Op::End) => stores::store(ast, only?, range, next_axis),
         _ => None,
     }
+}
+
+/// The kernel with other nodes instead of some: who waits for an effect waits for all that it became. None if an effect
+/// that became several is waited for where only one may be.
+fn replaced(ast: &UOp, new: &FxHashMap<UOp, Vec<UOp>>) -> Option<UOp> {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(ast) {
+        let mut srcs = Srcs::new();
+        for src in node.srcs() {
+            match new.get(src) {
+                Some(several)
+                    if several.len() > 1 && !matches!(node.op(), Op::After | Op::Sink) =>
+                {
+                    return None;
+                }
+                Some(all) => srcs.extend(all.iter().cloned()),
+                None => srcs.push(done[src].clone()),
+            }
+        }
+        done.insert(node.clone(), rebuild(&node, srcs));
+    }
+    Some(done[ast].clone())
 }

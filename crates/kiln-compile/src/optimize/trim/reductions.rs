@@ -1,26 +1,31 @@
 //! Reductions over fewer iterations.
 
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
-use super::bounds::{Bounds, Limit, Outside};
+use super::bounds::{Bounds, Outside};
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, rebuild, strides, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-/// A loop is divided by a condition that holds for some of what is written out if it has so many times the iterations in
-/// which that may be.
-const DIVIDED: i64 = 16;
-
-/// The same as `reduce` with fewer iterations of its loop `range`. New loops are numbered from `next_axis`.
-pub(super) fn reduction(reduce: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
+/// The same as `reduce` without iterations of its loop `range` that count for nothing.
+pub(super) fn trimmed(reduce: &UOp, range: &UOp) -> Option<UOp> {
     let bounds = Bounds::of(reduce.src(0), &identity(reduce), range);
-    let whole = bounds.or_not_at_all(reduce, range);
-    whole.or_else(|| bounds.trimmed(reduce, range, next_axis))
+    if bounds.limits.is_empty() {
+        return None;
+    }
+    let part =
+        Part { low: bounds.low(), high: bounds.high(range), gap: None, holds: bounds.known() };
+    Some(part.of(reduce, range, axis_of(range)))
+}
+
+/// The same as `reduce`, whose loop `range` runs, or does not.
+pub(super) fn whole(reduce: &UOp, range: &UOp) -> Option<UOp> {
+    Bounds::of(reduce.src(0), &identity(reduce), range).or_not_at_all(reduce, range)
 }
 
 /// What a reduction of nothing gives.
-fn identity(reduce: &UOp) -> UOp {
+pub(super) fn identity(reduce: &UOp) -> UOp {
     let op = reduce.arg().reduce_op().expect("a reduce");
     UOp::constant(op.identity(reduce.dtype()), reduce.dtype())
 }
@@ -29,33 +34,29 @@ fn identity(reduce: &UOp) -> UOp {
 pub(super) struct Part {
     pub(super) low: UOp,
     pub(super) high: UOp,
+    /// Iterations between those, from the first to the second, that are left out.
+    pub(super) gap: Option<(UOp, UOp)>,
     pub(super) holds: FxHashMap<UOp, UOp>,
 }
 
 impl Part {
     /// What closes `range` over this part of it, in a loop of number `axis`.
     pub(super) fn of(&self, closer: &UOp, range: &UOp, axis: u32) -> UOp {
-        let count = (&self.high - &self.low).maximum(&UOp::index(0));
+        let zero = UOp::index(0);
+        let gap = |(from, to): &(UOp, UOp)| to - from;
+        let left_out = self.gap.as_ref().map_or(zero.clone(), gap);
+        let count = (&self.high - &self.low - &left_out).maximum(&zero);
         let new = UOp::range_to(axis, kind_of(range), simplify(&count));
-        let map = FxHashMap::from_iter([(range.clone(), (&self.low + &new, smallvec![new]))]);
+        let before = &self.low + &new;
+        let place = match &self.gap {
+            Some((from, _)) => &before + before.lt(from).where_(&zero, &left_out),
+            None => before,
+        };
+        let map = FxHashMap::from_iter([(range.clone(), (place, smallvec![new]))]);
         let mut known = self.holds.clone();
         known.extend(elsewhere(closer, range).map(|n| (n.clone(), n)));
         let closer = substitute(std::slice::from_ref(closer), &known);
         replace_ranges(&closer[0], &map)
-    }
-
-    /// The same as two loops one after the other, in the first of which the limit holds for all.
-    fn divided(self, reduce: &UOp, range: &UOp, limit: &Limit, next_axis: u32) -> UOp {
-        let middle = limit.all.maximum(&self.low);
-        let middle = middle.minimum(&self.high);
-        let (mut holds, known) = (self.holds.clone(), UOp::bool(limit.holds));
-        holds.insert(limit.comparison.clone(), known);
-        let most = Part { low: self.low, high: middle.clone(), holds };
-        let rest = Part { low: middle, ..self };
-        let op = reduce.arg().reduce_op().expect("a reduce");
-        let (most, rest) =
-            (most.of(reduce, range, axis_of(range)), rest.of(reduce, range, next_axis));
-        UOp::binary(op.alu(), &most, &rest)
     }
 }
 
@@ -77,30 +78,6 @@ fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
 }
 
 impl Bounds {
-    /// The reduction over what the limits leave of the loop.
-    fn trimmed(&self, reduce: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
-        if self.limits.is_empty() {
-            return None;
-        }
-        let part = Part { low: self.low(), high: self.high(range), holds: self.known() };
-        Some(match self.divides(reduce, range) {
-            Some(limit) => part.divided(reduce, range, limit, next_axis),
-            None => part.of(reduce, range, axis_of(range)),
-        })
-    }
-
-    /// The one limit whose condition is about what is written out, if the loop is worth two and its body is only arithmetic.
-    fn divides(&self, reduce: &UOp, range: &UOp) -> Option<&Limit> {
-        let mut about = self.limits.iter().filter(|l| l.between > 0);
-        let (Some(limit), None) = (about.next(), about.next()) else { return None };
-        let inside = |n: &UOp| matches!(n.op(), Op::Reduce | Op::End | Op::Store | Op::After);
-        let summand = toposort(reduce.src(0));
-        let varies = |n: &UOp| inside(n) && toposort(n).contains(range);
-        let plain = reduce.srcs().len() == 2 && !summand.iter().any(varies);
-        let long = range.max() + 1 >= DIVIDED * limit.between;
-        (plain && long && !limit.is_low).then_some(limit)
-    }
-
     /// Conditions that the reduction does not vary over, outside of it: then its loop runs, or does not.
     fn or_not_at_all(&self, reduce: &UOp, range: &UOp) -> Option<UOp> {
         let own = |x: &UOp| toposort(x).iter().any(|n| reduce.srcs()[1..].contains(n));
@@ -111,7 +88,7 @@ impl Bounds {
         let known = |o: &&Outside| (o.comparison.clone(), UOp::bool(o.holds));
         let holds = apart.iter().copied().filter(|o| o.is_exact).map(|o| known(&o)).collect();
         let high = any.where_(range.src(0), &UOp::index(0));
-        let part = Part { low: UOp::index(0), high, holds };
+        let part = Part { low: UOp::index(0), high, gap: None, holds };
         let bare = without(reduce, &apart.iter().map(known).collect());
         Some(counts.where_(&part.of(&bare, range, axis_of(range)), &identity(reduce)))
     }

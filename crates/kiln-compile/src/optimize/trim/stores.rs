@@ -4,9 +4,10 @@ use super::super::keep::operations;
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::Bounds;
 use super::reductions::Part;
+use super::replaced;
 use kiln_ir::arg::Space;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -39,28 +40,13 @@ pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option
         UOp::store(&target, store.src(1), value, None).end(end.srcs()[1..].iter().cloned())
     };
     let high = bounds.high(range).maximum(&UOp::index(0));
-    let counts = Part { low: UOp::index(0), high: high.clone(), holds: bounds.known() };
+    let counts = Part { low: UOp::index(0), high: high.clone(), gap: None, holds: bounds.known() };
     let counts = counts.of(&inside(value), range, axis_of(range));
-    let rest = Part { low: high, high: range.src(0).clone(), holds: FxHashMap::default() };
+    let (end_of_all, holds) = (range.src(0).clone(), FxHashMap::default());
+    let rest = Part { low: high, high: end_of_all, gap: None, holds };
     let rest = renumbered(&rest.of(&inside(nothing), range, axis_of(range)), next_axis);
-    both(ast, end, [simplify(&counts), simplify(&rest)])
-}
-
-/// The kernel whose readers wait for both effects instead of one.
-fn both(ast: &UOp, old: &UOp, new: [UOp; 2]) -> Option<UOp> {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let mut srcs = mapped(&node, &done);
-        if let Some(at) = node.srcs().iter().position(|s| s == old) {
-            if node.op() != Op::After {
-                return None;
-            }
-            srcs[at] = new[0].clone();
-            srcs.push(new[1].clone());
-        }
-        done.insert(node.clone(), rebuild(&node, srcs));
-    }
-    Some(done[ast].clone())
+    let both = vec![simplify(&counts), simplify(&rest)];
+    replaced(ast, &FxHashMap::from_iter([(end.clone(), both)]))
 }
 
 /// The same in loops of its own, whose numbers are greater by `offset`.
