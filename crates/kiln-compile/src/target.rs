@@ -11,6 +11,11 @@ pub use dots::Dot;
 pub use machine::Machine;
 pub use mma::Mma;
 
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+/// Smaller results are never written past the caches.
+const LEAST_BYTES: usize = 4 << 20;
+
 /// The language that kernels are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Language {
@@ -55,6 +60,11 @@ impl Target {
     /// Whether kernels can say that they read `lanes` neighbours at once: C has no vectors of other lengths than powers of 2.
     pub(crate) fn has_vectors_of(&self, lanes: i64) -> bool {
         self.language != Language::C || lanes & (lanes - 1) == 0
+    }
+
+    /// Whether results of so many bytes are written past the caches, where that is in whole lines: they do not fit.
+    pub(crate) fn goes_past_caches(&self, bytes: usize) -> bool {
+        self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
     }
 
     /// The interpreter: everything scalar, work-groups allowed.

@@ -99,9 +99,11 @@ impl<'a> Row<'a> {
         let [.., around, by] = *open else { return None };
         let [row, part] = [around, by].map(|range| step(load.src(1), range, 12));
         let (row, part) = (usize::try_from(row?).ok()?, usize::try_from(part?).ok()?);
-        let all = usize::try_from(by.src(0).as_int()?).ok()?.checked_mul(part)?;
+        let all = usize::try_from(by.src(0).max()).ok()?.checked_mul(part)?;
         let bytes = |n: usize| n * load.dtype().size();
-        let whole = (row..row + part).contains(&all) && load.lanes() > 1 && part > 0;
+        // the ends of ragged rows are apart
+        let whole = (row.saturating_sub(2 * part) + 1..row + part).contains(&all);
+        let whole = whole && load.lanes() > 1 && part > 0;
         let [first, second, _] = target.cache_bytes;
         let large = bytes(load.memory().numel()) >= LARGE * first;
         let near = bytes(row) <= second / PART;
@@ -110,7 +112,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// How much the index grows with each iteration of `range`, if that is always the same. Looks `depth` ops down.
+/// How much the index grows with each iteration of `range`, but for parts of lines, if that is always the same. Looks
+/// `depth` ops down.
 fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
     let of = |i: usize| step(index.src(i), range, depth.checked_sub(1)?);
     match index.op() {
@@ -119,6 +122,8 @@ fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
         Op::Add => of(0)?.checked_add(of(1)?),
         Op::Mul => of(0)?.checked_mul(index.src(1).as_int()?),
         Op::Cast => of(0),
+        // how far a row starts past a line, and whether a line of it is apart
+        Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
         _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use kiln_ir::uop::{Srcs, mapped, rebuild};
 use kiln_ir::{DType, Op, UOp};
+use rustc_hash::FxHashMap;
 
 /// The node with other sources; index arithmetic on constants is done.
 pub(super) fn rebuild_folded(node: &UOp, srcs: Srcs) -> UOp {
@@ -73,6 +74,41 @@ fn factor_within(x: &UOp, fuel: u32) -> u64 {
         Op::Where => gcd(of(1), of(2)),
         _ => 1,
     }
+}
+
+/// Whether an index expression is known to be a multiple of `m`. Looks into remainders, which [`factor`] does not: what
+/// they leave out is a multiple, too.
+pub(super) fn is_multiple(x: &UOp, m: i64) -> bool {
+    let mut terms: FxHashMap<UOp, i64> = FxHashMap::default();
+    let (mut constant, mut stack, mut fuel) = (0i64, vec![(x.clone(), 1i64)], 100);
+    while let Some((x, times)) = stack.pop() {
+        let times = times.rem_euclid(m);
+        fuel -= 1;
+        if times == 0 || factor(&x).checked_mul(times as u64).is_some_and(|f| f % m as u64 == 0) {
+            continue;
+        }
+        let divisor = match x.op() {
+            Op::And => x.src(1).as_int().map(|c| c + 1).filter(|d| d.count_ones() == 1),
+            Op::FloorMod => x.src(1).as_int(),
+            _ => None,
+        };
+        let of = |i: usize, times: i64| (x.src(i).clone(), times);
+        match (x.op(), x.srcs()) {
+            _ if fuel < 0 => return false,
+            (Op::Const, _) => constant += x.as_int().unwrap_or(1).rem_euclid(m) * times,
+            (Op::Add, _) => stack.extend([of(0, times), of(1, times)]),
+            (Op::Sub, _) => stack.extend([of(0, times), of(1, -times)]),
+            (Op::Neg, _) => stack.push(of(0, -times)),
+            (Op::Mul, [_, c]) if c.as_int().is_some() => {
+                stack.push(of(0, times * c.as_int().unwrap_or(0).rem_euclid(m)));
+            }
+            _ if divisor.is_some_and(|d| times * d.rem_euclid(m) % m == 0) => {
+                stack.push(of(0, times));
+            }
+            _ => *terms.entry(x).or_default() += times,
+        }
+    }
+    constant % m == 0 && terms.values().all(|times| times % m == 0)
 }
 
 /// The greatest common divisor; of 0 and `b`, `b`.

@@ -1,52 +1,62 @@
 //! Arguments that are written past the caches. A store brings its line into the cache before it changes it, which doubles
 //! what writing costs; where nothing of an output can still be in the cache when somebody reads it, that is for nothing.
 //!
-//! It takes whole lines: part of one, alone, waits for the rest of it and costs more than it saves.
+//! It takes whole lines: part of one, alone, waits for the rest of it and costs more than it saves. Gated vectors at the
+//! ends of rows go the usual way.
 
-use crate::target::Target;
+use super::fold::is_multiple;
+use super::nest::Nest;
+use crate::target::{LINE, Target};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::fold::factor;
+/// How many whole lines there must be for each store of anything else.
+const MOSTLY: u64 = 8;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
-/// Smaller outputs are never written past the caches.
-const LEAST_BYTES: usize = 4 << 20;
+/// How often an argument is stored to.
+#[derive(Default)]
+struct Stores {
+    whole_lines: u64,
+    others: u64,
+    /// Whether it is read, or lines are stored where none begins.
+    unsuited: bool,
+}
 
-/// The slots of such arguments: larger than the last cache, only written, and in whole lines.
+/// The slots of such arguments: larger than the last cache, only written, and mostly in whole lines.
 pub(super) fn streamed(kernel: &UOp, target: &Target) -> FxHashSet<usize> {
-    if !target.streams {
-        return FxHashSet::default();
-    }
     let nodes = toposort(kernel);
-    let mut slots: FxHashSet<usize> =
-        nodes.iter().filter(|n| is_large(n, target)).filter_map(|n| n.arg().slot()).collect();
-    for access in nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {
-        if let Some(slot) = access.memory().arg().slot()
-            && !is_whole_line(access)
-        {
-            slots.remove(&slot);
-        }
+    let is_large =
+        |n: &&UOp| n.op() == Op::Param && target.goes_past_caches(n.numel() * n.dtype().size());
+    let large: FxHashSet<usize> =
+        nodes.iter().filter(is_large).filter_map(|n| n.arg().slot()).collect();
+    if large.is_empty() {
+        return large;
     }
-    let written = |n: &&UOp| n.op() == Op::Store;
-    let written: FxHashSet<usize> =
-        nodes.iter().filter(written).filter_map(|n| n.memory().arg().slot()).collect();
-    slots.retain(|slot| written.contains(slot));
-    slots
+    let nest = Nest::new(&nodes);
+    let mut stores: FxHashMap<usize, Stores> = FxHashMap::default();
+    for access in nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {
+        let Some(slot) = access.memory().arg().slot().filter(|s| large.contains(s)) else {
+            continue;
+        };
+        stores.entry(slot).or_default().count(access, nest.trips(nest.block(access)));
+    }
+    let mostly = |s: &Stores| !s.unsuited && s.whole_lines > MOSTLY.saturating_mul(s.others);
+    stores.into_iter().filter(|(_, s)| mostly(s)).map(|(slot, _)| slot).collect()
 }
 
-fn is_large(param: &UOp, target: &Target) -> bool {
-    param.op() == Op::Param
-        && param.numel() * param.dtype().size() >= target.cache_bytes[2].max(LEAST_BYTES)
+impl Stores {
+    fn count(&mut self, access: &UOp, times: u64) {
+        let is_line = is_line(access);
+        let sum = if is_line { &mut self.whole_lines } else { &mut self.others };
+        *sum = sum.saturating_add(times);
+        let astray = || !is_multiple(access.src(1), access.src(2).lanes().into());
+        self.unsuited |= access.op() == Op::Load || is_line && astray();
+    }
 }
 
-/// A store that is always done, of a line.
-fn is_whole_line(access: &UOp) -> bool {
-    let [_, index, value] = access.srcs() else { return false };
-    let lanes = value.lanes() as usize;
-    access.op() == Op::Store
-        && lanes * access.memory().dtype().size() == LINE
-        && factor(index).is_multiple_of(lanes as u64)
+/// A store that is always done, of as many elements as a line has.
+fn is_line(store: &UOp) -> bool {
+    let [memory, _, value] = store.srcs() else { return false };
+    store.op() == Op::Store && value.lanes() as usize * memory.dtype().size() == LINE
 }

@@ -5,13 +5,17 @@ use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The kernel with everything that moves along `range` done only where `range` is below its bound. (That is always, as
-/// long as the range is what it says; the expression that replaces it may be more.) The result has what became of every
-/// node.
+/// The kernel with everything that moves along `range` done only where it is `valid`: below its bound, say. (That is
+/// always, as long as the range is what it says; the expression that replaces it may be more.) The result has what became
+/// of every node.
 ///
 /// Accesses for which `gated` is false have room for what is beyond the end.
-pub(super) fn gate(ast: &UOp, range: &UOp, gated: impl Fn(&UOp) -> bool) -> FxHashMap<UOp, UOp> {
-    let valid = range.lt(range.src(0));
+pub(super) fn gate(
+    ast: &UOp,
+    range: &UOp,
+    valid: &UOp,
+    gated: impl Fn(&UOp) -> bool,
+) -> FxHashMap<UOp, UOp> {
     let nodes = toposort(ast);
     let factors = packed_factors(&nodes, range);
     let mut moving: FxHashSet<UOp> = FxHashSet::default();
@@ -24,8 +28,8 @@ pub(super) fn gate(ast: &UOp, range: &UOp, gated: impl Fn(&UOp) -> bool) -> FxHa
         let mut srcs = mapped(&node, &done);
         match node.op() {
             Op::Load | Op::Store if !gated(&node) => {}
-            Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, &valid),
-            Op::Store if moving.contains(node.src(1)) => add_gate(&mut srcs, 3, &valid),
+            Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, valid),
+            Op::Store if moving.contains(node.src(1)) => add_gate(&mut srcs, 3, valid),
             Op::Reduce if closes && !is_packed(&node) => {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
                 srcs[0] = valid.where_(&srcs[0], &srcs[0].const_like(op.identity(node.dtype())));

@@ -4,6 +4,7 @@
 //! faster is not asked here.
 
 use super::access::Kernel;
+use super::align::Rows;
 use super::options::{Loops, Opt};
 use super::ordered::ordered;
 use super::ranges::{axis_of, kind_of};
@@ -24,6 +25,8 @@ pub(super) struct Rules {
     /// Axes of loops of reductions.
     reductions: Vec<u32>,
     operands: usize,
+    /// Axes of loops that may start with lines of the rows that are stored.
+    inside_rows: FxHashSet<u32>,
 }
 
 /// How a loop stands while options are applied.
@@ -40,7 +43,11 @@ impl Rules {
         let one_nest = is_one_nest(&kernel, ranges, &ordered);
         let reduces = ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
         let reductions = reduces.map(axis_of).collect();
-        Rules { kernel, ordered, one_nest, reductions, operands }
+        let inside_rows = Rows::of(ast).map_or_else(FxHashSet::default, |rows| {
+            let axes = ranges.iter().map(axis_of);
+            axes.filter(|&axis| rows.are_around(&kernel, axis)).collect()
+        });
+        Rules { kernel, ordered, one_nest, reductions, operands, inside_rows }
     }
 
     /// Whether an option may follow `before`, which have been applied to `loops`; if not, why.
@@ -49,6 +56,7 @@ impl Rules {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
             Opt::Dot { .. } => ensure(before.is_empty(), "what is packed is packed first"),
             Opt::Mma { axes, by } => self.mma(loops, before, axes, by),
+            Opt::Align { axis, by } => self.align(loops, before, axis, by),
             Opt::Rows { .. } | Opt::Nest { .. } => Err("the kernel has one nest".to_owned()),
             Opt::Keep { .. } => {
                 ensure(!before.iter().any(is_mma), "a matrix unit's results are in scratch")?;
@@ -125,6 +133,16 @@ impl Rules {
         ensure(!before.iter().any(meets), "an expression would have lanes of two loops")
     }
 
+    fn align(&self, loops: &Loops, before: &[Opt], axis: u32, by: usize) -> Result<(), String> {
+        ensure(before.iter().all(is_align), "lines come before all else")?;
+        let again = before.iter().any(|o| matches!(o, Opt::Align { axis: a, .. } if *a == axis));
+        ensure(!again, "the loop starts with a line already")?;
+        ensure(by.is_power_of_two() && (2..=MOST_LANES).contains(&by), "no line is so long")?;
+        ensure(!self.ordered.contains(&axis), "iterations of the loop may meet")?;
+        let known = loops.standing(axis).is_some() && self.inside_rows.contains(&axis);
+        ensure(known, "the loop is not inside of rows")
+    }
+
     fn mma(
         &self,
         loops: &Loops,
@@ -146,6 +164,7 @@ impl Rules {
     }
 
     fn block(&self, before: &[Opt], by: usize, at: &Standing) -> Result<(), String> {
+        ensure(!before.iter().any(is_align), "loops start with lines")?;
         ensure(self.one_nest, "the kernel is more than one nest")?;
         match at.kind {
             RangeKind::Loop => fits(by, at),
@@ -173,6 +192,7 @@ impl Rules {
         lanes: usize,
     ) -> Result<(), String> {
         ensure(operand < self.operands, "there is no such operand")?;
+        ensure(!before.iter().any(is_align), "loops start with lines")?;
         ensure(self.one_nest, "the kernel is more than one nest")?;
         let same = |o: &Opt| matches!(o, Opt::Stage { operand: other, .. } if *other == operand);
         ensure(!before.iter().any(same), "the operand is staged already")?;
@@ -197,6 +217,10 @@ fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &FxHashSet<u32>) -> boo
 
 fn is_thread(opt: &Opt) -> bool {
     matches!(opt, Opt::Split { kind: RangeKind::Thread, .. })
+}
+
+fn is_align(opt: &Opt) -> bool {
+    matches!(opt, Opt::Align { .. })
 }
 
 fn is_mma(opt: &Opt) -> bool {

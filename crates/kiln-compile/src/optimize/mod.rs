@@ -9,6 +9,8 @@ mod ranges;
 mod access;
 /// Options as data, and their application.
 mod options;
+/// Loops that start with a line of memory.
+mod align;
 /// Which options may be applied.
 mod legal;
 /// What a search tries next.

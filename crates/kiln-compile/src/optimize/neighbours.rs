@@ -58,6 +58,7 @@ fn others(opt: Opt) -> Vec<Opt> {
     match opt {
         Opt::Split { kind: RangeKind::Thread, .. }
         | Opt::Dot { .. }
+        | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Keep { .. }
         | Opt::Nest { .. } => Vec::new(),
@@ -104,6 +105,7 @@ fn size(opt: &Opt) -> usize {
     match *opt {
         Opt::Split { by, .. } | Opt::Block { by, .. } => by,
         Opt::Dot { .. }
+        | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Stage { .. }
         | Opt::Keep { .. }
@@ -117,6 +119,7 @@ fn sized(opt: Opt, by: usize) -> Opt {
         Opt::Split { kind, axis, .. } => Opt::Split { kind, axis, by },
         Opt::Block { axis, .. } => Opt::Block { axis, by },
         Opt::Dot { .. }
+        | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Stage { .. }
         | Opt::Keep { .. }
@@ -162,6 +165,7 @@ fn inserted(options: &[Opt], opt: Opt) -> Vec<Opt> {
 fn order(opt: &Opt) -> u8 {
     match opt {
         Opt::Rows { .. } | Opt::Nest { .. } | Opt::Dot { .. } | Opt::Mma { .. } => 0,
+        Opt::Align { .. } => 0,
         Opt::Split { kind: RangeKind::Vector, .. } => 0,
         Opt::Split { kind: RangeKind::Thread, .. } => 3,
         Opt::Split { .. } => 1,

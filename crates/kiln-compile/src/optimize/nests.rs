@@ -136,7 +136,9 @@ impl Nests {
             match (option, current) {
                 (Opt::Rows { by, blocks }, None) if i == 0 && by > 0 => rows = Rows { by, blocks },
                 (Opt::Nest { nest }, _) if nest < of_nests.len() => current = Some(nest),
-                (Opt::Mma { .. }, _) => return Err(format!("{option}: there are several nests")),
+                (Opt::Mma { .. } | Opt::Align { .. }, _) => {
+                    return Err(format!("{option}: there are several nests"));
+                }
                 (Opt::Rows { .. } | Opt::Nest { .. }, _) | (_, None) => {
                     return Err(format!("{option}: rows come first, then nests that there are"));
                 }
@@ -200,7 +202,7 @@ fn thread_of(options: &[Opt]) -> Option<u32> {
 /// The axis that an option names.
 fn axis_named(option: &Opt) -> Option<u32> {
     match *option {
-        Opt::Split { axis, .. } | Opt::Block { axis, .. } => Some(axis),
+        Opt::Split { axis, .. } | Opt::Block { axis, .. } | Opt::Align { axis, .. } => Some(axis),
         Opt::Stage { .. } | Opt::Dot { .. } | Opt::Mma { .. } | Opt::Keep { .. } => None,
         Opt::Rows { .. } | Opt::Nest { .. } => None,
     }
@@ -279,7 +281,7 @@ impl Around {
         let mut kernel = kernel.clone();
         if self.padded > size_of(last) {
             let argument = |access: &UOp| access.memory().arg().slot().is_some_and(|s| s < slots);
-            kernel = gate(&kernel, last, argument)[&kernel].clone();
+            kernel = gate(&kernel, last, &last.lt(last.src(0)), argument)[&kernel].clone();
         }
         let mut next = 0;
         let mut range = |kind, size| {

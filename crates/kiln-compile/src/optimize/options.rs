@@ -1,5 +1,6 @@
 //! Options as data, and their application: a loop becomes an outer loop and an inner part of another kind.
 
+use super::align::Rows;
 use super::carry::{carry, settle};
 use super::gate::gate;
 use super::keep::keep;
@@ -11,7 +12,7 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,6 +38,14 @@ pub enum Opt {
         /// The loop's axis number.
         axis: u32,
         /// How many iterations.
+        by: usize,
+    },
+    /// A loop starts with the line of `by` elements that the row which the kernel stores starts in: up to `by` - 1
+    /// iterations earlier, in which nothing is done. Comes before all others.
+    Align {
+        /// The loop's axis number.
+        axis: u32,
+        /// How many elements.
         by: usize,
     },
     /// The products of the kernel's only reduction are added up several at once, packed along a loop of it. Comes first:
@@ -92,6 +101,7 @@ impl fmt::Display for Opt {
                 write!(f, "{}(axis {axis}, {by})", kind.name().to_uppercase())
             }
             Opt::Block { axis, by } => write!(f, "BLOCK(axis {axis}, {by})"),
+            Opt::Align { axis, by } => write!(f, "ALIGN(axis {axis}, {by})"),
             Opt::Dot { axis, parts: [x, y] } => write!(f, "DOT(axis {axis}, {x} {y})"),
             Opt::Mma { axes: [r, d, c], by: [rows, depth, columns] } => {
                 write!(f, "MMA(rows {r}, {rows}; depth {d}, {depth}; columns {c}, {columns})")
@@ -122,6 +132,7 @@ impl FromStr for Opt {
         match (name, kind, &numbers[..]) {
             (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
             ("BLOCK", None, &[axis, by]) => Ok(Opt::Block { axis: axis as u32, by }),
+            ("ALIGN", None, &[axis, by]) => Ok(Opt::Align { axis: axis as u32, by }),
             ("STAGE", None, &[operand, depth, lanes]) => Ok(Opt::Stage { operand, depth, lanes }),
             ("MMA", None, &[r, rows, d, depth, c, columns]) => {
                 let axes = [r, d, c].map(|axis| axis as u32);
@@ -170,6 +181,8 @@ pub(super) struct Loops {
     parts: Vec<Part>,
     /// Positions of the ranges that have been rounded up.
     padded: BTreeSet<usize>,
+    /// Positions of the ranges that start with a line, and its elements.
+    aligned: BTreeMap<usize, usize>,
     blocks: usize,
     operands: Vec<UOp>,
     staged: Vec<Staged>,
@@ -192,6 +205,7 @@ impl Loops {
             parts: ranges.iter().enumerate().map(whole).collect(),
             ranges,
             padded: BTreeSet::new(),
+            aligned: BTreeMap::new(),
             blocks: 0,
             operands: operands(ast),
             staged: Vec::new(),
@@ -241,6 +255,13 @@ impl Loops {
                     self.split(axis, by, |part| part.block = block);
                 }
             }
+            Opt::Align { axis, by } => {
+                let left = self.left(axis);
+                let part = &mut self.parts[left];
+                part.size += by - 1;
+                self.padded.insert(part.range);
+                self.aligned.insert(part.range, by);
+            }
             Opt::Mma { axes, by } => {
                 for (i, (&axis, by)) in axes.iter().zip(by).enumerate() {
                     self.split(axis, by, |part| {
@@ -286,7 +307,7 @@ impl Loops {
     /// be expanded.
     pub(super) fn rewrite(mut self, ast: &UOp) -> UOp {
         self.sort_parts();
-        let map = self.new_ranges();
+        let map = self.new_ranges(ast);
         let mut values: Vec<UOp> = self.staged.iter().map(|s| s.value.clone()).collect();
         let mut follow = |done: FxHashMap<UOp, UOp>, ast: &UOp| {
             values.iter_mut().for_each(|v| *v = done[v].clone());
@@ -295,7 +316,13 @@ impl Loops {
         // the gates are written over the old ranges, and replaced with everything else
         let mut ast = ast.clone();
         for &i in &self.padded {
-            ast = follow(gate(&ast, &self.ranges[i], |_| true), &ast);
+            let range = &self.ranges[i];
+            let below = range.lt(range.src(0));
+            let valid = match self.aligned.contains_key(&i) {
+                true => UOp::index(-1).lt(range).and(&below),
+                false => below,
+            };
+            ast = follow(gate(&ast, range, &valid, |_| true), &ast);
         }
         ast = follow(replace_all(&ast, &map), &ast);
         let loops = outer_loops(&ast);
@@ -328,7 +355,7 @@ impl Loops {
     }
 
     /// For each old range, its value over the new ones, and those.
-    fn new_ranges(&self) -> FxHashMap<UOp, (UOp, Srcs)> {
+    fn new_ranges(&self, ast: &UOp) -> FxHashMap<UOp, (UOp, Srcs)> {
         let mut replaced: Vec<(UOp, Srcs)> = vec![(UOp::index(0), Srcs::new()); self.ranges.len()];
         for (axis, part) in self.parts.iter().filter(|p| p.size != 1).enumerate() {
             let new = UOp::range(axis as u32, part.kind, part.size);
@@ -340,7 +367,14 @@ impl Loops {
             };
             ranges.push(new);
         }
-        self.ranges.iter().cloned().zip(replaced).collect()
+        let mut map: FxHashMap<_, _> = self.ranges.iter().cloned().zip(replaced).collect();
+        let rows = (!self.aligned.is_empty()).then(|| Rows::of(ast).expect("aligned to rows"));
+        for (&i, &by) in &self.aligned {
+            let past = rows.as_ref().expect("aligned to rows").past(by, &map);
+            let (value, _) = map.get_mut(&self.ranges[i]).expect("every range has a value");
+            *value = &*value - &past;
+        }
+        map
     }
 }
 

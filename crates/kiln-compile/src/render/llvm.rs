@@ -6,7 +6,7 @@
 use super::llvm_alu;
 use super::llvm_mma::{self, Registers};
 use super::{definition_name, is_thread, scratch_layout, vars};
-use crate::target::{Dot, Mma, Target};
+use crate::target::{Dot, LINE, Mma, Target};
 use kiln_ir::arg::Space;
 use kiln_ir::program::Program;
 use kiln_ir::{Arg, DType, Op, UOp};
@@ -320,7 +320,7 @@ impl Function<'_> {
         let gate = op.srcs().get(3);
         let at = self.address(op, gate.is_some());
         let streamed = op.memory().arg().slot().is_some_and(|slot| self.streamed[slot]);
-        let how = match streamed {
+        let how = match streamed && gate.is_none() && lanes as usize * dtype.size() == LINE {
             true => "64, !nontemporal !0".to_string(),
             false => alignment(op.memory()).to_string(),
         };

@@ -43,11 +43,33 @@ fn others_are_not() {
     };
     // it fits the last cache, or parts of lines are written, or nothing can be streamed
     plain(&doubled(1 << 21), &target(9 << 20));
-    plain(&doubled((1 << 21) + 1), &target(8 << 20));
     plain(&doubled(1 << 21), &Target { vector_bytes: 32, ..target(8 << 20) });
     plain(&doubled(1 << 21), &Target { streams: false, ..target(8 << 20) });
-    // lines that begin where no line of memory does
-    let x = UOp::param(0, DType::F32, [1 << 11, 1027].as_slice());
+    // lines that begin where no line of memory does, in rows too short for loops of whole lines and their ends
+    plain(&with_sums(1 << 14, 131), &target(8 << 20));
+}
+
+/// Every element with its row's sum.
+fn with_sums(rows: usize, columns: usize) -> UOp {
+    let x = UOp::param(0, DType::F32, [rows, columns].as_slice());
     let sum = x.reduce(kiln_ir::arg::ReduceOp::Add, &[1][..]);
-    plain(&(&x * sum.reshape(&[1 << 11, 1][..]).expand(x.shape().clone())), &target(8 << 20));
+    &x * sum.reshape(&[rows, 1][..]).expand(x.shape().clone())
+}
+
+#[test]
+fn rows_that_begin_where_no_line_does_are_but_for_their_ends() {
+    let target = Target { masks: true, ..target(8 << 20) };
+    // one row, whose end is apart; but if threads share it, each would store the end
+    let alone = Target { threads: 1, ..target.clone() };
+    assert!(compiled(&doubled((1 << 21) + 1), &alone).0);
+    let threads = Target { threads: 2, ..target.clone() };
+    let (streamed, text) = compiled(&doubled((1 << 21) + 1), &threads);
+    let exit = text.find("exit0:").expect("a loop");
+    let (text, _) = text.split_at(text.find("ret void").expect("an end"));
+    assert!(!streamed && !text[exit..].contains("store"), "{text}");
+    let (streamed, text) = compiled(&with_sums(1 << 11, 1027), &target);
+    assert!(streamed);
+    let stores = |how: &str| text.lines().filter(|l| l.contains(how)).count();
+    assert_eq!(stores("!nontemporal !0"), 1, "{text}");
+    assert_eq!(stores("call void @llvm.masked.store"), 1, "{text}");
 }

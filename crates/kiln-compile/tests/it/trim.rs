@@ -155,4 +155,16 @@ fn rows_of_no_whole_number_of_vectors_are_loops_without_conditions_and_their_end
     let accumulators = [split(RangeKind::Upcast, sums[0], 2), split(RangeKind::Upcast, sums[1], 2)];
     let all = [&options[..3], &accumulators, &options[3..]].concat();
     assert!(check("accumulators", &kernel, &all));
+    let lines = [column, sums[0], sums[1]].map(|axis| Opt::Align { axis, by: 8 });
+    for list in [&options[..3], &options, &all] {
+        assert!(check("lines", &kernel, &[&lines[..], list].concat()));
+    }
+    let lined = [&lines[..], &options].concat();
+    assert_eq!(stores(&lined), [(false, false), (false, false), (true, false), (true, true)]);
+    // one loop alone, and lines of another length than vectors
+    assert!(check("one", &kernel, &[&lines[..1], &options[..3]].concat()));
+    let other = Opt::Align { axis: column, by: 16 };
+    assert!(check("others", &kernel, &[&[other], &options[..3]].concat()));
+    assert!(!check("twice", &kernel, &[&lines[..1], &lines[..1]].concat()));
+    assert!(!check("late", &kernel, &[&options[..1], &lines[..1]].concat()));
 }

@@ -49,6 +49,7 @@ impl Chooser {
             Opt::Block { axis, .. } => axis == own,
             Opt::Mma { axes, .. } => axes.contains(&own),
             Opt::Dot { .. }
+            | Opt::Align { .. }
             | Opt::Stage { .. }
             | Opt::Keep { .. }
             | Opt::Rows { .. }

@@ -1,6 +1,7 @@
 //! What conditions on a value say about a loop that it varies over.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
+use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -101,6 +102,14 @@ impl Bounds {
     }
 }
 
+/// Whether an index varies only over loops around that of `range`, and asks no memory.
+fn is_known_before(index: &UOp, range: &UOp) -> bool {
+    toposort(index).iter().all(|n| match n.op() {
+        Op::Range => axis_of(n) < axis_of(range) && is_outer(n),
+        op => op.is_alu() || op == Op::Const,
+    })
+}
+
 /// The conditions without which `value` is `nothing`.
 pub(super) fn conditions(mut value: &UOp, nothing: &UOp) -> Vec<UOp> {
     let mut conditions = Vec::new();
@@ -145,6 +154,7 @@ impl Difference {
                 }
                 (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
                 (Op::Mul, [a, c]) => stack.push((a.clone(), factor.checked_mul(c.as_int()?)?)),
+                _ if is_known_before(&x, range) => difference.around.push(&x * factor),
                 _ => return None,
             }
         }

@@ -43,7 +43,8 @@ fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
     {
         return Some(substitute(ast, reduce, &simplify(&whole)));
     }
-    if (free || kind == RangeKind::Reduce)
+    // what follows a loop that threads share, all of them would do
+    if (free && kind == RangeKind::Loop || kind == RangeKind::Reduce)
         && let Some(divided) = divide::divided(ast, &closers, range, next_axis)
     {
         return Some(divided);
