@@ -306,6 +306,13 @@ impl Space {
     }
 }
 
+impl Arg {
+    /// Whether there is no payload.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Arg::None)
+    }
+}
+
 macro_rules! arg_accessors {
     ($($name:ident -> $t:ty { $pat:pat => $value:expr })*) => {
         impl Arg { $(

@@ -16,36 +16,56 @@ use smallvec::SmallVec;
 /// A target that is a `Mark` ends the walk; other targets pass gradients on.
 pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>> {
     let wanted: FxHashSet<&UOp> = targets.iter().collect();
-    let path = path_to(root, &wanted);
-    let on_path: FxHashSet<&UOp> = path.iter().collect();
-    let mut grads: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
-    if path.last() == Some(root) {
-        grads.insert(root.clone(), vec![in_shape(root_grad, root)]);
+    let Path { nodes, position } = Path::to(root, &wanted);
+    // what the users of each node passed to it
+    let mut grads: Vec<Parts> = Vec::new();
+    grads.resize_with(nodes.len(), Parts::new);
+    if let Some(at) = position.get(&root.id()) {
+        grads[*at].push(in_shape(root_grad, root));
     }
-    for node in path.iter().rev().filter(|n| !ends(n, &wanted)) {
-        let Some(parts) = grads.get_mut(node) else { continue };
-        let grad = summed(std::mem::take(parts));
-        parts.push(grad.clone());
+    for (at, node) in nodes.iter().enumerate().rev() {
+        if ends(node, &wanted) || grads[at].is_empty() {
+            continue;
+        }
+        let grad = summed(std::mem::take(&mut grads[at]));
+        grads[at].push(grad.clone());
         let Some(rule) = rules::rule(node.op()) else { continue };
         for (src, part) in node.srcs().iter().zip(rule(node, &grad)) {
-            if let Some(part) = part.filter(|_| on_path.contains(src)) {
-                grads.entry(src.clone()).or_default().push(in_shape(&part, src));
+            if let (Some(part), Some(&at)) = (part, position.get(&src.id())) {
+                grads[at].push(in_shape(&part, src));
             }
         }
     }
-    targets.iter().map(|t| grads.get(t).cloned().map(summed)).collect()
+    let of = |target: &UOp| Some(&grads[*position.get(&target.id())?]).filter(|g| !g.is_empty());
+    targets.iter().map(|t| of(t).cloned().map(summed)).collect()
 }
 
+/// What a node's users pass to it: most have one user.
+type Parts = SmallVec<[UOp; 1]>;
+
 /// The float nodes between the targets and the root, both included, sources first.
-fn path_to(root: &UOp, targets: &FxHashSet<&UOp>) -> Vec<UOp> {
-    let mut on_path: FxHashSet<UOp> = FxHashSet::default();
-    let mut path = toposort_all(std::slice::from_ref(root), |n| !ends(n, targets));
-    path.retain(|n| {
-        let through = !ends(n, targets) && n.srcs().iter().any(|s| on_path.contains(s));
-        let reached = n.dtype().is_float() && (through || targets.contains(n));
-        reached && on_path.insert(n.clone())
-    });
-    path
+struct Path {
+    nodes: Vec<UOp>,
+    /// By a node's id.
+    position: FxHashMap<usize, usize>,
+}
+
+impl Path {
+    fn to(root: &UOp, targets: &FxHashSet<&UOp>) -> Path {
+        let mut nodes = toposort_all(std::slice::from_ref(root), |n| !ends(n, targets));
+        let mut position = FxHashMap::default();
+        position.reserve(nodes.len());
+        nodes.retain(|n| {
+            let on_path = |s: &UOp| position.contains_key(&s.id());
+            let through = !ends(n, targets) && n.srcs().iter().any(on_path);
+            let reached = n.dtype().is_float() && (through || targets.contains(n));
+            if reached {
+                position.insert(n.id(), position.len());
+            }
+            reached
+        });
+        Path { nodes, position }
+    }
 }
 
 fn ends(node: &UOp, targets: &FxHashSet<&UOp>) -> bool {
@@ -56,7 +76,7 @@ fn ends(node: &UOp, targets: &FxHashSet<&UOp>) -> bool {
 const MANY_SLICES: usize = 8;
 
 /// The sum of what a node's users passed to it.
-fn summed(parts: Vec<UOp>) -> UOp {
+fn summed(parts: Parts) -> UOp {
     let is_slice = |x: &&UOp| x.op() == Op::Pad;
     if parts.iter().filter(is_slice).count() < MANY_SLICES {
         return parts.into_iter().reduce(|a, b| a + b).expect("at least one part");

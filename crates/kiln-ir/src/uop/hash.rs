@@ -16,7 +16,7 @@ pub(super) fn content_hash(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: 
     let parts = op as u64 | (dtype as u64) << 8 | (lanes as u64) << 16 | (srcs.len() as u64) << 32;
     let mut mixer = Mixer(parts as u128);
     srcs.iter().for_each(|src| mixer.add(src.hash()));
-    if *arg != Arg::None {
+    if !arg.is_none() {
         arg.hash(&mut mixer);
     }
     mixer.finish128()

@@ -1,45 +1,20 @@
 //! The table of living nodes, and the end of a node's life.
 
 use super::hash::content_hash;
+use super::table::Table;
 use super::{Node, Srcs, UOp, derive};
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Few threads build graphs at once; 64 shards make a wait rare.
 const SHARDS: usize = 64;
 
-/// A shard with room for more nodes than this gives room back when it has less than one in so many.
-const FEWEST: usize = 32;
-const SPARSE: usize = 8;
-
-/// Living nodes by content hash. `Weak`, so that the table keeps nothing alive.
-type Table = HashMap<u128, Weak<Node>, BuildHasherDefault<Upper>>;
 static TABLE: LazyLock<[Mutex<Table>; SHARDS]> =
     LazyLock::new(|| std::array::from_fn(|_| Mutex::default()));
-
-/// Content hashes are mixed well enough to place entries by; the lower half chooses the shard.
-#[derive(Default)]
-struct Upper(u64);
-
-impl Hasher for Upper {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are u128")
-    }
-
-    fn write_u128(&mut self, hash: u128) {
-        self.0 = (hash >> 64) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
 
 /// The part of the table that `hash` is in. A panic while a node was made (a shape past `usize`) leaves the table as it
 /// was, so its poison is ignored: other threads, and the drops of that panic's unwinding, go on.
@@ -50,17 +25,15 @@ fn shard(hash: u128) -> MutexGuard<'static, Table> {
 pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
     let hash = content_hash(op, dtype, lanes, &srcs, &arg);
     let mut table = shard(hash);
-    let entry = table.entry(hash);
-    if let Entry::Occupied(slot) = &entry
-        && let Some(node) = slot.get().upgrade()
-    {
+    let (place, known) = table.find(hash);
+    if let Some(node) = known.and_then(Weak::upgrade) {
         drop(table); // our own `srcs` may die here, and their drop takes a lock
         return UOp(node);
     }
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
-    let (normal, payload, origin) = Default::default();
+    let (normal, payload, origin, is_loaded) = Default::default();
     let node = Arc::new(Node {
         op,
         dtype,
@@ -70,6 +43,7 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
         below,
         values,
         srcs,
+        is_loaded,
         hash,
         bounds,
         shape,
@@ -77,7 +51,7 @@ pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> 
         origin,
         arg,
     });
-    entry.insert_entry(Arc::downgrade(&node));
+    table.put(place, hash, Arc::downgrade(&node));
     UOp(node)
 }
 
@@ -93,13 +67,12 @@ thread_local! {
 /// length needs a few stack frames.
 impl Drop for Node {
     fn drop(&mut self) {
-        forget(self);
-        let mut srcs = std::mem::take(&mut self.srcs);
+        shard(self.hash).remove(self.hash, self);
         // the others lose a reference, but for a race in which one is freed here, inside this drop
-        srcs.retain(|src| Arc::strong_count(&src.0) == 1);
-        if srcs.is_empty() {
+        if self.srcs.iter().all(|src| Arc::strong_count(&src.0) > 1) {
             return;
         }
+        let srcs = std::mem::take(&mut self.srcs);
         // on a thread that ends there may be no graveyard left: its chains are short
         let outermost = GRAVEYARD.try_with(|g| {
             let (graves, is_drained) = &mut *g.borrow_mut();
@@ -119,17 +92,13 @@ impl Drop for Node {
     }
 }
 
-/// Removes the table's entry, unless a new node of the same content has taken it over.
-fn forget(node: &Node) {
-    let mut table = shard(node.hash);
-    if let Entry::Occupied(slot) = table.entry(node.hash)
-        && slot.get().strong_count() == 0
-    {
-        slot.remove();
-    }
-    // compiling leaves much room behind, and each lookup would meet a part of it that no cache holds
-    let room = table.capacity();
-    if room > FEWEST && table.len() < room / SPARSE {
-        table.shrink_to(2 * room / SPARSE);
+/// Looks at all of the nodes, and at the table if it is about as small: what a long computation has pushed out of the
+/// processor's caches comes back at once here, and one by one where each node is freed.
+pub fn touch(nodes: &[UOp]) {
+    let sum = |node: &UOp| node.ref_count() ^ node.0.hash as usize ^ node.shape().len();
+    black_box(nodes.iter().fold(0, |all, node| all ^ sum(node) ^ node.0.arg.is_none() as usize));
+    for shard in TABLE.iter() {
+        let table = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        black_box(table.touched(2 * nodes.len() / SHARDS));
     }
 }

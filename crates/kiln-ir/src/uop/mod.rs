@@ -7,11 +7,15 @@ mod build;
 mod derive;
 mod hash;
 mod intern;
+mod origin;
 mod seen;
 mod strides;
+mod table;
 mod walk;
 
 pub use hash::Mixer;
+pub use intern::touch;
+pub use origin::Origin;
 pub use strides::{axis_of, kind_of, strides};
 pub use walk::{free_local, mapped, reaches, rebuild, substitute, toposort, toposort_all};
 
@@ -22,8 +26,8 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 /// A node's sources.
 pub type Srcs = SmallVec<[UOp; 3]>;
@@ -37,7 +41,7 @@ pub type Payload = Arc<dyn Any + Send + Sync>;
 pub struct UOp(Arc<Node>);
 
 /// The node itself; read it through [`UOp`]'s methods. What the rewriter looks at comes first: a visit to a node that
-/// does not change touches the first 88 bytes of its allocation's 256.
+/// does not change touches the first 88 bytes of its allocation's 240.
 #[repr(C)]
 pub struct Node {
     op: Op,
@@ -45,6 +49,8 @@ pub struct Node {
     lanes: u16,
     /// See [`UOp::depth`].
     depth: u16,
+    /// The number of a name, or 0.
+    origin: AtomicU16,
     /// Rule sets under which the node is normal, one bit each. A lost bit costs a visit, nothing else.
     normal: AtomicU64,
     /// A summary of the sources, for early rejects; see [`below`].
@@ -52,12 +58,13 @@ pub struct Node {
     /// The constants one level down and two, for early rejects; see [`values`].
     values: [u64; 2],
     srcs: Srcs,
+    /// Whether there may be a payload: most nodes never have one, and a lock costs more than a look.
+    is_loaded: AtomicBool,
     hash: u128,
     bounds: (i64, i64),
     /// `None` for rank 0, which everything inside a kernel has.
     shape: Option<Arc<Shape>>,
     payload: Mutex<Option<Payload>>,
-    origin: OnceLock<&'static str>,
     arg: Arg,
 }
 
@@ -206,33 +213,15 @@ impl UOp {
 
     /// What hangs on the node outside its identity.
     pub fn payload(&self) -> Option<Payload> {
-        self.0.payload.lock().expect("payload lock").clone()
+        let is_loaded = self.0.is_loaded.load(Ordering::Acquire);
+        if is_loaded { self.0.payload.lock().expect("payload lock").clone() } else { None }
     }
 
     /// Hangs something on the node, or takes it off; returns what was there.
     pub fn set_payload(&self, payload: Option<Payload>) -> Option<Payload> {
-        std::mem::replace(&mut *self.0.payload.lock().expect("payload lock"), payload)
-    }
-}
-
-/// Where a node came from: text for people, outside the node's identity.
-impl UOp {
-    /// The user's method that made this node first.
-    pub fn origin(&self) -> Option<&'static str> {
-        self.0.origin.get().copied()
-    }
-
-    /// Names the method that made this node, unless it has a name.
-    pub fn set_origin(&self, method: &'static str) {
-        // a second name loses: the node is the same for both makers
-        let _ = self.0.origin.set(method);
-    }
-
-    /// Passes a name on to the node that replaces `from`.
-    pub fn copy_origin(&self, from: &UOp) {
-        if let Some(method) = from.origin() {
-            self.set_origin(method);
-        }
+        let mut current = self.0.payload.lock().expect("payload lock");
+        self.0.is_loaded.store(payload.is_some(), Ordering::Release);
+        std::mem::replace(&mut *current, payload)
     }
 }
 

@@ -14,7 +14,12 @@ pub(super) struct Seen {
 struct Table {
     slots: Vec<(usize, u32)>,
     walk: u32,
+    /// How many the last walk met.
+    last: usize,
 }
+
+/// What a small kernel needs.
+const FEWEST_EXPECTED: usize = 64;
 
 /// Room that a thread keeps between walks.
 const MOST_KEPT: usize = 1 << 14;
@@ -31,6 +36,11 @@ impl Seen {
         let mut table = kept.filter(|table| table.walk < u32::MAX).unwrap_or_default();
         table.walk += 1;
         Seen { table, len: 0 }
+    }
+
+    /// About how many nodes this walk will meet, if it is like the last one.
+    pub(super) fn expected(&self) -> usize {
+        self.table.last.clamp(FEWEST_EXPECTED, MOST_KEPT)
     }
 
     /// Adds an address; whether it is new.
@@ -83,7 +93,8 @@ fn place(id: usize) -> usize {
 
 impl Drop for Seen {
     fn drop(&mut self) {
-        let table = mem::take(&mut self.table);
+        let mut table = mem::take(&mut self.table);
+        table.last = self.len;
         if table.slots.len() <= MOST_KEPT {
             // nothing is kept on a thread that is ending
             let _ = KEPT.try_with(|kept| kept.set(Some(table)));

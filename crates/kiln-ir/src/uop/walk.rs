@@ -6,7 +6,7 @@ use crate::arg::Arg;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
 
-/// Room that a walk starts with: about what a small kernel needs.
+/// How deep walks go as a rule.
 const FEW: usize = 64;
 
 /// Every node that `root` reaches, sources before users, `root` last. The order depends on structure alone.
@@ -17,8 +17,8 @@ pub fn toposort(root: &UOp) -> Vec<UOp> {
 /// Every node that the roots reach, sources before users. Sources of a node for which `enter` is false are left out
 /// (unless reached otherwise).
 pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
-    let mut order = Vec::with_capacity(FEW);
     let mut seen = Seen::new();
+    let mut order = Vec::with_capacity(seen.expected());
     let mut stack: Vec<(&UOp, usize)> = Vec::with_capacity(FEW);
     for root in roots {
         if seen.insert(root.id()) {

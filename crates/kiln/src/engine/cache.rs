@@ -93,8 +93,8 @@ type Schedules = Mutex<Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>>;
 static SCHEDULES: LazyLock<Schedules> =
     LazyLock::new(|| Mutex::new(Generations::new(SCHEDULES_KEPT)));
 
-/// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program, which only debug
-/// builds keep.
+/// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program. Release builds
+/// keep none of that.
 pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
     let schedules = SCHEDULES.lock().expect("schedule cache");
     let kernels = schedules.values().flatten().flat_map(|ready| &ready.kernels);
@@ -140,7 +140,7 @@ fn make(
     let start = Instant::now();
     let variable = variable_constants(&constants, known);
     let roots = closed.build(&variable);
-    let schedule = pipeline::schedule(&roots).map_err(|bug| bug.to_string())?;
+    let mut schedule = pipeline::schedule(&roots).map_err(|bug| bug.to_string())?;
     let took = start.elapsed();
     debug::scheduled(&schedule, took);
     count(|c| {
@@ -148,16 +148,17 @@ fn make(
         c.schedule_ns += took.as_nanos() as u64;
     });
     let codes = compile_all(&schedule.kernels, opened)?;
-    let kernels = codes
-        .into_iter()
-        .zip(&schedule.kernels)
-        .map(|(code, plan)| ReadyKernel { code, plan: plan.clone() });
+    let kernels =
+        codes.into_iter().zip(std::mem::take(&mut schedule.kernels)).map(|(code, plan)| {
+            ReadyKernel { code, plan: ScheduledKernel { ast: kept(plan.ast), ..plan } }
+        });
+    let kernels = kernels.collect();
     let roots = closed
         .roots
         .iter()
         .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
         .collect();
-    Ok(Ready { kernels: kernels.collect(), roots, schedule, variable, constants })
+    Ok(Ready { kernels, roots, schedule, variable, constants })
 }
 
 /// Which constants become scalars: those that differ from the graphs of this shape that were seen before.
@@ -260,11 +261,16 @@ fn compile(
     Ok((code, (loaded.origin, lowering)))
 }
 
-/// A compiled kernel without its operations and text: they are most of it, and nodes that live on make looking up others
-/// slower.
+/// A compiled kernel without its operations and text, which are most of it.
 fn worth_keeping(mut compiled: Compiled) -> Compiled {
     if !cfg!(debug_assertions) {
         (compiled.program.ops, compiled.program.source) = Default::default();
     }
-    compiled
+    Compiled { ast: kept(compiled.ast), ..compiled }
+}
+
+/// A kernel's graph where somebody may look at it again, else an empty one: nodes that live on make looking up others
+/// slower.
+fn kept(ast: UOp) -> UOp {
+    if cfg!(debug_assertions) || debug::shows_launches() { ast } else { UOp::sink([]) }
 }

@@ -140,15 +140,14 @@ pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
 
 /// `root` with every leaf that remembers what it was computed from replaced by that.
 pub(crate) fn with_history(root: &UOp) -> UOp {
+    let remembers = |n: &UOp| n.op() == Op::Buffer && leaf::history(n).is_some();
     let mut root = root.clone();
-    loop {
+    while reaches(&root, is_open, remembers) {
         let map: FxHashMap<UOp, UOp> =
             leaves(&root).filter_map(|l| Some((l.clone(), leaf::history(&l)?))).collect();
-        if map.is_empty() {
-            return root;
-        }
         root = substitute(&[root], &map).remove(0);
     }
+    root
 }
 
 /// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from.
@@ -173,7 +172,13 @@ pub(crate) fn has_gradient(root: &UOp) -> bool {
 
 /// Makes every leaf under `root` forget what it was computed from.
 pub(crate) fn forget_history(root: &UOp) {
-    leaves(root).for_each(|l| leaf::set_history(&l, None));
+    let forgets = |n: &UOp| {
+        if n.op() == Op::Buffer {
+            leaf::set_history(n, None);
+        }
+        false
+    };
+    reaches(root, is_open, forgets);
 }
 
 /// The leaves that a gradient could reach.

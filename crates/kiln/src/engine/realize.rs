@@ -13,6 +13,7 @@ use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
 use super::{Failure, checks, debug};
 use crate::Device;
+use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -194,6 +195,7 @@ fn compute(
     let done = launches.and_then(|launches| launches.run(device, &opened));
     debug::warnings();
     let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
+    touch(&closed.nodes);
     // not under the planning lock: those who wait for it may have that
     bound.access = None;
     if let Err((step, why)) = done {

@@ -3,13 +3,14 @@
 //! Where a method hands over its result ([`name`]), the nodes that are new since get its name. A method that is made of
 //! other public methods says so first ([`outermost`]): then what those make is its own.
 
+use kiln_ir::uop::Origin;
 use kiln_ir::{Arg, UOp};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
 thread_local! {
     /// The outermost method that runs on this thread and is made of others.
-    static METHOD: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static METHOD: Cell<Option<Origin>> = const { Cell::new(None) };
 }
 
 /// While it lives, new nodes are named after one method.
@@ -22,7 +23,7 @@ pub(crate) struct Method {
 pub(crate) fn outermost(method: &'static str) -> Method {
     let is_outermost = METHOD.get().is_none();
     if is_outermost {
-        METHOD.set(Some(method));
+        METHOD.set(Some(Origin::of(method)));
     }
     Method { is_outermost }
 }
@@ -36,15 +37,15 @@ impl Drop for Method {
 }
 
 /// The method that what `method` makes is named after.
-fn method(method: &'static str) -> &'static str {
-    METHOD.get().unwrap_or(method)
+fn method(method: &'static str) -> Origin {
+    METHOD.get().unwrap_or_else(|| Origin::of(method))
 }
 
 /// Names `result`, and the nodes under it that have no name. It ends at nodes that have one: their makers went on from
 /// there, so that a node is passed once in its life and once for each that uses it.
 pub(super) fn name(result: &UOp, maker: &'static str) {
     let maker = method(maker);
-    let is_new = |node: &UOp| node.origin().is_none() && !is_leaf(node);
+    let is_new = |node: &UOp| !node.has_origin() && !is_leaf(node);
     let mut stack: SmallVec<[&UOp; 16]> = SmallVec::new();
     if is_new(result) {
         stack.push(result);
@@ -61,7 +62,7 @@ pub(super) fn name(result: &UOp, maker: &'static str) {
 
 /// The last methods that made a view, latest first.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Viewers([Option<&'static str>; 3]);
+pub(super) struct Viewers([Option<Origin>; 3]);
 
 impl Viewers {
     /// With one more.
@@ -76,7 +77,7 @@ impl Viewers {
         let mut makers = self.0.into_iter().flatten();
         let Some(mut maker) = makers.next() else { return };
         let mut node = value;
-        while node.op().is_movement() && node.origin().is_none() {
+        while node.op().is_movement() && !node.has_origin() {
             node.set_origin(maker);
             maker = makers.next().unwrap_or(maker);
             node = node.src(0);

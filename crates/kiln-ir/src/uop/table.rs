@@ -1,0 +1,116 @@
+//! One part of the table of living nodes: open addressing, so that a look at it is one look at memory.
+
+use super::Node;
+use std::sync::Weak;
+
+/// Nodes by content hash. `Weak`, so that the table keeps nothing alive.
+#[derive(Default)]
+pub(super) struct Table {
+    /// None, or a power of two, of which at least a quarter are free. An entry is at the first free place from where
+    /// its hash sends it.
+    slots: Vec<Slot>,
+    len: usize,
+}
+
+#[derive(Clone, Default)]
+struct Slot {
+    /// The halves of the hash: a u128 would be aligned to 16 bytes.
+    hash: [u64; 2],
+    node: Option<Weak<Node>>,
+}
+
+/// Where an entry is, or would be.
+pub(super) struct Place(usize);
+
+/// A table with room for more nodes than this gives room back when it has less than one in so many.
+const FEWEST: usize = 32;
+const SPARSE: usize = 8;
+
+impl Table {
+    /// The entry of this hash, if it has one, and its place.
+    pub(super) fn find(&mut self, hash: u128) -> (Place, Option<&Weak<Node>>) {
+        if 4 * (self.len + 1) > 3 * self.slots.len() {
+            self.resize((2 * self.slots.len()).max(FEWEST));
+        }
+        let at = self.search(halves(hash));
+        (Place(at), self.slots[at].node.as_ref())
+    }
+
+    /// Makes `node` the entry at a place that `find` has given for its hash.
+    pub(super) fn put(&mut self, place: Place, hash: u128, node: Weak<Node>) {
+        let old = std::mem::replace(
+            &mut self.slots[place.0],
+            Slot { hash: halves(hash), node: Some(node) },
+        );
+        self.len += old.node.is_none() as usize;
+    }
+
+    /// Removes the entry of this hash if it is `node`, and not a new node that has taken it over.
+    pub(super) fn remove(&mut self, hash: u128, node: &Node) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let at = self.search(halves(hash));
+        if self.slots[at].node.as_ref().is_some_and(|n| std::ptr::eq(n.as_ptr(), node)) {
+            self.clear(at);
+            self.len -= 1;
+        }
+        // compiling leaves much room behind, and each look would meet a part of it that no cache holds
+        let room = self.slots.len();
+        if room > FEWEST && self.len < room / SPARSE {
+            self.resize(2 * room / SPARSE);
+        }
+    }
+
+    /// Looks at everything, if there are not more entries than `most`.
+    pub(super) fn touched(&self, most: usize) -> u64 {
+        let slots = if self.len <= most { &self.slots[..] } else { &[] };
+        slots.iter().fold(0, |all, slot| all ^ slot.hash[0])
+    }
+
+    /// The slot of this hash, or the free one where it would be.
+    fn search(&self, hash: [u64; 2]) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = home(hash) & mask;
+        while self.slots[at].node.is_some() && self.slots[at].hash != hash {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    /// Frees a slot: those behind it that were not at home move up.
+    fn clear(&mut self, mut free: usize) {
+        let mask = self.slots.len() - 1;
+        let mut at = free;
+        loop {
+            at = (at + 1) & mask;
+            let slot = &self.slots[at];
+            if slot.node.is_none() {
+                break;
+            }
+            let way = at.wrapping_sub(home(slot.hash)) & mask;
+            if way >= at.wrapping_sub(free) & mask {
+                self.slots.swap(free, at);
+                free = at;
+            }
+        }
+        self.slots[free].node = None;
+    }
+
+    fn resize(&mut self, room: usize) {
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); room]);
+        for slot in old.into_iter().filter(|slot| slot.node.is_some()) {
+            let at = self.search(slot.hash);
+            self.slots[at] = slot;
+        }
+    }
+}
+
+fn halves(hash: u128) -> [u64; 2] {
+    [hash as u64, (hash >> 64) as u64]
+}
+
+/// Content hashes are mixed well enough to place entries by; the lower half has chosen the part of the table.
+fn home(hash: [u64; 2]) -> usize {
+    hash[1] as usize
+}
