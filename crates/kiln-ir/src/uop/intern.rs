@@ -68,8 +68,9 @@ thread_local! {
 impl Drop for Node {
     fn drop(&mut self) {
         shard(self.hash).remove(self.hash, self);
-        // the others lose a reference, but for a race in which one is freed here, inside this drop
-        if self.srcs.iter().all(|src| Arc::strong_count(&src.0) > 1) {
+        // what has more references than this node can have just loses them, but for a race in which one is freed here,
+        // inside this drop
+        if self.srcs.iter().all(|src| Arc::strong_count(&src.0) > self.srcs.len()) {
             return;
         }
         let srcs = std::mem::take(&mut self.srcs);

@@ -58,7 +58,7 @@ impl Table {
         // compiling leaves much room behind, and each look would meet a part of it that no cache holds
         let room = self.slots.len();
         if room > FEWEST && self.len < room / SPARSE {
-            self.resize(2 * room / SPARSE);
+            self.resize((2 * room / SPARSE).max(FEWEST));
         }
     }
 
@@ -113,4 +113,36 @@ fn halves(hash: u128) -> [u64; 2] {
 /// Content hashes are mixed well enough to place entries by; the lower half has chosen the part of the table.
 fn home(hash: [u64; 2]) -> usize {
     hash[1] as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UOp;
+    use std::sync::Arc;
+
+    /// Also where many entries want the same places, and those are at the end.
+    #[test]
+    fn entries_are_found_until_they_are_removed() {
+        let nodes: Vec<UOp> = (0..150).map(UOp::index).collect();
+        let hash = |i: usize| ((i % 5 + FEWEST - 3) as u128) << 64 | i as u128;
+        let (mut table, mut living) = (Table::default(), Vec::new());
+        let remove = |table: &mut Table, i: usize| table.remove(hash(i), &nodes[i].0);
+        for (i, node) in nodes.iter().enumerate() {
+            let (place, known) = table.find(hash(i));
+            assert!(known.is_none(), "{i}");
+            table.put(place, hash(i), Arc::downgrade(&node.0));
+            living.push(i);
+            if i % 3 == 2 {
+                remove(&mut table, living.remove(i * 7 % living.len()));
+            }
+            for j in 0..=i {
+                assert_eq!(table.find(hash(j)).1.is_some(), living.contains(&j), "{j} after {i}");
+            }
+        }
+        while let Some(i) = living.pop() {
+            remove(&mut table, i);
+        }
+        assert!(table.len == 0 && table.slots.len() == FEWEST, "{} slots", table.slots.len());
+    }
 }

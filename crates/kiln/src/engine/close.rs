@@ -102,6 +102,8 @@ pub(super) struct Walk {
     computed: Vec<Option<StandsFor>>,
     /// Which nodes a gradient could go through.
     differentiable: Vec<bool>,
+    /// The nodes above the one that is being walked. Empty between visits, but for its room.
+    above: Vec<Open>,
     effects: Vec<UOp>,
     checks: Vec<(UOp, Arc<str>)>,
 }
@@ -126,7 +128,8 @@ impl Walk {
         if self.position.contains_key(&root.id()) {
             return Ok(());
         }
-        let mut stack = vec![Open::new(root.clone())?];
+        let mut stack = std::mem::take(&mut self.above);
+        stack.push(Open::new(root.clone())?);
         while let Some(open) = stack.last_mut() {
             match open.next_source() {
                 Some(src) if self.position.contains_key(&src.id()) => {}
@@ -140,6 +143,7 @@ impl Walk {
                 }
             }
         }
+        self.above = stack;
         Ok(())
     }
 

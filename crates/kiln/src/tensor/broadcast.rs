@@ -62,14 +62,23 @@ pub(crate) fn valid<const N: usize>(values: [&Value; N]) -> Result<(), Fault> {
     Tensor::all_valid(tensors(values))
 }
 
+/// Fails where tensors are on different devices.
+pub(super) fn one_device<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Fault> {
+    shared_device(tensors.into_iter().map(Tensor::device)).map(|_| ())
+}
+
 /// The device that every tensor among the operands is on.
 pub(crate) fn common_device<const N: usize>(values: [&Value; N]) -> Result<Device, Fault> {
-    let mut devices = tensors(values).map(Tensor::device);
-    let Some(first) = devices.next() else {
-        return Ok(Device::default_device());
-    };
+    let shared = shared_device(tensors(values).map(Tensor::device))?;
+    Ok(shared.cloned().unwrap_or_else(Device::default_device))
+}
+
+fn shared_device<'a>(
+    mut devices: impl Iterator<Item = &'a Device>,
+) -> Result<Option<&'a Device>, Fault> {
+    let Some(first) = devices.next() else { return Ok(None) };
     match devices.find(|d| *d != first) {
         Some(other) => refuse!("operands are on different devices, lhs {first}, rhs {other}"),
-        None => Ok(first.clone()),
+        None => Ok(Some(first)),
     }
 }

@@ -1,7 +1,7 @@
 //! Tensors joined, padded, taken apart.
 
 use super::Tensor;
-use super::broadcast::common_device;
+use super::broadcast::one_device;
 use super::origin::outermost;
 use super::pool::padded_with;
 use super::scan::positions;
@@ -109,7 +109,7 @@ fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
     let Some(first) = tensors.first() else { return refuse!("no tensors") };
     let axis = axis(along, first.ndim())?;
     for t in tensors {
-        common_device([&first.into_value(), &t.into_value()])?;
+        one_device([first, t])?;
         let alike = |(i, (a, b)): (usize, (&usize, &usize))| i == axis || a == b;
         let same =
             t.ndim() == first.ndim() && first.shape().iter().zip(t.shape()).enumerate().all(alike);

@@ -1,12 +1,11 @@
 //! Convolution: windows times weights, one sum.
 
 use super::Tensor;
-use super::broadcast::common_device;
+use super::broadcast::one_device;
 use super::matmul::product_dtypes;
 use super::pool::{Window, pad2, slide2, windows2};
 use super::reduce::wide_sum;
 use super::shape_args::{PairArg, pair};
-use crate::element::Operand;
 use crate::error::{Fault, refuse};
 use kiln_ir::UOp;
 use kiln_ir::arg::{Axes, Shape};
@@ -36,11 +35,7 @@ impl Tensor {
     ) -> Tensor {
         let convolve = || -> Result<UOp, Fault> {
             Tensor::all_valid([self, weight].into_iter().chain(bias))?;
-            common_device([
-                &self.into_value(),
-                &weight.into_value(),
-                &bias.unwrap_or(self).into_value(),
-            ])?;
+            one_device([self, weight].into_iter().chain(bias))?;
             let sizes = Sizes::new(self, weight, bias, groups)?;
             let windows = windows2([sizes.kernel[0], sizes.kernel[1]], stride, dilation)?;
             convolution(self, weight, bias, &sizes, windows, pair("padding", padding, 0)?)

@@ -5,7 +5,6 @@ use super::combine::hits;
 use super::elementwise::like;
 use super::origin::outermost;
 use super::reduce::wide_sum;
-use crate::element::Operand;
 use crate::error::{Fault, refuse};
 use kiln_ir::UOp;
 use kiln_ir::arg::Axes;
@@ -44,7 +43,7 @@ impl Tensor {
     /// The labels have the logits' shape without the classes.
     fn labelled_by(&self, labels: &Tensor, axis: usize) -> Result<(), Fault> {
         Tensor::all_valid([self, labels])?;
-        super::broadcast::common_device([&self.into_value(), &labels.into_value()])?;
+        super::broadcast::one_device([self, labels])?;
         let mut shape = self.shape().to_vec();
         if shape.is_empty() || shape.remove(axis) == 0 || shape != labels.shape() {
             return refuse!(

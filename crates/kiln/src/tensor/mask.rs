@@ -2,9 +2,9 @@
 
 use super::Tensor;
 use super::advanced::trusted;
-use super::broadcast::{broadcast_shapes, common_device};
+use super::broadcast::{broadcast_shapes, one_device};
 use super::points::Pick;
-use crate::element::{Operand, encode};
+use crate::element::encode;
 use crate::error::{Caller, Fault, refuse};
 use crate::{Device, engine, s};
 use kiln_ir::arg::Shape;
@@ -83,7 +83,7 @@ impl Tensor {
 
     fn selected(&self, mask: &Tensor, caller: Caller) -> Result<UOp, Fault> {
         Tensor::all_valid([self, mask])?;
-        common_device([&self.into_value(), &mask.into_value()])?;
+        one_device([self, mask])?;
         if mask.dtype() != DType::Bool {
             return refuse!("wants a bool mask, not {}", mask.dtype());
         }

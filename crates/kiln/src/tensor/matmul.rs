@@ -1,11 +1,10 @@
 //! Matrix products: one multiplication over expanded operands, one sum.
 
 use super::Tensor;
-use super::broadcast::{broadcast_shapes, common_device};
+use super::broadcast::{broadcast_shapes, one_device};
 use super::elementwise::like;
 use super::origin::outermost;
 use super::reduce::wide_sum;
-use crate::element::Operand;
 use crate::error::{Fault, refuse};
 use kiln_ir::arg::{Axes, Shape};
 use kiln_ir::{DType, UOp};
@@ -118,7 +117,7 @@ impl Matrices {
 
 fn product(lhs: &Tensor, rhs: &Tensor, counts: Option<&Tensor>) -> Result<UOp, Fault> {
     Tensor::all_valid([lhs, rhs].into_iter().chain(counts))?;
-    common_device([&lhs.into_value(), &rhs.into_value()])?;
+    one_device([lhs, rhs])?;
     let (a, b) = (lhs.shape(), rhs.shape());
     let (Some(&inner), Some(&last)) = (a.last(), b.last()) else {
         return refuse!("wants at least one axis, lhs {a:?}, rhs {b:?}");
