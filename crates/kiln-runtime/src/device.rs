@@ -67,11 +67,20 @@ pub trait Kernel: Send + Sync {
     /// Runs it to the end. Buffers by slot of `Param`, scalars by slot of `Var` (8 raw bytes each).
     fn launch(&self, buffers: &[Buffer], vars: &[i64]) -> Result<()>;
 
+    /// A launch that has all it needs at hand: several in a row wait for nothing that the kernels between them have pushed
+    /// out of the caches.
+    fn prepare<'a>(&'a self, buffers: &'a [Buffer], vars: &'a [i64]) -> Result<Prepared<'a>> {
+        Ok(Box::new(move || self.launch(buffers, vars)))
+    }
+
     /// The machine code as text, where the device can show it.
     fn disassemble(&self) -> Option<String> {
         None
     }
 }
+
+/// A launch, to be run once or more often.
+pub type Prepared<'a> = Box<dyn Fn() -> Result<()> + 'a>;
 
 /// Whether arguments fit a program: enough of them, large enough, aligned to their elements, writable where written.
 /// Every backend asks this before it follows a pointer.

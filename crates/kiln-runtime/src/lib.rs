@@ -30,5 +30,5 @@ pub mod disk;
 pub mod peak;
 
 pub use buffer::Buffer;
-pub use device::{Backend, Kernel, Loaded, Origin};
+pub use device::{Backend, Kernel, Loaded, Origin, Prepared};
 pub use error::{Error, Result};

@@ -1,11 +1,11 @@
 //! Runs loaded code: arguments in C's form, the `Thread` range over the processors, scratch for each.
 
 use super::codes::Codes;
-use super::loader::Code;
+use super::loader::{Code, Entry};
 use super::matrices;
 use super::workers::Workers;
 use crate::buffer::Buffer;
-use crate::device::{Kernel, check_arguments};
+use crate::device::{Kernel, Prepared, check_arguments};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGN, Memory};
 use kiln_ir::program::Program;
@@ -31,7 +31,8 @@ pub(super) struct CpuKernel {
 
 /// The arguments of one launch.
 struct Call<'a> {
-    code: &'a Code,
+    entry: Entry,
+    /// Valid as long as the buffers are borrowed, which they are for `'a`.
     buffers: SmallVec<[*mut u8; 8]>,
     vars: &'a [i64],
     scratch: usize,
@@ -81,20 +82,20 @@ fn facts(program: &Program) -> Program {
 
 impl Kernel for CpuKernel {
     fn launch(&self, buffers: &[Buffer], vars: &[i64]) -> Result<()> {
+        self.prepare(buffers, vars)?()
+    }
+
+    fn prepare<'a>(&'a self, buffers: &'a [Buffer], vars: &'a [i64]) -> Result<Prepared<'a>> {
         check_arguments(&self.program, buffers, vars)?;
         if self.matrices {
             matrices::allow()?;
         }
         let buffers = buffers.iter().map(Buffer::as_ptr).collect::<Result<_>>()?;
-        let call = Call { code: &self.code, buffers, vars, scratch: self.program.scratch_bytes };
+        let scratch = self.program.scratch_bytes;
+        let call = Call { entry: self.code.entry(), buffers, vars, scratch };
         let (parts, threads) = (self.parts(), self.program.threads.max(1));
-        let failure = Mutex::new(Ok(()));
-        self.workers.share(threads, parts, |blocks| {
-            if let Err(error) = call.run(blocks) {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
-            }
-        });
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let workers = &*self.workers;
+        Ok(Box::new(move || call.share(workers, threads, parts)))
     }
 
     fn disassemble(&self) -> Option<String> {
@@ -103,11 +104,21 @@ impl Kernel for CpuKernel {
 }
 
 impl Call<'_> {
+    /// Runs all blocks, in as many parts.
+    fn share(&self, workers: &Workers, threads: usize, parts: usize) -> Result<()> {
+        let failure = Mutex::new(Ok(()));
+        workers.share(threads, parts, |blocks| {
+            if let Err(error) = self.run(blocks) {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+            }
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Which thread runs a block does not change what it computes.
     fn run(&self, blocks: Range<usize>) -> Result<()> {
         with_scratch(self.scratch, |scratch| {
-            let (entry, buffers, vars) =
-                (self.code.entry(), self.buffers.as_ptr(), self.vars.as_ptr());
+            let (entry, buffers, vars) = (self.entry, self.buffers.as_ptr(), self.vars.as_ptr());
             // SAFETY: `check_arguments` has compared the buffers with what the program was made for, and the program
             // accesses nothing beyond them and `scratch` bytes of scratch; the specs of the compiler ensure it.
             unsafe { entry(buffers, vars, scratch, blocks.start as i64, blocks.end as i64) }

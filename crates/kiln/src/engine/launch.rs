@@ -4,11 +4,11 @@
 use super::bind::Bound;
 use super::cache::{Ready, ReadyKernel};
 use super::device::Opened;
-use super::measure::{count, is_counting};
+use super::measure::{Counts, count, is_counting};
 use super::{Failure, debug, testing};
 use crate::Device;
-use kiln_runtime::Buffer;
-use std::time::Instant;
+use kiln_runtime::{Buffer, Prepared};
+use std::time::{Duration, Instant};
 
 /// All that the kernels of a schedule are called with.
 pub(super) struct Launches<'a> {
@@ -19,11 +19,6 @@ pub(super) struct Launches<'a> {
     vars: Vec<i64>,
     /// What a kernel's first argument must hold before it runs, if that is other memory, by its number.
     copied: Vec<(usize, Buffer)>,
-}
-
-/// Whether somebody wants to know what launches take. A clock takes as long as a tenth of a small kernel.
-fn is_watched() -> bool {
-    is_counting() || debug::shows_launches()
 }
 
 impl Launches<'_> {
@@ -55,17 +50,39 @@ impl Launches<'_> {
 
     /// Runs the kernels; if one fails, which one and why.
     pub(super) fn run(&self, device: &Device, opened: &Opened) -> Result<(), (usize, Failure)> {
+        let calls = self.calls()?;
+        let mut watch = Watch::new();
+        let mut run = |step: usize| {
+            let took = watch.time(|| calls[step].run())?;
+            testing::launched()?;
+            if let Some(took) = took {
+                watch.add(&calls[step], took);
+                debug::launched(device, &self.ready.kernels[step], took, opened);
+            }
+            Ok(())
+        };
+        let done = (0..calls.len()).try_for_each(|step| run(step).map_err(|why| (step, why)));
+        watch.report();
+        done
+    }
+
+    /// The launches, with all that they need at hand.
+    fn calls(&self) -> Result<Vec<Call<'_>>, (usize, Failure)> {
         let (mut buffers, mut vars) = (&self.buffers[..], &self.vars[..]);
         let mut copied = self.copied.iter().peekable();
+        let mut calls = Vec::with_capacity(self.ready.kernels.len());
         for (step, kernel) in self.ready.kernels.iter().enumerate() {
             let (own, others) = buffers.split_at(arguments(kernel));
             let (scalars, other_scalars) = vars.split_at(scalars_of(kernel));
             (buffers, vars) = (others, other_scalars);
-            let old = copied.next_if(|(at, _)| *at == step).map(|(_, old)| old);
-            let call = Call { kernel, buffers: own, vars: scalars, old };
-            call.run(device, opened).map_err(|why| (step, why))?;
+            let copied = copied.next_if(|(at, _)| *at == step).map(|(_, old)| (old, &own[0]));
+            let launch = kernel.code.kernel.prepare(own, scalars);
+            let launch = launch.map_err(|e| (step, e.to_string()))?;
+            let program = &kernel.code.compiled.program;
+            let bytes = program.bytes + copied.map_or(0, |(old, _)| 2 * old.len() as u64);
+            calls.push(Call { launch, copied, bytes, flops: program.flops });
         }
-        Ok(())
+        Ok(calls)
     }
 }
 
@@ -80,33 +97,55 @@ fn scalars_of(kernel: &ReadyKernel) -> usize {
 
 /// One launch.
 struct Call<'a> {
-    kernel: &'a ReadyKernel,
-    buffers: &'a [Buffer],
-    vars: &'a [i64],
-    /// What the first argument must hold before.
-    old: Option<&'a Buffer>,
+    launch: Prepared<'a>,
+    /// What its first argument must hold before, and that.
+    copied: Option<(&'a Buffer, &'a Buffer)>,
+    /// What it reads and writes.
+    bytes: u64,
+    flops: u64,
 }
 
 impl Call<'_> {
-    fn run(&self, device: &Device, opened: &Opened) -> Result<(), Failure> {
-        let start = is_watched().then(Instant::now);
-        if let Some(old) = self.old {
-            self.buffers[0].copy_from(old).map_err(|e| e.to_string())?;
+    fn run(&self) -> Result<(), Failure> {
+        if let Some((old, new)) = self.copied {
+            new.copy_from(old).map_err(|e| e.to_string())?;
         }
-        let code = &self.kernel.code;
-        code.kernel.launch(self.buffers, self.vars).map_err(|e| e.to_string())?;
-        testing::launched()?;
-        if let Some(took) = start.map(|start| start.elapsed()) {
-            let program = &code.compiled.program;
-            let copied = self.old.map_or(0, |old| 2 * old.len() as u64);
-            count(|c| {
-                c.kernels += 1;
-                c.bytes += program.bytes + copied;
-                c.flops += program.flops;
-                c.kernel_ns += took.as_nanos() as u64;
-            });
-            debug::launched(device, self.kernel, took, opened);
-        }
-        Ok(())
+        (self.launch)().map_err(|e| e.to_string())
+    }
+}
+
+/// What launches take, if somebody wants to know: a clock takes as long as a tenth of a small kernel.
+struct Watch {
+    is_on: bool,
+    counts: Counts,
+}
+
+impl Watch {
+    fn new() -> Watch {
+        Watch { is_on: is_counting() || debug::shows_launches(), counts: Counts::default() }
+    }
+
+    /// How long `run` takes.
+    fn time(&self, run: impl FnOnce() -> Result<(), Failure>) -> Result<Option<Duration>, Failure> {
+        let start = self.is_on.then(Instant::now);
+        run()?;
+        Ok(start.map(|start| start.elapsed()))
+    }
+
+    fn add(&mut self, call: &Call<'_>, took: Duration) {
+        self.counts.kernels += 1;
+        self.counts.bytes += call.bytes;
+        self.counts.flops += call.flops;
+        self.counts.kernel_ns += took.as_nanos() as u64;
+    }
+
+    fn report(self) {
+        let new = self.counts;
+        count(|c| {
+            c.kernels += new.kernels;
+            c.bytes += new.bytes;
+            c.flops += new.flops;
+            c.kernel_ns += new.kernel_ns;
+        });
     }
 }
