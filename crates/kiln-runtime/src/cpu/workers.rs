@@ -91,7 +91,8 @@ impl Workers {
     }
 }
 
-/// Whether something becomes true within a moment. Others that want this processor get it.
+/// Whether something becomes true within a moment. The processor is kept: to yield it to a busy program is to be without it
+/// for milliseconds.
 fn wait_awake(mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -104,6 +105,5 @@ fn wait_awake(mut is_so: impl FnMut() -> bool) -> bool {
         for _ in 0..16 {
             std::hint::spin_loop();
         }
-        std::thread::yield_now();
     }
 }
