@@ -4,11 +4,12 @@ use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
 use super::tile_price::TRANSPOSE;
+use crate::target;
 
 /// Copying an element in vectors.
 pub(super) const COPY: f64 = 0.4;
 /// Cache lines: their bytes, and what one costs that is in the second cache, further out, or read in a row.
-const LINE: f64 = 64.0;
+const LINE: f64 = target::LINE as f64;
 const SECOND: f64 = 2.0;
 const FURTHER: f64 = 8.0;
 /// Places in a cache for lines whose addresses differ by a multiple of what a way holds.
