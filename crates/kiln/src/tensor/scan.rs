@@ -59,8 +59,7 @@ fn blocked_sum(x: &UOp, n: usize, block: usize) -> UOp {
     let all = inside + before.reshape(column).expand(split);
     let mut flat = x.shape().clone();
     flat[rank - 1] = blocks * block;
-    let mut slices: Vec<_> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    slices[rank - 1] = SliceAxis::full(n);
+    let slices: Vec<_> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
     all.reshape(flat).slice(&slices)
 }
 

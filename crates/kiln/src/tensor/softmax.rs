@@ -52,8 +52,7 @@ impl Parts {
 }
 
 fn softmax(x: &UOp, axes: &Axes) -> UOp {
-    let parts = Parts::new(x, axes);
-    parts.shares()
+    Parts::new(x, axes).shares()
 }
 
 fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
