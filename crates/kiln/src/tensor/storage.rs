@@ -94,8 +94,9 @@ impl Storage {
         Ok(version.clone())
     }
 
-    /// The leaf that `version` was computed into, or what else stands for it. It remembers the graph that a gradient would go through; backward
-    /// ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has started from.
+    /// The leaf that `version` was computed into, or what else stands for it. It remembers the graph that a gradient would
+    /// go through; backward ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has
+    /// started from.
     fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
         let leaf = engine::current(version)?;
         match self.remembers(differentiated) && engine::has_gradient(version) {

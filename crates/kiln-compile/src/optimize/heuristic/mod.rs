@@ -1,12 +1,13 @@
 //! Which options to apply, without a search.
 //!
 //! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
-//! (`plan`, `blocks`, or `inner` for inner products; prices are in `tile_price`, `memory_price`). For all other kernels,
-//! in order: one loop of each nest becomes vectors (the one along which memory is read and written in a row), and starts with a line if rows do not (`align`), transposes
-//! are done in squares of whole lines (`turn`), a reduction gets a register tile over an output loop along which something
-//! is reused, one across memory takes many outputs at a time (`across`), the outermost output loop is shared among
-//! threads, and what loops after a reduction need again is kept. Short reductions are unrolled in both, and long ones of
-//! short steps get several accumulators (`accumulators`).
+//! (`plan`, `blocks`, or `inner` for inner products; prices are in `tile_price`, `memory_price`). For all other
+//! kernels, in order: one loop of each nest becomes vectors (the one along which memory is read and written in a row),
+//! and starts with a line if rows do not (`align`), transposes are done in squares of whole lines (`turn`), a
+//! reduction gets a register tile over an output loop along which something is reused, one across memory takes many
+//! outputs at a time (`across`), the outermost output loop is shared among threads, and what loops after a reduction
+//! need again is kept. Short reductions are unrolled in both, and long ones of short steps get several accumulators
+//! (`accumulators`).
 
 mod accumulators;
 mod align;
