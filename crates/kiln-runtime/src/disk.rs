@@ -37,6 +37,29 @@ pub fn create(path: &Path, bytes: usize) -> Result<Buffer> {
     map(path, &file, true)
 }
 
+/// Fails where this process may not write a file of so many bytes: the system would end it.
+pub fn check_size(path: &Path, bytes: u64) -> Result<()> {
+    let most = most_bytes();
+    match bytes > most {
+        true => Err(Error::file(path, format!("{bytes} bytes, where {most} may be written"))),
+        false => Ok(()),
+    }
+}
+
+/// The most bytes that a file of this process may have.
+#[cfg(unix)]
+fn most_bytes() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: it writes two numbers.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    limit.rlim_cur
+}
+
+#[cfg(not(unix))]
+fn most_bytes() -> u64 {
+    u64::MAX
+}
+
 /// Which file it is, whatever its name: another one that was put in its place is told from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity(u64, u64);

@@ -60,10 +60,11 @@ use kiln_ir::uop::{reaches, substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A failure of the machine, before it is known whose line it was.
-type Failure = String;
+pub(crate) type Failure = String;
 
 /// What a device is on this machine, for people: the rung of the ladder and its compiler.
 #[track_caller]
@@ -117,6 +118,21 @@ pub(crate) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Error> {
         Ok(bytes) => Ok(bytes),
         Err(why) => Err(Error::failed("read", why)),
     }
+}
+
+/// As [`read`], but passes one part after the other to `take`.
+pub(crate) fn read_parts(
+    node: &UOp,
+    device: &Device,
+    take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Fault> {
+    files::written_below(std::slice::from_ref(node))?;
+    realize::read_parts(node, device, take).map_err(Fault::Failed)
+}
+
+/// Fails where this process may not write files of so many bytes.
+pub(crate) fn check_file_size(path: &Path, bytes: usize) -> Result<(), Fault> {
+    kiln_runtime::disk::check_size(path, bytes as u64).map_err(|e| Fault::Failed(e.to_string()))
 }
 
 /// Forgets what was found wrong when `version`, a leaf, was computed.

@@ -8,15 +8,19 @@ use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
 use super::close::{self, Busy, Closed};
 use super::device;
-use super::file::{self, Pinned};
+use super::file::{self, Access, Pinned};
 use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
 use super::{Failure, checks, debug};
 use crate::Device;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
+use kiln_runtime::Buffer;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How much of a value is copied out at once where nobody wants all of it in one piece.
+const PART: usize = 1 << 20;
 
 /// Plans and claims exclude each other. The lock guards no data: a panic elsewhere leaves nothing of it broken.
 fn planning() -> MutexGuard<'static, ()> {
@@ -230,11 +234,33 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
 
 /// Computes a node and copies it out, row-major.
 pub(super) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Failure> {
+    let (buffer, _access) = computed(node, device)?;
+    buffer.to_vec().map_err(|e| e.to_string())
+}
+
+/// As [`read`], but passes one part after the other to `take`, so that there is never a copy of all.
+pub(super) fn read_parts(
+    node: &UOp,
+    device: &Device,
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (buffer, _access) = computed(node, device)?;
+    let text = |e: kiln_runtime::Error| e.to_string();
+    let mut part = vec![0; buffer.len().min(PART)];
+    for start in (0..buffer.len()).step_by(PART) {
+        let part = &mut part[..PART.min(buffer.len() - start)];
+        buffer.view(start, part.len()).and_then(|from| from.read(part)).map_err(text)?;
+        take(part)?;
+    }
+    Ok(())
+}
+
+/// The memory of a node, which is computed first. A file stays as it is as long as the second part lives.
+fn computed(node: &UOp, device: &Device) -> Result<(Buffer, Option<Access>), Failure> {
     let leaf = realize(std::slice::from_ref(node), &[], device)?.remove(0);
-    let _access = leaf::buffer(&leaf)?.is_file().then(file::reading);
+    let access = leaf::buffer(&leaf)?.is_file().then(file::reading);
     // not before: a file's leaf may have been copied out of it meanwhile
     let buffer = leaf::buffer(&leaf)?;
-    let mut bytes = vec![0; leaf.numel() * leaf.dtype().size()];
-    buffer.read(&mut bytes).map_err(|e| e.to_string())?;
-    Ok(bytes)
+    let bytes = leaf.numel() * leaf.dtype().size();
+    Ok((buffer.view(0, bytes).map_err(|e| e.to_string())?, access))
 }

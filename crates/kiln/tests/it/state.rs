@@ -4,6 +4,7 @@ use kiln::nn::{self, Module, StateDict, state};
 use kiln::{DType, Tensor};
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 /// A folder that goes when the test ends.
 struct Folder(PathBuf);
@@ -119,4 +120,99 @@ fn a_failed_save_leaves_what_was_there() {
     let mut names = folder.names();
     names.sort();
     assert_eq!(names, ["taken", "w.safetensors"]);
+}
+
+/// The test of this name, which is ignored, in a process of its own that works in `folder`.
+fn alone(test: &str, folder: &Folder, mut of: Command) -> Command {
+    of.args(["--ignored", "--exact", "--nocapture", &format!("state::{test}")])
+        .env("TEST_FOLDER", &folder.0)
+        .env("KILN_CACHE", "none")
+        .stdout(Stdio::null());
+    of
+}
+
+fn this_test() -> PathBuf {
+    std::env::current_exe().expect("this test")
+}
+
+/// Where such a test works.
+fn given_folder() -> PathBuf {
+    std::env::var_os("TEST_FOLDER").expect("run by another test").into()
+}
+
+fn large() -> StateDict {
+    [("w".to_owned(), Tensor::ones([1 << 21]).realize().unwrap().clone())].into()
+}
+
+#[test]
+#[ignore = "run by another test, which ends it"]
+fn saves_again_and_again() {
+    let (path, state) = (given_folder().join("child.safetensors"), large());
+    for _ in 0..1000 {
+        state::save(&path, &state).unwrap();
+    }
+}
+
+/// Names of what is being written, or was when its process ended.
+fn unfinished(folder: &Folder) -> usize {
+    folder.names().iter().filter(|name| name.ends_with(".tmp")).count()
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_removed_and_what_is_being_written_is_not() {
+    let folder = Folder::new("killed");
+    let small: StateDict = [("w".to_owned(), Tensor::ones([2]))].into();
+    let save = || state::save(folder.file("w.safetensors"), &small).unwrap();
+    for _ in 0..3 {
+        // until one is killed in the middle of a save
+        while unfinished(&folder) == 0 {
+            let mut child =
+                alone("saves_again_and_again", &folder, Command::new(this_test())).spawn().unwrap();
+            while unfinished(&folder) == 0 && child.try_wait().unwrap().is_none() {}
+            // while it lives, others leave its file alone: it goes on
+            (0..5).for_each(|_| save());
+            assert!(child.try_wait().unwrap().is_none(), "it failed");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        save();
+        assert_eq!(unfinished(&folder), 0);
+    }
+    let left = state::load(folder.file("child.safetensors"));
+    assert!(left.is_err() || left.unwrap()["w"].numel() == 1 << 21, "whole or not at all");
+}
+
+#[test]
+fn a_process_identifier_that_comes_again_is_in_nobodys_way() {
+    let folder = Folder::new("again");
+    let path = folder.file("w.safetensors");
+    // names that are made of it, as an earlier process with the same one may have left them
+    for i in 0..100 {
+        let name = format!(".w.safetensors.{}-{i}.tmp", std::process::id());
+        fs::write(folder.file(&name), "left").unwrap();
+    }
+    state::save(&path, &[("w".to_owned(), Tensor::ones([2]))].into()).unwrap();
+    assert_eq!(state::load(&path).unwrap()["w"].to_vec::<f32>().unwrap(), [1.0, 1.0]);
+}
+
+#[test]
+#[ignore = "run by another test, in a process that may not write large files"]
+fn large_files_are_refused() {
+    let path = given_folder().join("w.safetensors");
+    let small: StateDict = [("w".to_owned(), Tensor::ones([2]))].into();
+    state::save(&path, &small).unwrap();
+    let error = state::save(&path, &large()).unwrap_err().to_string();
+    assert!(error.contains("may be written") && error.contains("w.safetensors"), "{error}");
+    assert_eq!(state::load(&path).unwrap()["w"].numel(), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_on_files_is_an_error() {
+    let folder = Folder::new("limit");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 100; exec \"$0\" \"$@\""]).arg(this_test());
+    let run = alone("large_files_are_refused", &folder, shell).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(folder.names(), ["w.safetensors"]);
 }
