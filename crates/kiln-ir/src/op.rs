@@ -155,7 +155,8 @@ ops! {
     Bitcast "bitcast" Convert;
 
     /// Tensor form: combines along axes and drops them; `Arg::Reduce` with axes, one source.
-    /// Kernel form: combines over the ranges that follow the value; `Arg::Reduce` without axes.
+    /// Kernel form: combines over the ranges that follow the value; `Arg::Reduce` without axes. A last source that is no
+    /// range is what it goes on from, as another loop has left it.
     Reduce "reduce" Reduce;
 
     /// Wants its value in memory of its own, row-major.

@@ -1,8 +1,8 @@
 //! A `Reduce` becomes an accumulator. Post-condition: no `Reduce` is left.
 //!
 //! The accumulator is set before the loops, updated inside and read after them. Reduces over the same ranges share
-//! their loops, since a range is one loop. Where multiply-add is one instruction, a sum of products contracts: the
-//! product must be used only there and be computed in the accumulator's dtype.
+//! their loops, since a range is one loop. Where multiply-add is one instruction, a sum of products contracts, if the
+//! product is computed in the accumulator's dtype: whoever else uses the product, the sum rounds the same.
 
 use super::nest::{Nest, closed_ranges};
 use crate::target::Target;
@@ -15,8 +15,6 @@ use smallvec::smallvec;
 struct Reduce<'a> {
     target: &'a Target,
     nest: Nest,
-    /// How many times each node is a source.
-    uses: FxHashMap<UOp, u32>,
     next_id: u32,
     done: FxHashMap<UOp, UOp>,
 }
@@ -30,7 +28,6 @@ pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
     let mut pass = Reduce {
         target,
         nest: Nest::new(&topo),
-        uses: count_uses(&topo),
         next_id: free_local(&topo),
         done: FxHashMap::default(),
     };
@@ -47,12 +44,26 @@ pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
     pass.done[kernel].clone()
 }
 
-fn count_uses(topo: &[UOp]) -> FxHashMap<UOp, u32> {
-    let mut uses = FxHashMap::default();
-    for src in topo.iter().flat_map(|n| n.srcs()) {
-        *uses.entry(src.clone()).or_default() += 1;
+/// What a value is under conditions, and these, the outermost first: else it is 0.
+fn under_conditions(value: &UOp) -> (&UOp, Vec<&UOp>) {
+    let (mut value, mut conditions) = (value, Vec::new());
+    while value.op() == Op::Where && value.src(2).uniform().is_const(0) {
+        conditions.push(value.src(0));
+        value = value.src(1);
     }
-    uses
+    (value, conditions)
+}
+
+/// What has been added up so far, and a product. Where its conditions do not hold the sum is left alone, so it rounds as it
+/// does in a loop in which they always hold.
+fn add_product(value: &UOp, running: &UOp) -> Option<UOp> {
+    let (product, conditions) = under_conditions(value);
+    if product.op() != Op::Mul {
+        return None;
+    }
+    let srcs = smallvec![product.src(0).clone(), product.src(1).clone(), running.clone()];
+    let sum = UOp::new(Op::MulAdd, product.dtype(), product.lanes(), srcs, Arg::None);
+    Some(conditions.into_iter().rev().fold(sum, |sum, c| c.where_(&sum, running)))
 }
 
 impl Reduce<'_> {
@@ -63,7 +74,8 @@ impl Reduce<'_> {
     fn accumulate(&mut self, node: &UOp) -> UOp {
         let op = node.arg().reduce_op().expect("a reduce");
         let ranges: Vec<UOp> = closed_ranges(node).cloned().collect();
-        let values = &node.srcs()[..node.srcs().len() - ranges.len()];
+        let others = ranges.len() + usize::from(node.initial().is_some());
+        let values = &node.srcs()[..node.srcs().len() - others];
         if ranges.is_empty() {
             let first = self.done[&values[0]].clone();
             return self.combine(op, first, &values[1..]);
@@ -72,8 +84,10 @@ impl Reduce<'_> {
         let ranges = self.sources(&ranges);
         let accumulator = self.new_accumulator(node);
         let zero = UOp::index(0);
-        let identity = UOp::constant(op.identity(node.dtype()), node.dtype()).splat(node.lanes());
-        let init = UOp::store(&accumulator.after(outer.clone()), &zero, &identity, None);
+        let identity =
+            || UOp::constant(op.identity(node.dtype()), node.dtype()).splat(node.lanes());
+        let initial = node.initial().map_or_else(identity, |value| self.done[value].clone());
+        let init = UOp::store(&accumulator.after(outer.clone()), &zero, &initial, None);
         let inside = outer.into_iter().chain(ranges.iter().cloned());
         let running = accumulator.after([init].into_iter().chain(inside));
         let updated = self.combine(op, UOp::load(&running, &zero), values);
@@ -105,20 +119,18 @@ impl Reduce<'_> {
                 let parts = new.arg().parts().expect("a dot's parts");
                 return UOp::dot(parts, new.src(0), new.src(1), &running);
             }
-            let (op, srcs): (Op, Srcs) = match self.contracts(op, value) && new.op() == Op::Mul {
-                true => (Op::MulAdd, smallvec![new.src(0).clone(), new.src(1).clone(), running]),
-                false => (op.alu(), smallvec![running, new.clone()]),
-            };
-            UOp::new(op, dtype, lanes, srcs, Arg::None)
+            let contracted = || self.contracts(op, value).then(|| add_product(new, &running));
+            if let Some(contracted) = contracted().flatten() {
+                return contracted;
+            }
+            UOp::new(op.alu(), dtype, lanes, smallvec![running, new.clone()], Arg::None)
         })
     }
 
+    /// Whether a product, perhaps under conditions, is added by one multiply-add.
     fn contracts(&self, op: ReduceOp, value: &UOp) -> bool {
         let exact = matches!(value.dtype(), DType::F32 | DType::F64);
-        self.target.fma
-            && exact
-            && op == ReduceOp::Add
-            && value.op() == Op::Mul
-            && self.uses[value] == 1
+        let (product, _) = under_conditions(value);
+        self.target.fma && exact && op == ReduceOp::Add && product.op() == Op::Mul
     }
 }

@@ -271,13 +271,21 @@ fn widen_store(node: &UOp, srcs: &[&Wide]) -> UOp {
 fn widen_reduce(node: &UOp, srcs: &[&Wide]) -> Wide {
     let op = node.arg().reduce_op().expect("a reduce");
     let closed = node.srcs()[1..].iter().find(|s| is_vector_range(s));
+    let initial = node.initial().and(srcs.last());
+    assert!(closed.is_none() || initial.is_none(), "lanes are combined once, at the end: {node:?}");
     let lanes = match closed {
         Some(range) => range.src(0).as_int().expect("constant bound") as u16,
-        None => srcs[0].lanes(),
+        None => initial.map_or(1, |w| w.lanes()).max(srcs[0].lanes()),
     };
-    let kept = node.srcs().iter().zip(srcs).skip(1).filter(|(s, _)| !is_vector_range(s));
-    let inner = srcs[0].vector(lanes).reduce_ranges(op, kept.map(|(_, w)| w.uniform().clone()));
-    match (closed, srcs[0]) {
+    let kept = node
+        .srcs()
+        .iter()
+        .zip(srcs)
+        .skip(1)
+        .filter(|(s, _)| s.op() == Op::Range && !is_vector_range(s));
+    let ranges = kept.map(|(_, w)| w.uniform().clone()).chain(initial.map(|w| w.vector(lanes)));
+    let inner = srcs[0].vector(lanes).reduce_ranges(op, ranges);
+    match (closed, if lanes > 1 { initial.unwrap_or(&srcs[0]) } else { srcs[0] }) {
         (Some(_), _) => Uniform(combine_lanes(op, &inner)),
         (None, Uniform(_)) => Uniform(inner),
         (None, _) => Vector(inner),

@@ -13,9 +13,9 @@ pub(super) static RULES: &[Rule] = &[
     rule!(reduce_factor   [n] n.on(&[Op::Reduce]) => factor(n)),
 ];
 
-/// The op of a reduction over ranges.
+/// The op of a reduction over ranges that starts from nothing.
 fn kernel_op(n: &UOp) -> Option<ReduceOp> {
-    if n.srcs().len() < 2 { None } else { n.arg().reduce_op() }
+    if n.srcs().len() < 2 || n.initial().is_some() { None } else { n.arg().reduce_op() }
 }
 
 /// Ranges that the value does not depend on: a maximum is the value itself, an integer sum is a product.

@@ -111,7 +111,12 @@ fn closes(node: &UOp, what: Role) -> Result<(), String> {
     if let Arg::Reduce { axes, .. } = node.arg() {
         ensure(axes.is_empty(), || "a kernel reduces over ranges, not along axes".to_string())?;
     }
-    let ranges = &node.srcs()[1..];
+    let mut ranges = &node.srcs()[1..];
+    if let Some(initial) = node.initial() {
+        ranges = &ranges[..ranges.len() - 1];
+        let same = role(initial) == Role::Value && initial.dtype() == node.dtype();
+        ensure(same, || "it goes on from something else than it gives".to_string())?;
+    }
     ensure(!ranges.is_empty(), || "no range is closed".to_string())?;
     ensure(ranges.iter().all(|r| r.op() == Op::Range), || {
         "only ranges follow the first source".to_string()
@@ -170,7 +175,8 @@ fn step(node: &UOp, place: &mut Place, names: &Names) -> Result<(), String> {
             place.open.push(*axis);
         }
         (Op::End | Op::Reduce, _) => {
-            let closed: Axes = node.srcs()[1..].iter().map(axis).collect();
+            let ranges = node.srcs()[1..].iter().filter(|s| s.op() == Op::Range);
+            let closed: Axes = ranges.map(axis).collect();
             place.open.retain(|a| !closed.contains(a));
             let outermost = closed.iter().filter(|a| names.is_loop(**a)).min();
             let left = place.open.iter().filter(|a| names.is_loop(**a)).max();

@@ -352,6 +352,23 @@ impl UOp {
         )
     }
 
+    /// The same, going on from what has been combined so far.
+    pub fn reduce_ranges_from(
+        &self,
+        op: ReduceOp,
+        ranges: impl IntoIterator<Item = UOp>,
+        initial: &UOp,
+    ) -> UOp {
+        self.reduce_ranges(op, ranges.into_iter().chain([initial.clone()]))
+    }
+
+    /// What a `Reduce` in kernel form goes on from, if not from nothing: what follows its ranges.
+    pub fn initial(&self) -> Option<&UOp> {
+        let [.., range, last] = self.srcs() else { return None };
+        let has = self.op() == Op::Reduce && range.op() == Op::Range && last.op() != Op::Range;
+        has.then_some(last)
+    }
+
     /// Wants memory of its own.
     pub fn contiguous(&self) -> UOp {
         UOp::unary(Op::Contiguous, self)

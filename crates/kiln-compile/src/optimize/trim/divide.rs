@@ -6,10 +6,9 @@ use super::bounds::{self, Bounds, Limit};
 use super::reductions::{Part, identity};
 use super::replaced;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::smallvec;
 
 /// A loop is divided if it has so many times the iterations in which conditions may hold for a part of what is written
 /// out.
@@ -29,8 +28,12 @@ pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -
     {
         return None;
     }
-    let parts = parts(&bounds, closers, range);
-    let new = closers.iter().map(|c| (c.clone(), in_parts(c, range, &parts, next_axis)));
+    let division = Division::of(&bounds, closers, range);
+    let parts = match closers.iter().any(|c| c.op() == Op::Reduce) {
+        true => division.in_order(range, next_axis),
+        false => division.ends_together(range, next_axis),
+    };
+    let new = closers.iter().map(|c| (c.clone(), in_parts(c, range, &parts)));
     replaced(ast, &new.collect())
 }
 
@@ -60,40 +63,77 @@ fn is_plain(closer: &UOp, range: &UOp) -> bool {
             varying.insert(node);
         }
     }
-    alone && arithmetic
+    alone && arithmetic && closer.initial().is_none()
 }
 
-/// The middle, and the rest.
-fn parts(bounds: &Bounds, closers: &[UOp], range: &UOp) -> [Part; 2] {
-    // where several things are done in the loop, what does not count for one may count for another
-    let (low, high, known) = match closers {
-        [_] => (bounds.low(), bounds.high(range), bounds.known()),
-        _ => (UOp::index(0), range.src(0).clone(), FxHashMap::default()),
-    };
-    let bound = |is_low: bool| bounds.limits.iter().filter(move |l| l.is_low == is_low);
-    let first = bound(true).fold(low.clone(), |a, l| a.maximum(&l.all)).minimum(&high);
-    let last = bound(false).fold(high.clone(), |a, l| a.minimum(&l.all)).maximum(&first);
-    let [low, high, first, last] = [low, high, first, last].map(|x| simplify(&x));
-    let holds = |l: &Limit| (l.comparison.clone(), UOp::bool(l.holds));
-    let holds = bounds.limits.iter().map(holds).collect();
-    let middle = Part { low: first.clone(), high: last.clone(), gap: None, holds };
-    [middle, Part { low, high, gap: Some((first, last)), holds: known }]
+/// Where a loop is divided.
+struct Division {
+    low: UOp,
+    high: UOp,
+    /// The iterations in which all conditions hold.
+    middle: (UOp, UOp),
+    /// What is known in the middle, and at both ends.
+    holds: FxHashMap<UOp, UOp>,
+    known: FxHashMap<UOp, UOp>,
 }
 
-/// What a closer becomes: two effects, or a reduction of both parts.
-fn in_parts(closer: &UOp, range: &UOp, parts: &[Part; 2], next_axis: u32) -> Vec<UOp> {
-    let part = |closer: &UOp| {
-        let axes = [axis_of(range), next_axis];
-        [0, 1].map(|i| parts[i].of(closer, range, axes[i]))
+impl Division {
+    fn of(bounds: &Bounds, closers: &[UOp], range: &UOp) -> Division {
+        // where several things are done in the loop, what does not count for one may count for another
+        let (low, high, known) = match closers {
+            [_] => (bounds.low(), bounds.high(range), bounds.known()),
+            _ => (UOp::index(0), range.src(0).clone(), FxHashMap::default()),
+        };
+        let bound = |is_low: bool| bounds.limits.iter().filter(move |l| l.is_low == is_low);
+        let first = bound(true).fold(low.clone(), |a, l| a.maximum(&l.all)).minimum(&high);
+        let last = bound(false).fold(high.clone(), |a, l| a.minimum(&l.all)).maximum(&first);
+        let [low, high, first, last] = [low, high, first, last].map(|x| simplify(&x));
+        let holds = |l: &Limit| (l.comparison.clone(), UOp::bool(l.holds));
+        let holds = bounds.limits.iter().map(holds).collect();
+        Division { low, high, middle: (first, last), holds, known }
+    }
+
+    fn middle(&self) -> Part {
+        let (low, high) = self.middle.clone();
+        Part { low, high, gap: None, holds: self.holds.clone() }
+    }
+
+    /// Iterations of the ends.
+    fn end(&self, low: &UOp, high: &UOp, gap: Option<(UOp, UOp)>) -> Part {
+        Part { low: low.clone(), high: high.clone(), gap, holds: self.known.clone() }
+    }
+
+    /// The middle, then both ends in one loop, each with the number of its loop.
+    fn ends_together(&self, range: &UOp, next_axis: u32) -> Vec<(Part, u32)> {
+        let ends = self.end(&self.low, &self.high, Some(self.middle.clone()));
+        vec![(self.middle(), axis_of(range)), (ends, next_axis)]
+    }
+
+    /// What comes before the middle, if anything may, the middle, and what comes after it.
+    fn in_order(&self, range: &UOp, next_axis: u32) -> Vec<(Part, u32)> {
+        let (first, last) = &self.middle;
+        let low = (self.low != *first).then(|| (self.end(&self.low, first, None), next_axis));
+        let high = (*last != self.high).then(|| (self.end(last, &self.high, None), next_axis + 1));
+        low.into_iter().chain([(self.middle(), axis_of(range))]).chain(high).collect()
+    }
+}
+
+/// What a closer becomes: an effect for each part, or a reduction of all. Its loops go on from what the ones before have
+/// left, so the order of the terms, and with it the result, does not depend on where the loop is divided.
+fn in_parts(closer: &UOp, range: &UOp, parts: &[(Part, u32)]) -> Vec<UOp> {
+    let of = |closer: &UOp| {
+        let part = |(part, axis): &(Part, u32)| part.of(closer, range, *axis);
+        parts.iter().map(part).collect::<Vec<UOp>>()
     };
     if closer.op() == Op::End {
-        return part(closer).iter().map(simplify).collect();
+        return of(closer).iter().map(simplify).collect();
     }
     let op = closer.arg().reduce_op().expect("a reduce");
-    let own = rebuild(closer, smallvec![closer.src(0).clone(), range.clone()]);
-    let [most, rest] = part(&own);
+    let after = |so_far: UOp, part: UOp| {
+        part.src(0).reduce_ranges_from(op, part.srcs()[1..].iter().cloned(), &so_far)
+    };
+    let own = of(&closer.src(0).reduce_ranges(op, [range.clone()]));
+    let sum = own.into_iter().reduce(after).expect("there is a middle");
     let others: Srcs = closer.srcs()[1..].iter().filter(|r| *r != range).cloned().collect();
-    let sum = UOp::binary(op.alu(), &most, &rest);
-    let sum = if others.is_empty() { sum } else { sum.reduce_ranges(op, others) };
-    vec![simplify(&sum)]
+    vec![simplify(&sum.reduce_ranges(op, others))]
 }

@@ -37,7 +37,8 @@ fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
         [only] => Some(only),
         _ => None,
     };
-    let reduce = only.filter(|c| kind == RangeKind::Reduce && c.op() == Op::Reduce);
+    let starts = |c: &&UOp| c.op() == Op::Reduce && c.initial().is_none();
+    let reduce = only.filter(|c| kind == RangeKind::Reduce && starts(c));
     if let Some(reduce) = reduce
         && let Some(whole) = reductions::whole(reduce, range)
     {
