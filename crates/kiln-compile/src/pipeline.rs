@@ -4,7 +4,7 @@
 //! the graph, so that the program that asked for the kernel lives on.
 
 use crate::lower;
-use crate::optimize::{self, Opt};
+use crate::optimize::{self, Opt, Optimized, Room};
 use crate::render;
 use crate::schedule::{self, Schedule};
 use crate::target::Target;
@@ -48,18 +48,9 @@ pub fn schedule(roots: &[UOp]) -> Result<Schedule, Bug> {
 pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Compiled, Bug> {
     let verify = settings.verify;
     check("schedule", kernel, verify)?;
-    let mut nodes = if settings.optimize { optimize::MAX_NODES } else { 0 };
-    let (optimized, mut program) = loop {
-        let optimized = pass("optimize", from_ref(kernel), || {
-            optimize::optimize_within(kernel, target, nodes)
-        })?;
-        check("optimize", &optimized.ast, verify)?;
-        let ast = from_ref(&optimized.ast);
-        let program = pass("lower", ast, || lower::lower(&optimized.ast, target))?;
-        if program.ops.len() <= MAX_OPS || nodes == 0 {
-            break (optimized, program);
-        }
-        nodes /= 2;
+    let (optimized, mut program) = match settings.optimize {
+        true => within_limits(kernel, target, verify)?,
+        false => attempt(kernel, target, Room::of(0), verify)?,
     };
     let ast = optimized.ast;
     if verify && let Err(error) = spec::verify_program(&program.ops) {
@@ -68,6 +59,55 @@ pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Comp
     }
     program.source = pass("render", from_ref(&ast), || render::render(&program, target))?;
     Ok(Compiled { ast, applied: optimized.applied, program })
+}
+
+/// The optimized kernel and its program, of no more than [`MAX_OPS`] operations. The order of sums has the room in which it
+/// fits for [`optimize::NOMINAL_THREADS`], so that it does not depend on how many there are.
+fn within_limits(kernel: &UOp, target: &Target, verify: bool) -> Result<(Optimized, Program), Bug> {
+    if target.threads == optimize::NOMINAL_THREADS {
+        return shrunk(kernel, target, verify, Room::of).map(|(_, own, program)| (own, program));
+    }
+    let first = attempt(kernel, target, Room::of(optimize::MAX_NODES), verify)?;
+    // for another number of threads it is not twice as long
+    if first.1.ops.len() <= MAX_OPS / 2 {
+        return Ok(first);
+    }
+    let nominal = Target { threads: optimize::NOMINAL_THREADS, ..target.clone() };
+    let order = shrunk(kernel, &nominal, verify, Room::of)?.0.order;
+    let own = shrunk(kernel, target, verify, |nodes| Room { nodes: nodes.min(order), order })?;
+    Ok((own.1, own.2))
+}
+
+/// Half the room until the program is short enough.
+fn shrunk(
+    kernel: &UOp,
+    target: &Target,
+    verify: bool,
+    room: impl Fn(usize) -> Room,
+) -> Result<(Room, Optimized, Program), Bug> {
+    let mut nodes = optimize::MAX_NODES;
+    loop {
+        let room = room(nodes);
+        let (optimized, program) = attempt(kernel, target, room, verify)?;
+        if program.ops.len() <= MAX_OPS || nodes == 0 {
+            return Ok((room, optimized, program));
+        }
+        nodes /= 2;
+    }
+}
+
+fn attempt(
+    kernel: &UOp,
+    target: &Target,
+    room: Room,
+    verify: bool,
+) -> Result<(Optimized, Program), Bug> {
+    let optimize = || optimize::optimize_within(kernel, target, room);
+    let optimized = pass("optimize", from_ref(kernel), optimize)?;
+    check("optimize", &optimized.ast, verify)?;
+    let lower = || lower::lower(&optimized.ast, target);
+    let program = pass("lower", from_ref(&optimized.ast), lower)?;
+    Ok((optimized, program))
 }
 
 /// Scratch of a program that a search tries, at most.

@@ -60,16 +60,34 @@ pub struct Optimized {
 /// Past this many nodes the kernel's text is not multiplied further.
 pub const MAX_NODES: usize = 2000;
 
-/// Optimizes by heuristic; without `enabled`, names the kernel and does no more.
-pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
-    optimize_within(ast, target, if enabled { MAX_NODES } else { 0 })
+/// How many threads the order of sums is chosen for, whatever number a target has: the least that share anything.
+pub const NOMINAL_THREADS: usize = 2;
+
+/// How long the text of a kernel may become, in nodes, about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// All of it; with none, nothing is optimized.
+    pub nodes: usize,
+    /// What the order of sums is chosen for.
+    pub order: usize,
 }
 
-/// Optimizes by heuristic as long as there are no more than about `nodes` nodes; with none, names the kernel and does
-/// no more.
-pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
+impl Room {
+    /// The same room for everything.
+    pub fn of(nodes: usize) -> Room {
+        Room { nodes, order: nodes }
+    }
+}
+
+/// Optimizes by heuristic; without `enabled`, names the kernel and does no more.
+pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
+    optimize_within(ast, target, Room::of(if enabled { MAX_NODES } else { 0 }))
+}
+
+/// Optimizes by heuristic within some room; without any, names the kernel and does no more.
+pub fn optimize_within(ast: &UOp, target: &Target, room: Room) -> Optimized {
     let ast = collapsed(ast);
-    let options = if nodes > 0 { heuristic::choose(&ast, target, nodes) } else { Vec::new() };
+    let options = if room.nodes > 0 { heuristic::choose(&ast, target, room) } else { Vec::new() };
     debug_assert_eq!(check(&ast, &options), Ok(()));
     rewritten(&ast, options).expect("chosen options are legal")
 }
@@ -77,6 +95,11 @@ pub fn optimize_within(ast: &UOp, target: &Target, nodes: usize) -> Optimized {
 /// The kernel with neighbouring loops that count like one as one: what options are about.
 pub fn collapsed(ast: &UOp) -> UOp {
     collapse::collapse(ast)
+}
+
+/// Whether two lists of options for a collapsed kernel add up its sums in the same order, and so give the same bits.
+pub fn same_order(ast: &UOp, a: &[Opt], b: &[Opt]) -> bool {
+    heuristic::same_order(ast, a, b)
 }
 
 /// Applies given options to a collapsed kernel; where one is illegal, the reason.

@@ -50,6 +50,12 @@ pub(crate) static BEAM: Var = Var::new(
     0,
     "searches for faster kernels than the heuristic's, going on from so many of the best; 0 does not",
 );
+/// Searches that may change results.
+pub(crate) static BEAM_REORDER: Var = Var::new(
+    "BEAM_REORDER",
+    0,
+    "1 lets a search take sums in another order, which changes their last bits",
+);
 /// Bound of searches.
 pub(crate) static BEAM_SECONDS: Var =
     Var::new("BEAM_SECONDS", 300, "the most seconds that a process searches");
@@ -71,7 +77,8 @@ pub(crate) static SPEC: Var = Var::new(
 );
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 6] = [&BEAM, &BEAM_SECONDS, &DEBUG, &NOOPT, &SPEC, &TRACK_MATCH_STATS];
+static NUMBERS: [&Var; 7] =
+    [&BEAM, &BEAM_REORDER, &BEAM_SECONDS, &DEBUG, &NOOPT, &SPEC, &TRACK_MATCH_STATS];
 
 /// Every other variable: its name, what holds where it is not set, and help.
 static TEXTS: [[&str; 3]; 8] = [

@@ -25,6 +25,7 @@ mod state;
 mod golden;
 mod derivatives;
 mod sums;
+mod thread_counts;
 mod processors;
 mod seeing;
 mod large;

@@ -25,6 +25,10 @@ impl Chooser {
         }
         for i in 0..self.left.len() {
             if kind_of(&self.left[i].1) == RangeKind::Reduce && !self.is_divided(i) {
+                if self.order.is_some() {
+                    self.apply(RangeKind::Upcast, i, self.given(RangeKind::Upcast, i).unwrap_or(1));
+                    continue;
+                }
                 let wanted = IN_FLIGHT.div_ceil(self.step(ast, i).max(1));
                 let most = (self.left[i].0 / FEWEST_STEPS).min(self.room).min(wanted);
                 self.apply(RangeKind::Upcast, i, self.accumulators_of(i, most));

@@ -83,7 +83,11 @@ impl Chooser {
         let columns =
             largest_divisor(size / by, fit.min(self.share(i, size / by, by * vector, target)));
         let pays = columns * by * vector >= LONG_ROW && n >= MANY_ROWS && by * ROWS <= self.room;
-        if !pays || self.kernel.nests.len() != 2 {
+        let pays = match self.order {
+            Some(_) => self.given_block(rows).is_some(),
+            None => pays && self.kernel.nests.len() == 2,
+        };
+        if !pays {
             return false;
         }
         self.apply(RangeKind::Upcast, i, by);

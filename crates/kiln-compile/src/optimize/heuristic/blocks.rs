@@ -36,6 +36,9 @@ impl Planner<'_> {
     /// A loop of the reduction and the size of its blocks, if what a tile reads in all of it does not fit the second
     /// cache, and what is carried from block to block does fit the last one.
     pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
+        if self.chooser.order.is_some() {
+            return self.given_chunk();
+        }
         if !self.is_alone(tile) {
             return self.chunk_around_others(tile);
         }
@@ -50,6 +53,12 @@ impl Planner<'_> {
         let most = second / 4.0 * self.size(i) as f64 / (each * self.depth());
         let by = largest_divisor(self.size(i), most as usize);
         (by >= SHORTEST).then_some((i, by))
+    }
+
+    /// The same, of the order that was chosen before.
+    pub(super) fn given_chunk(&self) -> Option<(usize, usize)> {
+        let chunk = |&i: &usize| Some((i, self.chooser.given_block(i)?));
+        self.reduces.iter().find_map(chunk)
     }
 
     /// Whether a tile's loops are all that there are over outputs.

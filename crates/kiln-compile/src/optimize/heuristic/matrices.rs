@@ -3,11 +3,12 @@
 
 use super::super::dot;
 use super::super::options::Opt;
-use super::Chooser;
 use super::memory_price::COPY;
 use super::operand::Operand;
+use super::order::Form;
 use super::plan::{Planner, Tile};
 use super::tile_price::TRANSPOSE;
+use super::{Chooser, Chosen, Context};
 use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -24,12 +25,13 @@ pub(super) fn plan(
     ast: &UOp,
     target: &Target,
     nodes: usize,
+    context: &Context,
     least_of_others: impl FnOnce() -> f64,
-) -> Option<Vec<Opt>> {
+) -> Option<Chosen> {
     let fits = |unit: &Mma| dot::axis(ast, unit.parts, unit.sum).map(|axis| (*unit, axis));
     let (unit, axis) = target.mmas.iter().find_map(fits)?;
     let packed = dot::pack(ast, axis, unit.parts).ok()?;
-    let mut chooser = Chooser::new(&packed, target, nodes, None);
+    let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
     let mut planner = Planner::of(&mut chooser, &packed, target)?;
     let depth = planner.reduces.iter().copied().find(|&i| planner.axis(i) == axis)?;
     let (price, tile) = planner.best_matrices(&unit, depth)?;
@@ -39,7 +41,7 @@ pub(super) fn plan(
     planner.carry_out_matrices(&unit, depth, tile);
     let mut options = vec![Opt::Dot { axis, parts: unit.parts }];
     options.append(&mut chooser.options);
-    Some(options)
+    Some(Chosen { options, form: Form::Matrices })
 }
 
 impl Planner<'_> {
@@ -116,12 +118,16 @@ impl Planner<'_> {
         }
         self.chooser.apply(RangeKind::Upcast, tile.lane_loop, tile.across);
         self.chooser.apply(RangeKind::Upcast, tile.row_loop, tile.rows / by[0]);
-        let chunk = self.chunk(&tile).and_then(|(i, n)| {
+        let whole = |(i, n): (usize, usize)| {
             let left = self.chooser.left[i].0;
             let most = if i == depth { n / by[1] } else { n };
             let n = super::tile::largest_divisor(left, most);
             (n > 1 && n < left).then_some((i, n))
-        });
+        };
+        let chunk = match self.chooser.order {
+            Some(_) => self.given_chunk(),
+            None => self.chunk(&tile).and_then(whole),
+        };
         if let Some((i, n)) = chunk {
             self.block_depth *= n as f64 / self.chooser.left[i].0 as f64;
         }

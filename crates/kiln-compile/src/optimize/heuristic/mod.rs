@@ -8,6 +8,9 @@
 //! outputs at a time (`across`), the outermost output loop is shared among threads, and what loops after a reduction
 //! need again is kept. Short reductions are unrolled in both, and long ones of short steps get several accumulators
 //! (`accumulators`).
+//!
+//! Whatever fixes the order in which a reduction adds up is chosen as for two threads, and holds for any number of them
+//! (`order`).
 
 mod accumulators;
 mod align;
@@ -17,6 +20,7 @@ mod inner;
 mod matrices;
 mod memory_price;
 mod operand;
+mod order;
 mod plan;
 mod rows;
 mod text;
@@ -27,6 +31,7 @@ mod turn;
 mod vectors;
 mod windows;
 
+use super::Room;
 use super::access::Kernel;
 use super::dot;
 use super::keep;
@@ -38,39 +43,62 @@ use crate::target::{Dot, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
+use order::{Form, Order};
 
-/// The options for a kernel, which multiply its text to no more than `nodes` nodes.
-pub(super) fn choose(ast: &UOp, target: &Target, nodes: usize) -> Vec<Opt> {
-    match Nests::of(ast) {
-        Some(nests) => choose_for_nests(ast, &nests, target, nodes),
-        None => choose_for_nest(ast, target, nodes, None),
-    }
+pub(super) use order::same_order;
+
+/// The options for a kernel, which multiply its text to no more than there is room for.
+pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
+    order::choose(ast, target, room)
 }
 
-/// Rows first, then for each nest its own options.
-fn choose_for_nests(ast: &UOp, nests: &Nests, target: &Target, nodes: usize) -> Vec<Opt> {
-    let threads = Chooser::new(ast, target, nodes, None).worth_threads();
+/// What is chosen for a kernel with one nest, or for one nest of several.
+struct Chosen {
+    options: Vec<Opt>,
+    form: Form,
+}
+
+/// Rows first, then for each nest its own options, in the order of sums that is given.
+fn choose_for_nests(
+    ast: &UOp,
+    nests: &Nests,
+    target: &Target,
+    nodes: usize,
+    orders: Option<&[Order]>,
+) -> (Vec<Opt>, Vec<Order>) {
+    let threads = Chooser::new(ast, target, nodes, Context::default()).worth_threads();
     let (rows, thread) = rows::rows(nests, target, threads);
     let apart = nests.apart(rows);
     let mut options = vec![Opt::Rows { by: rows.by, blocks: rows.blocks }];
+    let mut found = Vec::new();
     for (nest, kernel) in apart.kernels.iter().enumerate() {
-        let around = Around { number: apart.around, thread };
+        let around = Some(Around { number: apart.around, thread });
+        let order = orders.and_then(|orders| orders.get(nest)).cloned();
+        let chosen = choose_for_nest(kernel, target, nodes, Context { around, order });
+        found.push(Order::of(kernel, &chosen, apart.around));
         options.push(Opt::Nest { nest });
-        options.extend(choose_for_nest(kernel, target, nodes, Some(around)));
+        options.extend(chosen.options);
     }
-    options
+    (options, found)
 }
 
-fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Vec<Opt> {
-    let others = || price_without_matrices(ast, target, nodes);
-    let matrices = || matrices::plan(ast, target, nodes, others);
-    let alone = || around.is_none().then(matrices).flatten();
-    if let Some(options) = alone().or_else(|| with_dots(ast, target, nodes, around)) {
-        return options;
+fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chosen {
+    let given = context.order.as_ref();
+    let others = || match given {
+        Some(_) => f64::INFINITY,
+        None => price_without_matrices(ast, target, nodes),
+    };
+    let matrices = || matrices::plan(ast, target, nodes, &context, others);
+    let alone = || context.around.is_none().then(matrices).flatten();
+    let is_open = |form| given.is_none_or(|order| order.form == form);
+    let matrices = is_open(Form::Matrices).then(alone).flatten();
+    let packed = || is_open(Form::Dots).then(|| with_dots(ast, target, nodes, &context)).flatten();
+    if let Some(chosen) = matrices.or_else(packed) {
+        return chosen;
     }
-    let mut chooser = Chooser::new(ast, target, nodes, around);
-    if chooser.plan(ast, target) {
-        return chooser.options;
+    let mut chooser = Chooser::new(ast, target, nodes, context);
+    if let Some(form) = chooser.plan(ast, target) {
+        return Chosen { options: chooser.options, form };
     }
     chooser.vectors(vectors::lanes(ast, target));
     chooser.align(ast, target);
@@ -83,20 +111,21 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, around: Option<Arou
     chooser.accumulators(ast, target);
     chooser.threads(target);
     chooser.keep(ast, target);
-    chooser.options
+    Chosen { options: chooser.options, form: Form::Loops }
 }
 
 /// The plan of a sum of products that the target has a dot product for, if it is worth one.
-fn with_dots(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Option<Vec<Opt>> {
+fn with_dots(ast: &UOp, target: &Target, nodes: usize, context: &Context) -> Option<Chosen> {
     let (packed, axis, parts) = packed_for_dots(ast, target)?;
-    let mut chooser = Chooser::new(&packed, target, nodes, around);
+    let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
     let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
-    let plain = Chooser::new(ast, target, nodes, around).plan_price(ast, target);
-    if plain.is_some_and(|plain| plain < price) {
+    let plain = || Chooser::new(ast, target, nodes, context.clone()).plan_price(ast, target);
+    if context.order.is_none() && plain().is_some_and(|plain| plain < price) {
         return None;
     }
     chooser.options.push(Opt::Dot { axis, parts });
-    chooser.plan(&packed, target).then_some(chooser.options)
+    chooser.plan(&packed, target)?;
+    Some(Chosen { options: chooser.options, form: Form::Dots })
 }
 
 /// The kernel with its products packed for a dot product that the target has: along which axis, and of what.
@@ -108,7 +137,8 @@ fn packed_for_dots(ast: &UOp, target: &Target) -> Option<(UOp, u32, [DType; 2])>
 
 /// What a point of a sum of products costs in vectors, packed or not.
 fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
-    let price = |ast: &UOp| Chooser::new(ast, target, nodes, None).least_price(ast, target);
+    let price =
+        |ast: &UOp| Chooser::new(ast, target, nodes, Context::default()).least_price(ast, target);
     let packed = packed_for_dots(ast, target)
         .map_or(f64::INFINITY, |(packed, _, parts)| price(&packed) / dot::count(parts[0]) as f64);
     packed.min(price(ast))
@@ -127,6 +157,15 @@ struct Chooser {
     room: usize,
     /// Which loops are around other nests, too.
     around: Option<Around>,
+    /// The order of sums that was chosen before, if it was.
+    order: Option<Order>,
+}
+
+/// What is known before a nest is looked at.
+#[derive(Clone, Default)]
+struct Context {
+    around: Option<Around>,
+    order: Option<Order>,
 }
 
 /// Loops around several nests: they are left alone, but that threads share one of them.
@@ -144,7 +183,8 @@ impl Around {
 }
 
 impl Chooser {
-    fn new(ast: &UOp, target: &Target, nodes: usize, around: Option<Around>) -> Chooser {
+    fn new(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chooser {
+        let Context { around, order } = context;
         // loops that must run in their order are left alone
         let ordered = ordered(ast);
         let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
@@ -158,6 +198,7 @@ impl Chooser {
             nodes,
             room: nodes / toposort(ast).len().max(1),
             around,
+            order,
         }
     }
 

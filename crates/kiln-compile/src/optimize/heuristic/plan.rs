@@ -7,7 +7,9 @@
 
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
+use super::inner::Inner;
 use super::operand::Operand;
+use super::order::Form;
 use super::text::Text;
 use super::{Chooser, vectors};
 use crate::target::Target;
@@ -47,21 +49,22 @@ pub(super) struct Planner<'a> {
 }
 
 impl Chooser {
-    /// Tiles, blocks, staging and threads, if the kernel is a reduction that gains by them. False if it is not.
-    pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> bool {
+    /// Tiles, blocks, staging and threads, if the kernel is a reduction that gains by them. None if it is not.
+    pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
         let lanes = vectors::lanes(ast, target);
-        let Some(mut planner) = Planner::of(self, ast, target) else { return false };
-        let tile = planner.worthwhile_tile(lanes);
-        let others = tile.map_or_else(|| planner.reduced_in_vectors(lanes), |(price, _)| price);
-        if let Some((_, inner)) = planner.best_inner(lanes).filter(|(price, _)| *price < others) {
-            planner.carry_out_inner(inner, lanes);
-            return true;
+        let mut planner = Planner::of(self, ast, target)?;
+        let plan = planner.cheapest(lanes)?;
+        let form = plan.form();
+        match plan {
+            Plan::Inner(inner) => planner.carry_out_inner(inner, lanes),
+            Plan::Tile(tile) => {
+                let accumulators = planner.carry_out(tile);
+                if accumulators < ENOUGH || self.order.is_some() {
+                    self.unroll();
+                }
+            }
         }
-        let Some((_, tile)) = tile else { return false };
-        if planner.carry_out(tile) < ENOUGH {
-            self.unroll();
-        }
-        true
+        Some(form)
     }
 
     /// The least price of a point, by such a plan or with the reduction's own loop as vectors.
@@ -80,7 +83,39 @@ impl Chooser {
     }
 }
 
+/// What a reduction's loops are made into.
+enum Plan {
+    Tile(Tile),
+    Inner(Inner),
+}
+
+impl Plan {
+    fn form(&self) -> Form {
+        match self {
+            Plan::Tile(_) => Form::Tile,
+            Plan::Inner(_) => Form::Inner,
+        }
+    }
+}
+
 impl<'a> Planner<'a> {
+    /// The cheapest plan; of the form that was chosen before, if it was.
+    fn cheapest(&self, lanes: usize) -> Option<Plan> {
+        let tile = || self.best_tile(lanes).map(|(_, tile)| Plan::Tile(tile));
+        let inner = || self.best_inner(lanes).map(|(_, inner)| Plan::Inner(inner));
+        match self.chooser.order.as_ref().map(|order| order.form) {
+            Some(Form::Inner) => return inner(),
+            Some(Form::Tile | Form::Dots) => return tile(),
+            Some(Form::Matrices | Form::Loops) => return None,
+            None => {}
+        }
+        let tile = self.worthwhile_tile(lanes);
+        let others = tile.map_or_else(|| self.reduced_in_vectors(lanes), |(price, _)| price);
+        let inner = self.best_inner(lanes).filter(|(price, _)| *price < others);
+        let inner = inner.map(|(_, inner)| Plan::Inner(inner));
+        inner.or(tile.map(|(_, tile)| Plan::Tile(tile)))
+    }
+
     /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.
     fn worthwhile_tile(&self, lanes: usize) -> Option<(f64, Tile)> {
         self.best_tile(lanes).filter(|(cost, _)| *cost < self.reduced_in_vectors(lanes))

@@ -52,12 +52,15 @@ impl Chooser {
     pub(super) fn unroll(&mut self) {
         for i in (0..self.left.len()).rev() {
             let (size, range) = self.left[i].clone();
-            if kind_of(&range) == RangeKind::Reduce
-                && size > 1
-                && size <= UNROLL_WHOLE.min(self.room)
-            {
-                self.apply(RangeKind::Unroll, i, size);
+            if kind_of(&range) != RangeKind::Reduce || size == 1 {
+                continue;
             }
+            let is_short = size <= UNROLL_WHOLE.min(self.room);
+            let by = match self.order {
+                Some(_) => self.given(RangeKind::Unroll, i),
+                None => is_short.then_some(size),
+            };
+            self.apply(RangeKind::Unroll, i, by.unwrap_or(1));
         }
     }
 }

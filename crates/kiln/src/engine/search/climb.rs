@@ -4,8 +4,8 @@
 //! finds nothing better is the last. Lists that are not legal, too large, or fail are left out.
 
 use super::super::Failure;
-use super::super::debug;
 use super::super::device::Opened;
+use super::super::{debug, env};
 use super::Outcome;
 use super::trial::{Bench, Trial};
 use kiln_compile::optimize::{self, Opt};
@@ -96,6 +96,9 @@ impl<'a> Climb<'a> {
         from.sort_by_key(|t| t.least);
         let step = |t: &&Trial| optimize::neighbours(&self.ast, &t.compiled.applied);
         let mut next: Vec<Vec<Opt>> = from.iter().take(width).flat_map(step).collect();
+        let start = &self.start.compiled.applied;
+        let reorder = env::BEAM_REORDER.get() != 0;
+        next.retain(|list| reorder || optimize::same_order(&self.ast, start, list));
         next.retain(|list| self.seen.insert(list.clone()));
         for some in next.chunks(AT_ONCE) {
             if self.is_late() {

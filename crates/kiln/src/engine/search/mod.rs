@@ -1,7 +1,8 @@
 //! `BEAM=n`: other options for a kernel than the heuristic's, found by trying them on this machine.
 //!
 //! A search starts from the heuristic's options and goes on from the `n` best lists that are known (`climb`). What is
-//! tried is what the optimizer may do to any kernel, so results stay what they were. The heuristic's options are kept
+//! tried is what the optimizer may do to any kernel, and leaves the order of sums alone (but for `BEAM_REORDER=1`), so results
+//! stay what they were. The heuristic's options are kept
 //! unless others are faster by more than [`MARGIN`] percent when both are timed in turn once more; what came out is noted on
 //! disk, so that the next process does not search.
 
@@ -131,11 +132,12 @@ fn noted_or_found(
     let start = start.map_err(|bug| bug.to_string())?;
     let (name, heuristic) = (start.program.name.to_string(), text(&start.applied));
     let about = format!(
-        "options of kiln {} for {:032x} on {:?} beside {} by a search of width {width}",
+        "options of kiln {} for {:032x} on {:?} beside {} by a search of width {width}, orders {}",
         env!("CARGO_PKG_VERSION"),
         kernel.ast.hash(),
         opened.target,
-        heuristic.join(";")
+        heuristic.join(";"),
+        env::BEAM_REORDER.get() != 0
     );
     let noted = opened.backend.note(&about).and_then(|note| Outcome::read(&note));
     let legal =
