@@ -1,33 +1,17 @@
 //! The ranges of a kernel: what they say of themselves, what varies over them, and how others take their place.
 
-pub(super) use kiln_ir::uop::{axis_of, kind_of};
+pub(super) use kiln_ir::uop::{axis_of, kind_of, open_ranges};
 
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// The ranges of a kernel in order of axis.
 pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
     let mut ranges: Vec<UOp> = toposort(ast).into_iter().filter(|n| n.op() == Op::Range).collect();
     ranges.sort_by_key(axis_of);
     ranges
-}
-
-/// The ranges that each node varies over.
-pub(super) fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
-    let mut open: FxHashMap<UOp, FxHashSet<UOp>> = FxHashMap::default();
-    for node in nodes {
-        let mut own: FxHashSet<UOp> =
-            node.srcs().iter().flat_map(|s| open[s].iter().cloned()).collect();
-        match node.op() {
-            Op::Range => _ = own.insert(node.clone()),
-            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
-            _ => {}
-        }
-        open.insert(node.clone(), own);
-    }
-    open
 }
 
 /// Whether a range is a loop over outputs that stays one.

@@ -3,7 +3,7 @@
 //! registers with its sums.
 
 use super::build::{Built, Source};
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{axis_of, open_ranges, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -12,7 +12,7 @@ const MAX_OUTPUTS: usize = 8;
 
 /// Merges what can be merged; the order of the kernels that stay is kept.
 pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
-    let mut by_shape: FxHashMap<(Vec<UOp>, Vec<UOp>), Vec<usize>> = FxHashMap::default();
+    let mut by_shape: FxHashMap<(Vec<UOp>, Vec<Standing>), Vec<usize>> = FxHashMap::default();
     let mut gone = vec![false; kernels.len()];
     let tiled: Vec<bool> = kernels.iter().map(Built::is_tiled).collect();
     let outputs = kernels
@@ -22,7 +22,7 @@ pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
     let mut makers: Makers = outputs.collect();
     for k in (0..kernels.len()).filter(|&k| !tiled[k]) {
         let peers =
-            by_shape.entry((kernels[k].loops.clone(), kernels[k].reduce_ranges())).or_default();
+            by_shape.entry((kernels[k].loops.clone(), kernels[k].reductions())).or_default();
         // only the latest few are tried: a long program must not compare everything with everything
         let host =
             peers.iter().rev().take(8).copied().find(|&j| can_merge(&kernels, &makers, j, k));
@@ -37,6 +37,14 @@ pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
         }
     }
     kernels.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(k, _)| k).collect()
+}
+
+/// The loop of a reduction, and those around it, outermost first. Kernels that become one share the loops of their
+/// reductions, so each must stand in the same place in both.
+#[derive(PartialEq, Eq, Hash)]
+struct Standing {
+    range: UOp,
+    around: Vec<UOp>,
 }
 
 /// The kernel that makes each stored node.
@@ -81,12 +89,25 @@ impl Built {
     }
 
     /// The loops of reductions, in order of axis.
-    fn reduce_ranges(&self) -> Vec<UOp> {
-        let sink = UOp::sink(self.stores.iter().cloned());
-        let is_reduce = |n: &UOp| n.arg().range().is_some() && !self.loops.contains(n);
-        let mut ranges: Vec<UOp> = toposort(&sink).into_iter().filter(is_reduce).collect();
-        ranges.sort_by_key(|r| r.arg().range().expect("filtered").0);
-        ranges
+    fn reductions(&self) -> Vec<Standing> {
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
+        let reduces = || nodes.iter().filter(|n| n.op() == Op::Reduce);
+        let open =
+            if reduces().next().is_some() { open_ranges(&nodes) } else { Default::default() };
+        let mut standings: Vec<Standing> = Vec::new();
+        for reduce in reduces() {
+            let mut around: Vec<UOp> = open[reduce].iter().cloned().collect();
+            around.sort_by_key(axis_of);
+            let mut ranges = reduce.srcs()[1..].to_vec();
+            ranges.sort_by_key(axis_of);
+            for range in ranges {
+                standings.push(Standing { range: range.clone(), around: around.clone() });
+                around.push(range);
+            }
+        }
+        standings.sort_by_key(|s| axis_of(&s.range));
+        standings.dedup();
+        standings
     }
 
     /// Whether it reduces what loads of two kinds give, each of which stands still along a loop where the other moves: it

@@ -1,7 +1,9 @@
 //! Kernels: what each source is for, and how ranges nest.
 //!
-//! A range is one loop. A node is *inside* the ranges of its scope; `End` and `Reduce` leave them. What is inside a
-//! loop cannot wait for that loop's end, and a loop cannot end while one further in is still open.
+//! A range is one loop, and stands in one place: whatever ends it does so inside of the same other loops. A node is
+//! *inside* the ranges of its scope; `End` and `Reduce` leave them. What is inside a loop cannot wait for that loop's end,
+//! a loop cannot end while one further in is still open, and of two loops that are beside each other one does not wait for
+//! the other in both directions.
 
 use super::ensure;
 use super::typing::typed;
@@ -11,6 +13,7 @@ use crate::op::Op;
 use crate::uop::UOp;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// What a node is to its users.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -148,7 +151,7 @@ fn add(to: &mut Axes, axes: &[u32]) {
 
 pub(super) fn graph(nodes: &[UOp]) -> Result<(), (UOp, String)> {
     let mut places: FxHashMap<usize, Place> = FxHashMap::default();
-    let mut names = Names::default();
+    let (mut names, mut loops) = (Names::default(), Loops::default());
     for node in nodes {
         let fail = |reason| (node.clone(), reason);
         names.add(node).map_err(fail)?;
@@ -157,17 +160,72 @@ pub(super) fn graph(nodes: &[UOp]) -> Result<(), (UOp, String)> {
             add(&mut place.open, &places[&src.id()].open);
             add(&mut place.ended, &places[&src.id()].ended);
         }
-        step(node, &mut place, &names).map_err(fail)?;
+        step(node, &mut place, &names, &mut loops).map_err(fail)?;
         places.insert(node.id(), place);
     }
     Ok(())
 }
 
-fn step(node: &UOp, place: &mut Place, names: &Names) -> Result<(), String> {
+/// How the loops lie to each other.
+#[derive(Default)]
+struct Loops {
+    /// For each that something ends, the loops around it.
+    around: BTreeMap<u32, Axes>,
+    /// For each, those whose end something inside it waits for, directly or not.
+    waits: BTreeMap<u32, Axes>,
+}
+
+impl Loops {
+    /// Something ends `closed` and leaves `open`.
+    fn end(&mut self, closed: &Axes, open: &Axes, names: &Names) -> Result<(), String> {
+        let loops = |axes: &Axes| axes.iter().copied().filter(|a| names.is_loop(*a)).collect();
+        let (closed, mut around): (Axes, Axes) = (loops(closed), loops(open));
+        for axis in closed {
+            let known = self.around.entry(axis).or_insert_with(|| around.clone());
+            ensure(*known == around, || {
+                format!("r{axis} ends inside of {around:?} here and of {known:?} elsewhere")
+            })?;
+            add(&mut around, &[axis]);
+        }
+        Ok(())
+    }
+
+    /// Something stands at `place`.
+    fn wait(&mut self, place: &Place, names: &Names) -> Result<(), String> {
+        let ended = || place.ended.iter().filter(|e| names.is_loop(**e));
+        for &axis in place.open.iter().filter(|a| names.is_loop(**a)) {
+            let known = self.waits.get(&axis);
+            let new = ended().filter(|e| known.is_none_or(|k| k.binary_search(e).is_err()));
+            let new: Axes = new.copied().collect();
+            if !new.is_empty() {
+                self.follow(axis, new)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A loop waits for others, and whoever waits for it does so, too.
+    fn follow(&mut self, axis: u32, mut new: Axes) -> Result<(), String> {
+        for further in new.clone() {
+            add(&mut new, self.waits.get(&further).map_or(&[], |w| w));
+        }
+        let waiting = self.waits.iter().filter(|(_, w)| w.binary_search(&axis).is_ok());
+        let mut waiting: Axes = waiting.map(|(a, _)| *a).collect();
+        add(&mut waiting, &[axis]);
+        for user in waiting {
+            ensure(new.binary_search(&user).is_err(), || format!("r{user} waits for its own end"))?;
+            add(self.waits.entry(user).or_default(), &new);
+        }
+        Ok(())
+    }
+}
+
+fn step(node: &UOp, place: &mut Place, names: &Names, loops: &mut Loops) -> Result<(), String> {
     let both = place.open.iter().find(|a| place.ended.contains(a));
     ensure(both.is_none(), || {
         format!("it is inside r{0} and waits for the end of r{0}", both.copied().unwrap_or(0))
     })?;
+    loops.wait(place, names)?;
     match (node.op(), node.arg()) {
         (Op::Range, Arg::Range { axis, .. }) => {
             let inner = place.open.iter().find(|a| *a >= axis);
@@ -175,8 +233,9 @@ fn step(node: &UOp, place: &mut Place, names: &Names) -> Result<(), String> {
             place.open.push(*axis);
         }
         (Op::End | Op::Reduce, _) => {
+            let mut closed = Axes::default();
             let ranges = node.srcs()[1..].iter().filter(|s| s.op() == Op::Range);
-            let closed: Axes = ranges.map(axis).collect();
+            ranges.for_each(|r| add(&mut closed, &[axis(r)]));
             place.open.retain(|a| !closed.contains(a));
             let outermost = closed.iter().filter(|a| names.is_loop(**a)).min();
             let left = place.open.iter().filter(|a| names.is_loop(**a)).max();
@@ -184,6 +243,7 @@ fn step(node: &UOp, place: &mut Place, names: &Names) -> Result<(), String> {
                 format!("r{} ends while r{} further in is open", number(outermost), number(left))
             })?;
             add(&mut place.ended, &closed);
+            loops.end(&closed, &place.open, names)?;
         }
         (Op::Sink, _) => {
             let open = place.open.first();

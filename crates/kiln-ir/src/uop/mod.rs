@@ -17,7 +17,9 @@ pub use hash::Mixer;
 pub use intern::touch;
 pub use origin::Origin;
 pub use strides::{axis_of, kind_of, strides};
-pub use walk::{free_local, mapped, reaches, rebuild, substitute, toposort, toposort_all};
+pub use walk::{
+    free_local, mapped, open_ranges, reaches, rebuild, substitute, toposort, toposort_all,
+};
 
 use crate::arg::{Arg, Shape};
 use crate::dtype::{Const, DType};

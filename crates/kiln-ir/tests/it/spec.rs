@@ -179,6 +179,22 @@ fn kernels() {
                     "KERNEL: load: it is inside r0 and waits for the end of r0 in `load f32 p1, r0`"
                 ],
             ),
+            // reductions over one loop, inside of another and not
+            (
+                "%in = reduce add %v %k\n%y = load %x %k\n%all = reduce add %y %k\nadd %in %all",
+                expect![
+                    "KERNEL: reduce: r1 ends inside of [] here and of [0] elsewhere in `reduce f32 add p1[r1], r1`"
+                ],
+            ),
+            // each of two loops waits for the other, though no single node does
+            (
+                "%l = range axis=2 loop 4\n%a = load %x %k\n%b = load %x %l
+        %ra = reduce add %a %k\n%rb = reduce add %b %l\n%ab = mul %a %rb\n%ba = mul %b %ra
+        %rab = reduce add %ab %k\n%rba = reduce add %ba %l\nadd %rab %rba",
+                expect![
+                    "KERNEL: mul: r1 waits for its own end in `mul f32 p1[r2], reduce(p1[r1], r1)`"
+                ],
+            ),
             (
                 "reduce add %v 4",
                 expect![
