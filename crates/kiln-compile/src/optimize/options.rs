@@ -325,13 +325,19 @@ impl Loops {
             ast = follow(gate(&ast, range, &valid, |_| true), &ast);
         }
         ast = follow(replace_all(&ast, &map), &ast);
-        let loops = outer_loops(&ast);
-        for (id, (staged, value)) in self.staged.iter().zip(&values).enumerate() {
-            let outer = loops.iter().take(staged.depth).cloned().collect();
-            ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes: staged.lanes });
+        let (loops, over) = (outer_loops(&ast), blocks_of_reductions(&ast));
+        let panels: Vec<Vec<UOp>> = (self.staged.iter().zip(&values))
+            .map(|(staged, value)| {
+                let outer = loops.iter().take(staged.depth);
+                let outer = outer.filter(|l| !over.contains(l) || is_reduced_over(&ast, value, l));
+                outer.cloned().collect()
+            })
+            .collect();
+        for (id, (outer, value)) in panels.into_iter().zip(&values).enumerate() {
+            let lanes = self.staged[id].lanes;
+            ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes });
         }
         let mut id = self.staged.len() as u32;
-        let over = blocks_of_reductions(&ast);
         for over in &over {
             ast = settle(&carry(&ast, over, &mut id));
         }
@@ -388,6 +394,13 @@ fn blocks_of_reductions(ast: &UOp) -> Vec<UOp> {
     over.sort_by_key(axis_of);
     over.dedup();
     over
+}
+
+/// Whether the value is part of a reduction over `range`: not if only another reduction of the kernel is in such blocks.
+fn is_reduced_over(ast: &UOp, value: &UOp, range: &UOp) -> bool {
+    let reduces = toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce);
+    let mut over = reduces.filter(|r| r.srcs()[1..].contains(range));
+    over.any(|r| toposort(&r).contains(value))
 }
 
 fn scaled(range: &UOp, stride: usize) -> UOp {

@@ -57,6 +57,8 @@ pub(super) struct Draft {
     updates: bool,
     pub(super) next_axis: u32,
     pub(super) size: usize,
+    /// Whether its own loops are around a reduction that will be done in tiles.
+    tiled: bool,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
 }
@@ -176,9 +178,31 @@ impl Planner {
             self.store(i);
         } else {
             for r in 0..self.plan.requests[i].len() {
+                self.note_tiles(i, r);
                 self.ask_sources(i, r);
             }
         }
+    }
+
+    /// What is left of the kernel's registers and caches is not enough for another reduction in tiles.
+    fn note_tiles(&mut self, i: usize, r: usize) {
+        let request = self.plan.requests[i][r].clone();
+        let outer = self.plan.drafts[request.kernel].loops.len();
+        if self.is_tiled(i) && self.depth(&request).1 <= outer {
+            self.plan.drafts[request.kernel].tiled = true;
+        }
+    }
+
+    /// Whether a node adds up products of elements of which each is in many of them.
+    fn is_tiled(&self, i: usize) -> bool {
+        let node = &self.plan.nodes[i];
+        if node.op() != Op::Reduce || node.arg().reduce_op() != Some(ReduceOp::Add) {
+            return false;
+        }
+        let product = node.src(0);
+        let product = if product.op() == Op::Cast { product.src(0) } else { product };
+        let factors = &self.below[self.plan.position[product]];
+        product.op() == Op::Mul && factors.iter().all(|f| f.is_in_many(product.numel()))
     }
 
     /// Roots and explicit wishes are stored; for the rest the cost model decides, and a full kernel takes no more.
@@ -239,6 +263,7 @@ impl Planner {
             parallel: shared.map(size).product(),
             in_reduce: depth > outer,
             in_sum: depth > outer && self.only_summed[i],
+            beside: depth <= outer && self.plan.drafts[request.kernel].tiled && self.is_tiled(i),
         }
     }
 
@@ -283,6 +308,7 @@ impl Planner {
         self.plan.drafts[kernel].outputs.push(i);
         self.plan.placement[i] = Placement::Stored { kernel, request };
         self.note_readers(i, kernel);
+        self.note_tiles(i, request);
         self.ask_sources(i, request);
     }
 
@@ -418,6 +444,7 @@ impl Planner {
             updates: false,
             next_axis: shape.len() as u32,
             size: 0,
+            tiled: false,
             reads: FxHashSet::default(),
         });
         (kernel, identity, loops)

@@ -32,6 +32,9 @@ const SERIAL_PENALTY: f64 = 2.0;
 const NESTED_PENALTY: f64 = 4.0;
 /// A sum inside a sum becomes one reduction, whose register tile reads each operand for several results.
 const MERGED_DISCOUNT: f64 = 0.5;
+/// Two sums of products beside each other share registers and caches. What that takes is little of what this model thinks
+/// that they cost, which knows nothing of tiles.
+const BESIDE_PENALTY: f64 = 1.02;
 /// Reductions up to this length are unrolled wherever they stand, and lose nothing by nesting.
 const SHORT_REDUCE: usize = 9;
 /// A value of few elements, each of which goes into many of another's, is in a register or the first cache by then.
@@ -70,6 +73,11 @@ pub(super) struct Below {
 }
 
 impl Below {
+    /// Whether each of its elements is in many of so many products.
+    pub(super) fn is_in_many(&self, products: usize) -> bool {
+        self.numel * MANY <= products as f64
+    }
+
     /// What part of its price each of `times` elements pays.
     fn share(&self, times: f64) -> f64 {
         if self.numel <= FEW && self.numel * MANY <= times { AGAIN } else { 1.0 }
@@ -106,6 +114,8 @@ pub(super) struct Use {
     pub(super) in_reduce: bool,
     /// Whether that reduction is a sum which a sum asked for here becomes part of.
     pub(super) in_sum: bool,
+    /// Whether it is one sum of products beside another in the asking kernel.
+    pub(super) beside: bool,
 }
 
 /// The two prices of a value, in nanoseconds.
@@ -155,7 +165,8 @@ fn factor(node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
     let nested = if u.in_reduce && reduced > SHORT_REDUCE { NESTED_PENALTY } else { 1.0 };
     let is_small = total < LAUNCH;
     let serial = if u.parallel < PARALLEL && !is_small { SERIAL_PENALTY } else { 1.0 };
-    nested * serial
+    let beside = if u.beside { BESIDE_PENALTY } else { 1.0 };
+    nested * serial * beside
 }
 
 /// Two kernels of which one reads, row by row, what the other leaves.

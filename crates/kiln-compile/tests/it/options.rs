@@ -86,8 +86,16 @@ fn turned(m: usize, n: usize) -> UOp {
     param(0, &[n, m]).permute(&[1, 0][..]) + param(1, &[m, n])
 }
 
+/// Sums of products beside each other, over loops of their own.
+fn beside() -> UOp {
+    let (m, k, l, n) = (6, 8, 10, 8);
+    let first = sum_of_products(&param(0, &[m, k]), &param(1, &[k, n]));
+    first + sum_of_products(&param(2, &[m, l]), &param(3, &[l, n]))
+}
+
 fn kernels() -> Vec<(&'static str, UOp)> {
     vec![
+        ("beside each other", beside()),
         ("even", product([8, 6, 16], false, false)),
         ("ragged", product([7, 5, 11], false, false)),
         ("transposed", product([7, 16, 9], true, false)),
@@ -187,6 +195,19 @@ fn staging_changes_nothing() {
                 for lanes in [1, 4, 16] {
                     check(name, &kernel, &[Opt::Stage { operand, depth, lanes }]);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_one_reduction_are_not_around_what_is_staged_for_another() {
+    let kernel = kernel_of(&beside());
+    for axis in axes(&kernel, RangeKind::Reduce) {
+        for operand in 0..4 {
+            for depth in 0..=3 {
+                let options = [Opt::Block { axis, by: 2 }, Opt::Stage { operand, depth, lanes: 1 }];
+                assert!(check("beside", &kernel, &options), "{options:?} is legal");
             }
         }
     }

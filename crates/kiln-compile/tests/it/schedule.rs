@@ -11,7 +11,7 @@ use kiln_runtime::interp;
 use std::cell::Cell;
 
 /// Runs the roots on i32 inputs and gives each root's values; checks optimized against plain kernels.
-fn run(roots: &[UOp], inputs: &[&[i32]]) -> (Schedule, Vec<Vec<i32>>) {
+pub(super) fn run(roots: &[UOp], inputs: &[&[i32]]) -> (Schedule, Vec<Vec<i32>>) {
     let schedule = schedule(roots);
     let plain = execute(&schedule, roots, inputs, false);
     let optimized = execute(&schedule, roots, inputs, true);

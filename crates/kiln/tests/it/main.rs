@@ -22,6 +22,7 @@ mod nn;
 mod offsets;
 mod optim;
 mod state;
+mod structures;
 mod golden;
 mod derivatives;
 mod sums;

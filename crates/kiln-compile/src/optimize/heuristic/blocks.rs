@@ -34,10 +34,13 @@ pub(super) struct Around {
 
 impl Planner<'_> {
     /// A loop of the reduction and the size of its blocks, if what a tile reads in all of it does not fit the second
-    /// cache, and what is carried from block to block does fit the last one.
+    /// cache, and what is carried from block to block does fit the last one. Not of one reduction beside others.
     pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
         if self.chooser.order.is_some() {
             return self.given_chunk();
+        }
+        if self.reductions.len() > 1 {
+            return None;
         }
         if !self.is_alone(tile) {
             return self.chunk_around_others(tile);

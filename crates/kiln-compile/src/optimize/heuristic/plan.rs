@@ -17,6 +17,7 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 
 /// Vectors of a tile along its lanes, at most.
 const MOST_ACROSS: usize = 8;
@@ -41,9 +42,11 @@ pub(super) struct Planner<'a> {
     pub(super) operands: Vec<Operand>,
     /// How many reductions there are: each has accumulators of its own.
     pub(super) sums: usize,
-    /// Positions of the loops over outputs and of those of the reduction.
+    /// Positions of the loops over outputs and of those of reductions.
     pub(super) outputs: Vec<usize>,
     pub(super) reduces: Vec<usize>,
+    /// The latter for each reduction by itself; those over the same loops are one.
+    pub(super) reductions: Vec<Vec<usize>>,
     /// Iterations of the reduction in a block of it.
     pub(super) block_depth: f64,
 }
@@ -141,9 +144,17 @@ impl<'a> Planner<'a> {
         let operands: Vec<Operand> =
             operands(ast).iter().map(|value| Operand::of(ast, value)).collect();
         let enough = !reduces.is_empty() && operands.len() > 1 && target.vector_registers >= 16;
-        let block_depth = reduces.iter().map(|&i| chooser.left[i].0 as f64).product();
-        let sums = toposort(ast).iter().filter(|n| n.op() == Op::Reduce).count();
-        let planner = Planner { chooser, target, operands, sums, outputs, reduces, block_depth };
+        let reduced: Vec<UOp> =
+            toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce).collect();
+        let position = |r: &UOp| chooser.left.iter().position(|(_, known)| known == r);
+        let loops = |n: &UOp| n.srcs()[1..].iter().filter_map(position).collect::<BTreeSet<_>>();
+        let reductions: BTreeSet<_> = reduced.iter().map(loops).collect();
+        let reductions = reductions.into_iter().map(|loops| loops.into_iter().collect()).collect();
+        let sums = reduced.len();
+        let block_depth = 0.0;
+        let mut planner =
+            Planner { chooser, target, operands, sums, outputs, reduces, reductions, block_depth };
+        planner.block_depth = planner.depth();
         (one_nest && enough).then_some(planner)
     }
 
@@ -155,9 +166,10 @@ impl<'a> Planner<'a> {
         size_of(&self.chooser.left[i].1)
     }
 
-    /// Iterations of the reduction.
+    /// Iterations of the reductions, which follow each other.
     pub(super) fn depth(&self) -> f64 {
-        self.reduces.iter().map(|&i| self.size(i) as f64).product()
+        let iterations = |loops: &Vec<usize>| loops.iter().map(|&i| self.size(i) as f64).product();
+        self.reductions.iter().map(iterations).fold(0.0, |sum, n: f64| sum + n)
     }
 
     /// The cheapest tile over two loops of which each leaves some operand where it is, and its cost a point.
