@@ -54,13 +54,19 @@ impl Region {
     /// The region of a view of positions; `None` if it is no view, or one that no strides describe.
     pub fn of(at: &UOp) -> Option<Region> {
         let (nodes, n) = view_nodes(at, usize::MAX)?;
-        let mut axes: Axes = SmallVec::from_slice(&[(n, 1)]);
+        Region::through(nodes.iter().rev(), &[n])
+    }
+
+    /// The region that views, from the innermost to the outermost, show of row-major positions in `shape`.
+    pub fn through<'a>(nodes: impl Iterator<Item = &'a UOp>, shape: &[usize]) -> Option<Region> {
+        let all: Axes = SmallVec::from_slice(&[(shape.iter().product(), 1)]);
+        let mut axes = reshaped(&all, shape)?;
         let mut offset = 0;
-        // where a slice starts may be known at launch only
-        if nodes.iter().any(|node| node.srcs().len() > 1) {
-            return None;
-        }
-        for node in nodes.iter().rev() {
+        for node in nodes {
+            // where a slice starts may be known at launch only
+            if node.srcs().len() > 1 {
+                return None;
+            }
             match node.arg() {
                 Arg::Axes(order) => axes = order.iter().map(|&a| axes[a]).collect(),
                 Arg::Slice(slices) => {

@@ -4,8 +4,9 @@
 //! meanwhile; that follows from tensors being immutable values, and no lock checks it.
 
 use crate::error::{Error, Result};
-use crate::memory::Memory;
+use crate::memory::{self, Memory};
 use crate::meter::Metered;
+use crate::plain::Plain;
 use crate::pool::Pool;
 use std::sync::{Arc, OnceLock};
 
@@ -147,19 +148,30 @@ impl Buffer {
         Ok(())
     }
 
-    /// All of it as a vector.
-    pub fn to_vec(&self) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(self.len)
-            .map_err(|e| Error::Memory { bytes: self.len, why: e.to_string() })?;
+    /// All of it as a vector of numbers.
+    pub fn to_vec<T: Plain>(&self) -> Result<Vec<T>> {
+        let len = self.len / size_of::<T>();
+        self.same_len(len * size_of::<T>())?;
+        let mut numbers = memory::vector::<T>(len)?;
         let from = self.as_ptr()?;
-        // SAFETY: `from` is valid for `len` initialised bytes, the vector has room for them.
+        // SAFETY: `from` is valid for `self.len` initialised bytes, the vector has room for as many, and any bytes are
+        // numbers.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), self.len);
-            bytes.set_len(self.len);
+            std::ptr::copy_nonoverlapping(from, numbers.as_mut_ptr().cast(), self.len);
+            numbers.set_len(len);
         }
-        Ok(bytes)
+        Ok(numbers)
+    }
+
+    /// Has its only owner write to it.
+    pub fn fill<R>(&mut self, write: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        if !self.is_unique() {
+            return Err(Error::Launch("memory that others have, too".into()));
+        }
+        let to = self.writable_ptr()?;
+        // SAFETY: `to` is valid for `len` bytes, which are initialised as all memory is, and writable. No other handle on
+        // them exists, and this one is borrowed.
+        Ok(write(unsafe { std::slice::from_raw_parts_mut(to, self.len) }))
     }
 
     /// Replaces all of it.

@@ -15,6 +15,11 @@ pub trait Backend: Send + Sync {
     /// Memory with arbitrary contents; may be allocated as late as its first touch.
     fn alloc(&self, bytes: usize) -> Result<Buffer>;
 
+    /// Replaces all of one buffer by the bytes of another.
+    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<()> {
+        to.copy_from(from)
+    }
+
     /// Makes a program ready to run. Loading the same program again is cheap.
     fn load(&self, program: &Program) -> Result<Loaded>;
 

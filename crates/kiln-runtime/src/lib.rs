@@ -6,6 +6,8 @@ pub mod error;
 pub mod warnings;
 /// What happens at the end of the process.
 pub mod exit;
+/// Numbers as bytes.
+pub mod plain;
 /// A block of bytes from the system.
 pub mod memory;
 /// Freed blocks, kept for reuse.

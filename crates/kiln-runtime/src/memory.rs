@@ -16,6 +16,10 @@ const MAPPED_FROM: usize = 256 << 10;
 /// From here on the system is asked for huge pages.
 const HUGE_FROM: usize = 4 << 20;
 
+/// What advice about memory is given in multiples of: as large as pages are on any processor.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 64 << 10;
+
 /// From here on a request is compared with the memory that is available, since Linux grants what it does not have and
 /// kills the process later.
 const CHECKED_FROM: usize = 64 << 20;
@@ -104,12 +108,8 @@ impl Memory {
             .len(bytes)
             .map_anon()
             .map_err(|e| Error::Memory { bytes, why: e.to_string() })?;
-        #[cfg(target_os = "linux")]
-        if bytes >= HUGE_FROM {
-            // Only a hint: without it everything works, with more page faults.
-            let _ = map.advise(memmap2::Advice::HugePage);
-        }
         let map = MmapRaw::from(map);
+        ask_for_huge_pages(map.as_mut_ptr(), bytes);
         let ptr = NonNull::new(map.as_mut_ptr()).expect("a mapping has an address");
         Ok(Memory { ptr, len: bytes, origin: Origin::Mapped(map) })
     }
@@ -122,6 +122,31 @@ impl Drop for Memory {
             unsafe { std::alloc::dealloc(self.ptr.as_ptr(), layout) }
         }
     }
+}
+
+/// A vector with room for so many elements, or the reason why there is none.
+pub(crate) fn vector<T>(len: usize) -> Result<Vec<T>> {
+    let bytes = len.saturating_mul(size_of::<T>());
+    check_available(bytes)?;
+    let mut vector: Vec<T> = Vec::new();
+    vector.try_reserve_exact(len).map_err(|e| Error::Memory { bytes, why: e.to_string() })?;
+    ask_for_huge_pages(vector.as_mut_ptr().cast(), bytes);
+    Ok(vector)
+}
+
+/// Asks for huge pages where much is about to be touched for the first time: a fault for each 4 KiB takes several times as
+/// long as writing them does. Only a hint: without it everything works.
+fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE_FROM {
+        // whole pages inside the block
+        let skipped = start.align_offset(PAGE);
+        let len = (bytes - skipped) / PAGE * PAGE;
+        // SAFETY: the pages belong to the block, and the advice changes nothing of what they hold.
+        unsafe { libc::madvise(start.wrapping_add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes);
 }
 
 /// Refuses what the machine cannot have.

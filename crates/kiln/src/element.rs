@@ -3,6 +3,7 @@
 use crate::Tensor;
 use kiln_ir::dtype::{Const, Weak};
 use kiln_ir::{DType, UOp};
+use kiln_runtime::plain::{Bytes, Plain};
 
 mod sealed {
     /// Keeps the traits of this crate's arguments closed.
@@ -11,12 +12,16 @@ mod sealed {
 pub(crate) use sealed::Sealed;
 
 /// A Rust type that a tensor's elements can be read as.
-pub trait Element: Copy + Send + Sync + Sealed + 'static {
+pub trait Element: Bytes + Send + Sync + Sealed + 'static {
     /// The tensor dtype whose elements these are.
     const DTYPE: DType;
 
+    /// The numbers that memory holds of these: their own type, unless not every byte is one.
     #[doc(hidden)]
-    fn append(self, bytes: &mut Vec<u8>);
+    type Raw: Plain;
+
+    #[doc(hidden)]
+    fn of_raw(raw: Vec<Self::Raw>) -> Vec<Self>;
 
     #[doc(hidden)]
     fn decode(bytes: &[u8]) -> Self;
@@ -27,7 +32,8 @@ macro_rules! elements {
         impl Sealed for $t {}
         impl Element for $t {
             const DTYPE: DType = DType::$dtype;
-            fn append(self, bytes: &mut Vec<u8>) { bytes.extend_from_slice(&self.to_ne_bytes()) }
+            type Raw = $t;
+            fn of_raw(raw: Vec<$t>) -> Vec<$t> { raw }
             fn decode(bytes: &[u8]) -> $t {
                 <$t>::from_ne_bytes(bytes.try_into().expect("as many bytes as an element has"))
             }
@@ -40,19 +46,13 @@ elements!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u3
 impl Sealed for bool {}
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
-    fn append(self, bytes: &mut Vec<u8>) {
-        bytes.push(self as u8);
+    type Raw = u8;
+    fn of_raw(raw: Vec<u8>) -> Vec<bool> {
+        raw.into_iter().map(|b| b != 0).collect()
     }
     fn decode(bytes: &[u8]) -> bool {
         bytes[0] != 0
     }
-}
-
-/// Row-major bytes of elements.
-pub(crate) fn encode<T: Element>(data: &[T]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(size_of_val(data));
-    data.iter().for_each(|x| x.append(&mut bytes));
-    bytes
 }
 
 /// Elements from row-major bytes.

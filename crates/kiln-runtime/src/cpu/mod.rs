@@ -30,7 +30,7 @@ use config::{Choice, CpuConfig};
 use host::Host;
 use kiln_ir::program::Program;
 use launch::CpuKernel;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use workers::Workers;
 
 /// The language in which a CPU takes its kernels.
@@ -107,6 +107,9 @@ fn first_usable(
     }
     None
 }
+
+/// Copies of twice as many bytes, and more, are shared by threads, as much at once.
+const COPIED_AT_ONCE: usize = 1 << 20;
 
 impl CpuBackend {
     fn new(
@@ -189,6 +192,25 @@ impl Backend for CpuBackend {
 
     fn alloc(&self, bytes: usize) -> Result<Buffer> {
         Buffer::new(&self.pool, bytes)
+    }
+
+    fn copy(&self, from: &Buffer, to: &Buffer) -> Result<()> {
+        let parts = to.len() / COPIED_AT_ONCE;
+        if parts < 2 || from.len() != to.len() || from.overlaps(to) {
+            return to.copy_from(from);
+        }
+        let copy = |part: usize| {
+            let start = part * COPIED_AT_ONCE;
+            let end = if part + 1 == parts { to.len() } else { start + COPIED_AT_ONCE };
+            to.view(start, end - start)?.copy_from(&from.view(start, end - start)?)
+        };
+        let failed = OnceLock::new();
+        self.workers.share(parts, self.workers.count(), |mine| {
+            if let Err(error) = mine.into_iter().try_for_each(copy) {
+                let _ = failed.set(error);
+            }
+        });
+        failed.into_inner().map_or(Ok(()), Err)
     }
 
     fn load(&self, program: &Program) -> Result<Loaded> {

@@ -93,7 +93,7 @@ pub(crate) fn run(device: &CpuBackend, program: &Program, data: &[f32]) -> Resul
     let buffer = device.alloc(data.len() * 4)?;
     buffer.write(&bytes(data))?;
     device.load(program)?.kernel.launch(std::slice::from_ref(&buffer), &[])?;
-    Ok(floats(&buffer.to_vec()?))
+    Ok(floats(&buffer.to_vec::<u8>()?))
 }
 
 #[test]
@@ -115,7 +115,10 @@ fn threads_share_a_launch_and_nothing_is_contracted() {
             let var = i64::from(0.3f32.to_bits());
             loaded.kernel.launch(&[a.clone(), b.clone()], &[var]).unwrap();
             let wanted: Vec<f32> = input.iter().map(|x| x * x + 0.3).collect();
-            assert!(floats(&b.to_vec().unwrap()) == wanted, "{rung:?} with {threads} threads");
+            assert!(
+                floats(&b.to_vec::<u8>().unwrap()) == wanted,
+                "{rung:?} with {threads} threads"
+            );
             assert_eq!(device.load(&program).unwrap().origin, Origin::Memory);
         }
     }
@@ -327,4 +330,21 @@ fn what_llvm_cannot_go_on_with_is_an_error() {
     }
     assert!(device.writes_for("nonsense").is_err());
     assert!(device.writes_for("x86-64").is_ok());
+}
+
+/// Large copies are shared by threads, of which each byte has one.
+#[test]
+fn copies_of_any_size_are_whole() {
+    let config = CpuConfig { threads: Some(3), ..config() };
+    let backend = cpu::open(&config, Some(Rung::C)).unwrap();
+    for len in [0, 1, (2 << 20) - 1, 2 << 20, (5 << 20) + 77] {
+        let (mut from, to) = (backend.alloc(len).unwrap(), backend.alloc(len).unwrap());
+        let numbers = |to: &mut [u8]| {
+            to.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 31 + i / 251) as u8);
+        };
+        from.fill(numbers).unwrap();
+        backend.copy(&from, &to).unwrap();
+        assert!(to.to_vec::<u8>() == from.to_vec::<u8>(), "{len} bytes");
+        assert!(backend.copy(&from, &backend.alloc(len + 1).unwrap()).is_err());
+    }
 }

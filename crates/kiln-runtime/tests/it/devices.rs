@@ -47,7 +47,7 @@ fn a_device_is_a_few_lines() {
     let buffer = toy.alloc(8).unwrap();
     let kernel = toy.load(&program("7", 1, 2)).unwrap().kernel;
     kernel.launch(std::slice::from_ref(&buffer), &[]).unwrap();
-    assert_eq!(buffer.to_vec().unwrap(), [7; 8]);
+    assert_eq!(buffer.to_vec::<u8>().unwrap(), [7; 8]);
     assert!(toy.load(&program("x", 1, 2)).is_err());
 }
 
@@ -62,7 +62,7 @@ fn null_counts_and_leaves_memory_alone() {
     assert!(kernel.launch(&[], &[]).is_err());
     assert_eq!(null.launches(), 3);
     assert!(!buffer.is_allocated());
-    assert_eq!(buffer.to_vec().unwrap(), [0; 8]);
+    assert_eq!(buffer.to_vec::<u8>().unwrap(), [0; 8]);
 }
 
 #[test]
@@ -78,5 +78,5 @@ fn the_interpreter_is_a_device() {
     let loaded = device.load(&program).unwrap();
     assert_eq!(loaded.origin, Origin::Interpreted);
     loaded.kernel.launch(std::slice::from_ref(&buffer), &[]).unwrap();
-    assert_eq!(buffer.to_vec().unwrap()[4..], 5.0f32.to_le_bytes());
+    assert_eq!(buffer.to_vec::<u8>().unwrap()[4..], 5.0f32.to_le_bytes());
 }

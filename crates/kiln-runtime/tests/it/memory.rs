@@ -31,14 +31,14 @@ fn buffers_are_lazy_aligned_and_views_may_be_odd() {
     buffer.write(&(0..100).collect::<Vec<u8>>()).unwrap();
     assert_eq!(buffer.as_ptr().unwrap() as usize % 64, 0);
     let view = buffer.view(7, 10).unwrap().view(2, 3).unwrap();
-    assert_eq!(view.to_vec().unwrap(), [9, 10, 11]);
+    assert_eq!(view.to_vec::<u8>().unwrap(), [9, 10, 11]);
     view.write(&[1, 2, 3]).unwrap();
-    assert_eq!(buffer.to_vec().unwrap()[8..13], [8, 1, 2, 3, 12]);
+    assert_eq!(buffer.to_vec::<u8>().unwrap()[8..13], [8, 1, 2, 3, 12]);
     assert!(!buffer.is_unique() && view.overlaps(&buffer));
     assert!(!view.overlaps(&buffer.view(12, 5).unwrap()));
     assert!(buffer.view(90, 11).is_err() && buffer.view(usize::MAX, 2).is_err());
     assert!(buffer.write(&[0; 99]).is_err());
-    assert_eq!(Buffer::new(&pool, 0).unwrap().to_vec().unwrap(), []);
+    assert_eq!(Buffer::new(&pool, 0).unwrap().to_vec::<u8>().unwrap(), []);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn freed_blocks_come_back_and_zeroed_ones_are_clean() {
         drop(first);
         let second = Buffer::zeroed(&pool, size).unwrap();
         assert_eq!(second.as_ptr().unwrap(), address);
-        assert!(second.to_vec().unwrap().iter().all(|b| *b == 0));
+        assert!(second.to_vec::<u8>().unwrap().iter().all(|b| *b == 0));
     }
 }
 
@@ -119,23 +119,36 @@ fn files_are_buffers() {
     let path = dir.0.join("weights");
     std::fs::write(&path, b"headerABCD").unwrap();
     let file = disk::open(&path).unwrap();
-    assert_eq!(file.view(5, 3).unwrap().to_vec().unwrap(), b"rAB");
+    assert_eq!(file.view(5, 3).unwrap().to_vec::<u8>().unwrap(), b"rAB");
     assert!(!file.is_writable());
     assert!(file.write(b"0123456789").is_err());
 
     let writable = disk::open_writable(&path).unwrap();
     writable.view(6, 2).unwrap().write(b"xy").unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"headerxyCD");
-    assert_eq!(file.to_vec().unwrap(), b"headerxyCD");
+    assert_eq!(file.to_vec::<u8>().unwrap(), b"headerxyCD");
 
     assert!(disk::create(&path, 3).is_err());
     assert_eq!(std::fs::read(&path).unwrap().len(), 10);
     let made = disk::create(&dir.0.join("new"), 3).unwrap();
-    assert_eq!(made.to_vec().unwrap(), [0; 3]);
+    assert_eq!(made.to_vec::<u8>().unwrap(), [0; 3]);
     assert_eq!(disk::create(&dir.0.join("empty"), 0).unwrap().len(), 0);
     assert_eq!(disk::open(&dir.0.join("empty")).unwrap().len(), 0);
     assert!(disk::open(&dir.0).is_err());
     assert!(disk::DiskBackend.alloc(1).is_err());
     let missing = disk::open(&dir.0.join("missing")).unwrap_err().to_string();
     assert!(missing.contains("missing") && missing.contains("No such file"), "{missing}");
+}
+
+#[test]
+fn memory_is_filled_by_its_only_owner() {
+    let pool = Pool::new();
+    let mut buffer = Buffer::new(&pool, 8).unwrap();
+    let other = buffer.clone();
+    assert!(buffer.fill(|_| ()).is_err(), "another handle is there");
+    drop(other);
+    assert_eq!(buffer.fill(|to| to.copy_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0])), Ok(()));
+    assert_eq!(buffer.to_vec::<u32>().unwrap(), [1u32.to_le(), 2u32.to_le()]);
+    assert_eq!(buffer.view(1, 4).unwrap().to_vec::<u16>().unwrap().len(), 2, "at any byte");
+    assert!(buffer.view(0, 6).unwrap().to_vec::<u32>().is_err(), "half a number");
 }

@@ -131,8 +131,7 @@ pub(super) fn bind(
 
 fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
     let (dtype, shape) = &ready.roots[root];
-    let len = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
-    len.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))
+    leaf::bytes_of(*dtype, shape)
 }
 
 /// Whether kernels may write a new version straight into its file: nobody reads the old one in there, or only as one who

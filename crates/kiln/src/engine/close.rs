@@ -464,7 +464,7 @@ mod tests {
     fn what_is_computed_after_the_walk_stays_as_it_was_walked() {
         let device = Device::parse("INTERP").expect("a device");
         let upload = |x: i32| {
-            leaf::upload(&x.to_le_bytes(), DType::I32, Shape::from_slice(&[1]), &device)
+            leaf::table(&[Const::Int(x.into())], DType::I32, Shape::from_slice(&[1]), &device)
                 .expect("memory")
         };
         let inner = upload(1) + 2;

@@ -60,7 +60,7 @@ impl File {
         shape: Shape,
         device: &Device,
     ) -> Result<File, Failure> {
-        let wanted = bytes(dtype, &shape)?;
+        let wanted = leaf::bytes_of(dtype, &shape)?;
         let memory = match disk::open(path) {
             Ok(memory) => memory,
             Err(why) if path.exists() => return Err(why.to_string()),
@@ -101,9 +101,8 @@ impl File {
                 let writable = disk::open_writable(path).map_err(text)?;
                 writable.view(0, memory.len()).map_err(text)?
             }
-            None => {
-                disk::create(path, bytes(self.leaf.dtype(), self.leaf.shape())?).map_err(text)?
-            }
+            None => disk::create(path, leaf::bytes_of(self.leaf.dtype(), self.leaf.shape())?)
+                .map_err(text)?,
         };
         leaf::give_back(&self.leaf, memory.clone());
         self.memory = Some((memory, disk::identity(path).map_err(text)?));
@@ -149,9 +148,4 @@ impl Pinned {
         let (dtype, shape) = (self.old.dtype(), self.old.shape().clone());
         leaf::new(self.memory.clone(), dtype, shape, device)
     }
-}
-
-fn bytes(dtype: DType, shape: &Shape) -> Result<usize, Failure> {
-    let bytes = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
-    bytes.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))
 }

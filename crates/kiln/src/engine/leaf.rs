@@ -85,17 +85,28 @@ fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp 
     leaf
 }
 
-/// A leaf with a copy of `bytes`.
+/// A leaf with the bytes that `write` writes.
 pub(super) fn upload(
-    bytes: &[u8],
     dtype: DType,
     shape: Shape,
     device: &Device,
+    write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
 ) -> Result<UOp, Failure> {
-    let opened = device::open(device)?;
-    let buffer = opened.backend.alloc(bytes.len()).map_err(|e| e.to_string())?;
-    buffer.write(bytes).map_err(|e| e.to_string())?;
+    let mut buffer = alloc(dtype, &shape, device)?;
+    buffer.fill(write).map_err(|e| e.to_string())??;
     Ok(new(buffer, dtype, shape, device))
+}
+
+/// Memory for a leaf.
+pub(super) fn alloc(dtype: DType, shape: &[usize], device: &Device) -> Result<Buffer, Failure> {
+    let opened = device::open(device)?;
+    opened.backend.alloc(bytes_of(dtype, shape)?).map_err(|e| e.to_string())
+}
+
+/// The size of a value in memory.
+pub(super) fn bytes_of(dtype: DType, shape: &[usize]) -> Result<usize, Failure> {
+    let bytes = shape.iter().try_fold(dtype.size(), |n, &d| n.checked_mul(d));
+    bytes.ok_or_else(|| format!("{shape:?} {dtype} does not fit memory"))
 }
 
 /// A leaf with these elements.
@@ -106,8 +117,12 @@ pub(super) fn table(
     device: &Device,
 ) -> Result<UOp, Failure> {
     let bits = values.iter().map(|&value| eval::to_bits(value, dtype));
-    let bytes = bits.flat_map(|bits| bits.to_le_bytes().into_iter().take(dtype.size()));
-    upload(&bytes.collect::<Vec<u8>>(), dtype, shape, device)
+    upload(dtype, shape, device, |to| {
+        for (element, bits) in to.chunks_exact_mut(dtype.size()).zip(bits) {
+            element.copy_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+        }
+        Ok(())
+    })
 }
 
 fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
@@ -314,7 +329,8 @@ mod tests {
     #[test]
     fn extremes_are_looked_for_once() {
         let device = Device::parse("INTERP").expect("a device");
-        let leaf = upload(&[3, 7], DType::U8, Shape::from_slice(&[2]), &device).expect("memory");
+        let values = [Const::Int(3), Const::Int(7)];
+        let leaf = table(&values, DType::U8, Shape::from_slice(&[2]), &device).expect("memory");
         assert_eq!(extremes(&leaf, || Err("unreadable")), Err("unreadable"));
         assert_eq!(extremes(&leaf, || Ok::<_, &str>(Some((3, 7)))), Ok(Some((3, 7))));
         assert_eq!(extremes(&leaf, || Err("looked for again")), Ok(Some((3, 7))));

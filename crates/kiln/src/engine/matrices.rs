@@ -65,7 +65,7 @@ fn multiplies(
     }
     let expected = outcome(&InterpBackend::new(), without)?;
     let (kernel, buffers) = prepared(backend, with)?;
-    let is_right = || buffers[0].to_vec().is_ok_and(|found| found == expected);
+    let is_right = || buffers[0].to_vec::<u8>().is_ok_and(|found| found == expected);
     match backend.try_in_child(&*kernel, &buffers, is_right) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!("{name} gives wrong results")),

@@ -26,6 +26,8 @@ mod bind;
 mod taken;
 /// Files as memory.
 mod file;
+/// Values that are in memory as they are.
+mod resident;
 /// Plan, claim, allocate, launch, commit.
 mod realize;
 /// Kernels with all that they are called with.
@@ -49,6 +51,7 @@ pub(crate) use file::File;
 pub(crate) use leaf::extremes;
 use measure::count;
 pub use measure::{Counts, measure};
+use resident::Resident;
 pub use search::{Found, search};
 
 use crate::Device;
@@ -58,6 +61,7 @@ use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::{reaches, substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp};
+use kiln_runtime::plain::{Bytes, Plain, bytes};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::path::Path;
@@ -75,17 +79,41 @@ pub(crate) fn describe(device: &Device) -> Result<String, Error> {
     }
 }
 
-/// A leaf that holds `bytes`, row-major.
+/// A leaf that holds `numbers`, row-major.
 #[track_caller]
-pub(crate) fn upload(
-    bytes: &[u8],
+pub(crate) fn upload<T: Bytes>(
+    numbers: &[T],
     dtype: DType,
     shape: Shape,
     device: &Device,
 ) -> Result<UOp, Error> {
-    match leaf::upload(bytes, dtype, shape, device) {
+    upload_with(dtype, shape, device, |to| {
+        to.copy_from_slice(bytes(numbers));
+        Ok(())
+    })
+}
+
+/// A leaf that holds the bytes, row-major, that `write` writes.
+#[track_caller]
+pub(crate) fn upload_with(
+    dtype: DType,
+    shape: Shape,
+    device: &Device,
+    write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
+) -> Result<UOp, Error> {
+    match leaf::upload(dtype, shape, device, write) {
         Ok(leaf) => Ok(leaf),
         Err(why) => Err(Error::failed("upload", why)),
+    }
+}
+
+/// A leaf on another device with the value of `node`, which is on `from`.
+#[track_caller]
+pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Error> {
+    at_caller("read", files::written_below(std::slice::from_ref(node)))?;
+    match realize::copied(node, from, to) {
+        Ok(leaf) => Ok(leaf),
+        Err(why) => Err(Error::failed("to", why)),
     }
 }
 
@@ -101,21 +129,42 @@ pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
     if files::written_below(&nodes)? {
         nodes = versions()?;
     }
-    let ends = storages.iter().zip(&nodes).filter(|(s, _)| !s.has_history());
+    let mut missing = Vec::new();
+    for (storage, node) in storages.iter().zip(nodes) {
+        match resident::copy(&node, &storage.device).map_err(Fault::Failed)? {
+            Some(_) if storage.has_history() && has_gradient(&node) => {}
+            Some(memory) => storage.settle(&node, memory),
+            None => missing.push((storage, node)),
+        }
+    }
+    let Some((first, _)) = missing.first() else { return Ok(()) };
+    let ends = missing.iter().filter(|(s, _)| !s.has_history());
     let last: Vec<usize> = ends.map(|(_, node)| node.id()).collect();
-    let Some(first) = storages.first() else { return Ok(()) };
-    let leaves = realize::realize(&nodes, &last, &first.device).map_err(Fault::Failed)?;
+    let device = first.device.clone();
+    let (storages, nodes): (Vec<_>, Vec<UOp>) = missing.into_iter().unzip();
+    let leaves = realize::realize(&nodes, &last, &device).map_err(Fault::Failed)?;
     // what was computed replaces the graph that it was computed from
     storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
     Ok(())
 }
 
+/// Whether a value is in memory as it is, one element after the other, so that a copy of it could share that: not in a file,
+/// which others may write to.
+pub(crate) fn is_in_memory(node: &UOp) -> bool {
+    Resident::find(node).is_some_and(|found| !found.is_file())
+}
+
+/// What tells memory apart: the leaf whose memory a version is, or the version itself.
+pub(crate) fn memory_of(version: &UOp) -> UOp {
+    Resident::find(version).map_or_else(|| version.clone(), |found| found.leaf)
+}
+
 /// Computes a node and copies it out, row-major.
 #[track_caller]
-pub(crate) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Error> {
+pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Error> {
     at_caller("read", files::written_below(std::slice::from_ref(node)))?;
     match realize::read(node, device) {
-        Ok(bytes) => Ok(bytes),
+        Ok(numbers) => Ok(numbers),
         Err(why) => Err(Error::failed("read", why)),
     }
 }

@@ -8,14 +8,17 @@ use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
 use super::close::{self, Busy, Closed};
 use super::device;
-use super::file::{self, Access, Pinned};
+use super::file::{self, Pinned};
 use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
-use super::{Failure, checks, debug};
+use super::measure::count;
+use super::resident::Resident;
+use super::{Failure, checks, debug, has_gradient, testing};
 use crate::Device;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
 use kiln_runtime::Buffer;
+use kiln_runtime::plain::Plain;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -233,9 +236,8 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
 }
 
 /// Computes a node and copies it out, row-major.
-pub(super) fn read(node: &UOp, device: &Device) -> Result<Vec<u8>, Failure> {
-    let (buffer, _access) = computed(node, device)?;
-    buffer.to_vec().map_err(|e| e.to_string())
+pub(super) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Failure> {
+    look(node, device, |memory| memory.to_vec().map_err(|e| e.to_string()))
 }
 
 /// As [`read`], but passes one part after the other to `take`, so that there is never a copy of all.
@@ -244,23 +246,53 @@ pub(super) fn read_parts(
     device: &Device,
     mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (buffer, _access) = computed(node, device)?;
-    let text = |e: kiln_runtime::Error| e.to_string();
-    let mut part = vec![0; buffer.len().min(PART)];
-    for start in (0..buffer.len()).step_by(PART) {
-        let part = &mut part[..PART.min(buffer.len() - start)];
-        buffer.view(start, part.len()).and_then(|from| from.read(part)).map_err(text)?;
-        take(part)?;
-    }
-    Ok(())
+    look(node, device, |buffer| {
+        let text = |e: kiln_runtime::Error| e.to_string();
+        let mut part = vec![0; buffer.len().min(PART)];
+        for start in (0..buffer.len()).step_by(PART) {
+            let part = &mut part[..PART.min(buffer.len() - start)];
+            buffer.view(start, part.len()).and_then(|from| from.read(part)).map_err(text)?;
+            take(part)?;
+        }
+        Ok(())
+    })
 }
 
-/// The memory of a node, which is computed first. A file stays as it is as long as the second part lives.
-fn computed(node: &UOp, device: &Device) -> Result<(Buffer, Option<Access>), Failure> {
-    let leaf = realize(std::slice::from_ref(node), &[], device)?.remove(0);
-    let access = leaf::buffer(&leaf)?.is_file().then(file::reading);
+/// Computes a node and copies it to another device.
+pub(super) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Failure> {
+    look(node, from, |memory| {
+        let (dtype, shape) = (node.dtype(), node.shape().clone());
+        testing::step()?;
+        let copy = leaf::alloc(dtype, &shape, to)?;
+        let backend = device::open(to)?.backend;
+        backend.copy(memory, &copy).map_err(|e| e.to_string())?;
+        count(|c| c.bytes += 2 * copy.len() as u64);
+        Ok(leaf::new(copy, dtype, shape, to))
+    })
+}
+
+/// Computes a node that is in memory as it is: its copy needs no kernel.
+pub(super) fn duplicate(node: &UOp, device: &Device) -> Result<UOp, Failure> {
+    let leaf = copied(node, device, device)?;
+    let differentiable = has_gradient(node);
+    leaf::set_computed(node, Value { leaf: leaf.clone(), differentiable, shares: false });
+    Ok(leaf)
+}
+
+/// Has `see` look at the memory of a node, which is computed if no memory holds it yet.
+fn look<R>(
+    node: &UOp,
+    device: &Device,
+    see: impl FnOnce(&Buffer) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let found = match Resident::find(node) {
+        Some(found) => found,
+        None => Resident::all_of(realize(std::slice::from_ref(node), &[], device)?.remove(0)),
+    };
+    checks::sound(vec![found.leaf.clone()])?;
+    let _access = leaf::buffer(&found.leaf)?.is_file().then(file::reading);
     // not before: a file's leaf may have been copied out of it meanwhile
-    let buffer = leaf::buffer(&leaf)?;
-    let bytes = leaf.numel() * leaf.dtype().size();
-    Ok((buffer.view(0, bytes).map_err(|e| e.to_string())?, access))
+    let len = leaf::bytes_of(node.dtype(), node.shape())?;
+    let memory = leaf::buffer(&found.leaf)?.view(found.offset, len);
+    see(&memory.map_err(|e| e.to_string())?)
 }

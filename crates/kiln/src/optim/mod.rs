@@ -235,12 +235,9 @@ fn settle(parameters: &[Tensor]) -> Result<(), Error> {
     let mut seen = HashSet::new();
     for parameter in parameters {
         let storage = parameter.storage();
-        let leaf = storage.version()?;
-        if !seen.insert(leaf.id()) {
-            let bytes = engine::read(&leaf, &storage.device)?;
-            let own =
-                engine::upload(&bytes, storage.dtype, storage.shape.clone(), &storage.device)?;
-            storage.overwrite(own);
+        let version = storage.version()?;
+        if !seen.insert(engine::memory_of(&version)) {
+            storage.overwrite(engine::copied(&version, &storage.device, &storage.device)?);
         }
     }
     Ok(())
@@ -249,7 +246,10 @@ fn settle(parameters: &[Tensor]) -> Result<(), Error> {
 /// Zeros in memory, in the precision that updates are computed in.
 fn zeros_like(t: &Tensor) -> Result<Tensor, Error> {
     let dtype: DType = t.dtype().accumulator();
-    let bytes = vec![0; t.numel() * dtype.size()];
-    let leaf = engine::upload(&bytes, dtype, t.shape().into(), t.device())?;
+    let zeros = |to: &mut [u8]| {
+        to.fill(0);
+        Ok(())
+    };
+    let leaf = engine::upload_with(dtype, t.shape().into(), t.device(), zeros)?;
     Ok(Tensor::from_node(leaf, t.device()))
 }

@@ -13,7 +13,7 @@ use super::shape_args::holdable;
 use super::view::{Slices, View};
 use super::write::refuse_repeated;
 use super::{Index, Indices, Tensor};
-use crate::element::{Value, encode};
+use crate::element::Value;
 use crate::error::{Caller, Fault, refuse};
 use crate::{Device, engine};
 use kiln_ir::arg::{Shape, SliceAxis};
@@ -203,9 +203,9 @@ pub(super) fn trusted(
     let leaf = match len <= i32::MAX as usize {
         true => {
             let narrow: Vec<i32> = at.iter().map(|&i| i as i32).collect();
-            engine::upload(&encode(&narrow), DType::I32, shape, device)?
+            engine::upload(&narrow, DType::I32, shape, device)?
         }
-        false => engine::upload(&encode(at), DType::I64, shape, device)?,
+        false => engine::upload(at, DType::I64, shape, device)?,
     };
     Ok(Pick::trusted(axis, len, leaf))
 }

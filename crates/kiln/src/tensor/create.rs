@@ -4,12 +4,12 @@ use super::origin::outermost;
 use super::shape_args::{Int, ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
-use crate::element::{Element, Operand, Value, encode};
-use crate::error::{Fault, refuse};
+use crate::element::{Element, Operand, Value};
+use crate::error::{Error, Fault, refuse};
 use crate::{Device, engine};
-use kiln_ir::arg::Shape;
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, UOp};
+use kiln_runtime::plain::bytes;
 
 /// `Tensor::from` of a number, or of nested arrays, slices and `Vec`s: the dtype is that of the numbers. Rows of
 /// different lengths are an error.
@@ -25,15 +25,22 @@ impl<N: Nested> From<N> for Tensor {
             let ragged = Fault::New("rows differ in length".to_owned());
             return Tensor::broken(ragged.at("from"));
         };
-        let mut flat = Vec::with_capacity(shape.iter().product());
-        data.flatten_into(&mut flat);
-        upload(&flat, shape, &Device::default_device())
+        // each number is copied once
+        let write = |mut to: &mut [u8]| {
+            data.each_run(&mut |run| {
+                let (start, rest) = std::mem::take(&mut to).split_at_mut(size_of_val(run));
+                start.copy_from_slice(bytes(run));
+                to = rest;
+            });
+            Ok(())
+        };
+        let device = Device::default_device();
+        uploaded(engine::upload_with(N::Item::DTYPE, shape, &device, write), &device)
     }
 }
 
-#[track_caller]
-fn upload<T: Element>(data: &[T], shape: Shape, device: &Device) -> Tensor {
-    match engine::upload(&encode(data), T::DTYPE, shape, device) {
+fn uploaded(leaf: Result<UOp, Error>, device: &Device) -> Tensor {
+    match leaf {
         Ok(leaf) => Tensor::from_node(leaf, device),
         Err(error) => Tensor::broken(error),
     }
@@ -73,7 +80,7 @@ impl Tensor {
             _ => refuse!("{} elements do not fill shape {shape:?}", data.len()),
         });
         match checked {
-            Ok(shape) => upload(&data, shape, device),
+            Ok(shape) => uploaded(engine::upload(&data, T::DTYPE, shape, device), device),
             Err(fault) => Tensor::broken(fault.at("from_vec")),
         }
     }

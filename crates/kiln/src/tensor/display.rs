@@ -36,7 +36,7 @@ impl fmt::Debug for Tensor {
 
 /// Every element as text; those that are not printed are empty.
 fn texts(t: &Tensor) -> Result<Vec<String>, Error> {
-    let bytes = engine::read(&t.value()?, t.device())?;
+    let bytes = engine::read::<u8>(&t.value()?, t.device())?;
     Ok(match t.dtype() {
         DType::F32 => floats(&decode::<f32>(&bytes), t.shape()),
         DType::F64 => floats(&decode::<f64>(&bytes), t.shape()),

@@ -4,7 +4,6 @@ use super::Tensor;
 use super::advanced::trusted;
 use super::broadcast::{broadcast_shapes, one_device};
 use super::points::Pick;
-use crate::element::encode;
 use crate::error::{Caller, Fault, refuse};
 use crate::{Device, engine, s};
 use kiln_ir::arg::Shape;
@@ -115,6 +114,6 @@ impl Tensor {
             }
         }
         let shape = Shape::from_slice(&[flat.len(), self.ndim()]);
-        Ok(engine::upload(&encode(&at), DType::I64, shape, self.device())?)
+        Ok(engine::upload(&at, DType::I64, shape, self.device())?)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::Tensor;
-use crate::element::{Element, decode};
+use crate::element::Element;
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::{Device, engine};
 use kiln_ir::UOp;
@@ -104,8 +104,7 @@ impl Tensor {
 
     #[track_caller]
     fn copied_to(&self, device: &Device) -> Result<UOp, Error> {
-        let bytes = engine::read(&self.value()?, self.device())?;
-        engine::upload(&bytes, self.dtype(), self.shape().iter().copied().collect(), device)
+        engine::copied(&self.value()?, self.device(), device)
     }
 
     #[track_caller]
@@ -115,6 +114,6 @@ impl Tensor {
             let (from, to) = (self.dtype(), T::DTYPE);
             return refuse!("elements are {from}, not {to}: cast them first");
         }
-        Ok(decode(&engine::read(&value, self.device())?))
+        Ok(T::of_raw(engine::read(&value, self.device())?))
     }
 }

@@ -78,8 +78,28 @@ pub trait Nested {
     /// The shape; `None` where rows differ.
     #[doc(hidden)]
     fn shape(&self) -> Option<Shape>;
+    /// Shows the numbers in order, as many at once as lie side by side.
     #[doc(hidden)]
-    fn flatten_into(&self, out: &mut Vec<Self::Item>);
+    fn each_run(&self, see: &mut dyn FnMut(&[Self::Item]));
+
+    /// The shape that these have in common.
+    #[doc(hidden)]
+    fn shape_of_rows(rows: &[Self]) -> Option<Shape>
+    where
+        Self: Sized,
+    {
+        let inner = rows.first().map_or(Some(Shape::new()), Self::shape)?;
+        let alike = rows.iter().all(|row| row.shape().as_ref() == Some(&inner));
+        alike.then_some(inner)
+    }
+    /// Shows the numbers of all of these.
+    #[doc(hidden)]
+    fn each_run_of(rows: &[Self], see: &mut dyn FnMut(&[Self::Item]))
+    where
+        Self: Sized,
+    {
+        rows.iter().for_each(|row| row.each_run(see));
+    }
 }
 
 macro_rules! nested_scalars {
@@ -87,36 +107,30 @@ macro_rules! nested_scalars {
         impl Nested for $t {
             type Item = $t;
             fn shape(&self) -> Option<Shape> { Some(Shape::new()) }
-            fn flatten_into(&self, out: &mut Vec<$t>) { out.push(*self) }
+            fn each_run(&self, see: &mut dyn FnMut(&[$t])) { see(std::slice::from_ref(self)) }
+            fn shape_of_rows(_: &[$t]) -> Option<Shape> { Some(Shape::new()) }
+            fn each_run_of(rows: &[$t], see: &mut dyn FnMut(&[$t])) { see(rows) }
         }
     )* };
 }
 nested_scalars!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, half::f16, half::bf16);
 
-impl<N: Nested> Nested for [N] {
-    type Item = N::Item;
-    fn shape(&self) -> Option<Shape> {
-        let inner = self.first().map_or(Some(Shape::new()), N::shape)?;
-        let alike = self.iter().all(|row| row.shape().as_ref() == Some(&inner));
-        alike.then(|| std::iter::once(self.len()).chain(inner).collect())
-    }
-    fn flatten_into(&self, out: &mut Vec<N::Item>) {
-        self.iter().for_each(|x| x.flatten_into(out));
-    }
-}
-
 macro_rules! nested_rows {
     ($([$($generics:tt)*] $t:ty;)*) => { $(
         impl<$($generics)*> Nested for $t {
             type Item = N::Item;
-            fn shape(&self) -> Option<Shape> { self[..].shape() }
-            fn flatten_into(&self, out: &mut Vec<N::Item>) { self[..].flatten_into(out) }
+            fn shape(&self) -> Option<Shape> {
+                let inner = N::shape_of_rows(self)?;
+                Some(std::iter::once(self.len()).chain(inner).collect())
+            }
+            fn each_run(&self, see: &mut dyn FnMut(&[N::Item])) { N::each_run_of(self, see) }
         }
     )* };
 }
 nested_rows! {
     [N: Nested, const LEN: usize] [N; LEN];
     [N: Nested] Vec<N>;
+    [N: Nested] [N];
 }
 
 impl<N: Nested + ?Sized> Nested for &N {
@@ -124,7 +138,7 @@ impl<N: Nested + ?Sized> Nested for &N {
     fn shape(&self) -> Option<Shape> {
         (**self).shape()
     }
-    fn flatten_into(&self, out: &mut Vec<N::Item>) {
-        (**self).flatten_into(out);
+    fn each_run(&self, see: &mut dyn FnMut(&[N::Item])) {
+        (**self).each_run(see);
     }
 }

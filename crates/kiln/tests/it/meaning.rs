@@ -13,6 +13,7 @@ mod order;
 mod writes;
 mod loops;
 mod place;
+mod sharing;
 mod computing;
 mod slopes;
 mod indices;

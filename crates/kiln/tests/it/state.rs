@@ -57,6 +57,78 @@ fn of_all_dtypes() -> StateDict {
     state
 }
 
+/// A number that the system tells of this process, in bytes.
+fn of_process(what: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|l| l.strip_prefix(what)).expect("a number");
+    line.trim().strip_suffix(" kB").expect("a number of KiB").parse::<u64>().expect("a number")
+        << 10
+}
+
+/// The most memory that `f` takes beyond what was there before it.
+fn peak<R>(f: impl FnOnce() -> R) -> (R, u64) {
+    let before = of_process("VmRSS:");
+    let result = f();
+    (result, of_process("VmHWM:").saturating_sub(before))
+}
+
+/// As many bytes as the children below move about.
+const BYTES: usize = 64 << 20;
+
+#[test]
+#[ignore = "run by the next test, in processes of their own"]
+#[allow(clippy::print_stderr)]
+fn child() {
+    let task = std::env::var("KILN_TEST_TASK").expect("a task");
+    let numbers = |n: usize| (0..n).map(|i| i as f32).collect::<Vec<f32>>();
+    let small = Tensor::from([1.0f32, 2.0]);
+    assert_eq!(small.to_vec::<f32>().expect("reads"), [1.0, 2.0]);
+    let bytes = match task.as_str() {
+        "from" => {
+            let data = numbers(BYTES / 4);
+            peak(|| Tensor::from(&data)).1
+        }
+        "from rows" => {
+            let data: Vec<Vec<f32>> = (0..16).map(|_| numbers(BYTES / 64)).collect();
+            peak(|| Tensor::from(&data)).1
+        }
+        "to_vec" => {
+            let t = Tensor::from(numbers(BYTES / 4));
+            // what made it is in the peak, too
+            let (numbers, more) = peak(|| t.to_vec::<f32>().expect("reads"));
+            assert_eq!(numbers[12345], 12345.0);
+            more
+        }
+        path => {
+            let (state, more) = peak(|| state::load(path).expect("loads"));
+            assert_eq!(state.values().map(Tensor::numel).sum::<usize>(), BYTES / 4);
+            more
+        }
+    };
+    eprintln!("PEAK {bytes}");
+}
+
+/// What is copied is copied once: no second copy is there on the way.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_copied_is_there_twice_and_not_three_times() {
+    let folder = Folder::new("once");
+    let path = folder.file("w.safetensors");
+    let part = Tensor::from(vec![1.5f32; BYTES / 4 / 8]);
+    let state: StateDict = (0..8).map(|i| (format!("w{i}"), part.clone())).collect();
+    state::save(&path, &state).expect("saves");
+    let path = path.to_str().expect("text");
+    for (task, most) in [("from", 1.2), ("from rows", 1.2), ("to_vec", 1.2), (path, 1.2)] {
+        let mut command = std::process::Command::new(std::env::current_exe().expect("this test"));
+        command.args(["--ignored", "--exact", "state::child", "--nocapture"]);
+        let output = command.env("KILN_TEST_TASK", task).output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        let peak = text.lines().find_map(|l| l.strip_prefix("PEAK ")).expect(&text);
+        let peak: u64 = peak.parse().expect("a number");
+        assert!(peak as f64 <= most * BYTES as f64, "{task}: {peak} bytes");
+    }
+}
+
 #[test]
 fn every_dtype_comes_back() {
     let folder = Folder::new("dtypes");

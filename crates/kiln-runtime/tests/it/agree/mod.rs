@@ -50,7 +50,7 @@ fn compiled(program: &Program, rung: Rung, data: &[Vec<u8>], vars: &[i64]) -> Ve
     }
     let loaded = device.load(program).unwrap_or_else(|e| panic!("{e}\n{}", program.source));
     loaded.kernel.launch(&buffers, vars).unwrap();
-    buffers.iter().map(|buffer| buffer.to_vec().unwrap()).collect()
+    buffers.iter().map(|buffer| buffer.to_vec::<u8>().unwrap()).collect()
 }
 
 fn compare(p: &Program, language: Language, slot: usize, dtype: DType, want: &[u8], got: &[u8]) {

@@ -8,6 +8,7 @@ mod round;
 use super::Tensor;
 use super::broadcast::Pair;
 use crate::element::{Operand, Value};
+use crate::engine;
 use crate::error::{Fault, refuse};
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, Op, UOp};
@@ -237,7 +238,8 @@ impl Tensor {
         self.lift("copy", self.value().map_err(Fault::from))
     }
 
-    /// The same value in memory of its own, row-major, once it is realized.
+    /// The same value in memory of its own, row-major, once it is realized. What is in memory already, as it is, shares that
+    /// until one of the two is written.
     ///
     /// ```
     /// let t = kiln::Tensor::from([[1, 2], [3, 4]]).permute([1, 0]).contiguous();
@@ -246,7 +248,8 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Tensor {
-        self.lift("contiguous", self.value().map(|x| x.contiguous()).map_err(Fault::from))
+        let value = self.value().map(|x| if engine::is_in_memory(&x) { x } else { x.contiguous() });
+        self.lift("contiguous", value.map_err(Fault::from))
     }
 
     /// `change` of this tensor's value, brought to the dtype that `typing` makes of its own.

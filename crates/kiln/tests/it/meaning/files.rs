@@ -6,25 +6,25 @@ use std::path::PathBuf;
 use std::sync::MutexGuard;
 
 /// A file that goes when the test ends.
-struct File {
-    path: PathBuf,
+pub(super) struct File {
+    pub(super) path: PathBuf,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl File {
-    fn new(name: &str, bytes: &[u8]) -> File {
+    pub(super) fn new(name: &str, bytes: &[u8]) -> File {
         let turn = crate::disk::alone();
         let path = std::env::temp_dir().join(format!("kiln-meaning-{}-{name}", std::process::id()));
         std::fs::write(&path, bytes).unwrap();
         File { path, _turn: turn }
     }
 
-    fn open(&self, len: usize, dtype: DType) -> Tensor {
+    pub(super) fn open(&self, len: usize, dtype: DType) -> Tensor {
         let device = Device::parse(&format!("disk:{}", self.path.display())).unwrap();
         Tensor::empty_with([len], (dtype, device))
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         std::fs::read(&self.path).unwrap()
     }
 }

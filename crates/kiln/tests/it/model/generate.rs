@@ -295,9 +295,10 @@ impl Generator {
     fn pattern(&mut self) {
         let Some(var) = self.var() else { return };
         let Some(n) = self.handle(&var).and_then(|h| h.shape.first().copied()) else { return };
-        match self.rng.below(3) {
+        match self.rng.below(4) {
             0 => self.swapped_halves(&var, n),
             1 => self.cross(&var),
+            2 => self.parted(&var),
             _ => self.chain(&var, n),
         }
     }
@@ -311,6 +312,32 @@ impl Generator {
         if self.push(Line::Let(self.next, Expr::Unary(Unary::Copy, Box::new(part(low()))))) {
             self.push(Line::Write(var.clone(), How::Set(low()), part(high())));
             self.push(Line::Write(var.clone(), How::Set(high()), saved));
+        }
+    }
+
+    /// What may share memory until both are written to, in either order; read whole and in part on the way.
+    fn parted(&mut self, var: &Expr) {
+        let Some(seen) = self.viewed(var.clone()) else { return };
+        let op = self.rng.pick(&[Unary::Contiguous, Unary::Copy]);
+        let copy = Expr::Var(self.next);
+        if !self.push(Line::Let(self.next, Expr::Unary(op, Box::new(seen)))) {
+            return;
+        }
+        let mut sides = [copy, var.clone()];
+        if self.rng.one_in(2) {
+            sides.reverse();
+        }
+        if self.rng.one_in(2) {
+            self.push(Line::Realize(vec![sides[0].clone()]));
+        }
+        for side in &sides {
+            let one = Box::new(Expr::Num(Num::Int(1)));
+            let more = Expr::Binary(Binary::Add, Box::new(side.clone()), one);
+            let how = if self.rng.one_in(2) { How::Assign } else { How::Set(vec![Ix::At(0)]) };
+            let value = if how == How::Assign { more } else { Expr::Num(Num::Int(3)) };
+            self.push(Line::Write(side.clone(), how, value));
+            let part = sides[self.rng.below(2)].clone().view(View::Get(vec![Ix::At(0)]));
+            self.push(Line::Read(part));
         }
     }
 
