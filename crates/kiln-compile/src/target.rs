@@ -50,6 +50,8 @@ pub struct Target {
     pub dots: Vec<Dot>,
     /// Instructions for `Op::Mma`. What none of them does is left to loops.
     pub mmas: Vec<Mma>,
+    /// Bytes of the widest vector that its C compilers make of vectors of f16 at once. A wider one is made lane by lane.
+    pub widened_bytes: usize,
     /// How many threads may share a launch.
     pub threads: usize,
     /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
@@ -80,6 +82,7 @@ impl Target {
             fma: true,
             dots: Vec::new(),
             mmas: Vec::new(),
+            widened_bytes: usize::MAX,
             threads: 1,
             groups: true,
         }

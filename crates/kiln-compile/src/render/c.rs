@@ -6,12 +6,13 @@
 
 use super::cstyle::{Body, Expr, Level, is_negative};
 use super::{definition_name, identifier, is_thread, scratch_layout, vars};
+use crate::target::Target;
 use kiln_ir::program::Program;
 use kiln_ir::{Const, DType, Op, UOp};
 
 /// The whole source of a kernel.
-pub(super) fn render(program: &Program) -> String {
-    let body = Body::new(&program.ops);
+pub(super) fn render(program: &Program, target: &Target) -> String {
+    let body = Body::new(&program.ops, target);
     let signature = signature(program);
     let mut scratch = String::new();
     for (op, offset) in scratch_layout(&program.ops) {

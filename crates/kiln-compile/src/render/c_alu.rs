@@ -141,6 +141,16 @@ fn is_not_zero(vector: &str, bytes: usize, lanes: u16, helpers: &mut Helpers) ->
     convert(&helpers.mask(bytes, lanes), &test).masked(bytes)
 }
 
+/// A vector of f16 as one of wider floats.
+fn widened(x: &Expr, to: DType, lanes: u16, helpers: &mut Helpers) -> Expr {
+    if helpers.widens_at_once(to, lanes) {
+        let of = helpers.vector(to, lanes);
+        return Expr::atom(format!("__builtin_convertvector({}, {of})", x.text));
+    }
+    let lane = format!("({})a[i]", scalar_type(to));
+    call(&helpers.lanewise("from_f16", (to, lanes), &[DType::F16], &lane), std::slice::from_ref(x))
+}
+
 fn vector_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
     match (from, to) {
@@ -152,9 +162,10 @@ fn vector_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
             Expr::atom(format!("__builtin_convertvector({ones}, {of})"))
         }
         (DType::F16, DType::Bool) => {
-            let wide = helpers.vector(DType::F32, lanes);
-            is_not_zero(&format!("__builtin_convertvector({}, {wide})", x.text), 4, lanes, helpers)
+            let wide = widened(x, DType::F32, lanes, helpers);
+            is_not_zero(&wide.text, 4, lanes, helpers)
         }
+        (DType::F16, DType::F32 | DType::F64) => widened(x, to, lanes, helpers),
         (_, DType::Bool) => is_not_zero(&x.at(Level::Sum), from.size(), lanes, helpers),
         _ if from.is_float() && to.is_int() => {
             let lane = format!("{}(a[i])", helpers.saturate(from, to));

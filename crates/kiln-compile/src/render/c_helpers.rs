@@ -11,9 +11,16 @@ pub(super) struct Helpers {
     /// Text by order of first use; a function is after those that it calls.
     functions: Vec<String>,
     names: BTreeSet<String>,
+    /// See [`Target::widened_bytes`](crate::target::Target).
+    widened_bytes: usize,
 }
 
 impl Helpers {
+    /// Nothing yet.
+    pub(super) fn new(widened_bytes: usize) -> Helpers {
+        Helpers { widened_bytes, ..Helpers::default() }
+    }
+
     /// The text of all of it.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
@@ -140,6 +147,11 @@ impl Helpers {
         let body = format!("{of} r; for (int i = 0; i < {lanes}; i++) r[i] = {lane}; return r;");
         let name = format!("{name}_{}", tag(dtype, lanes));
         self.function(&name, &of, &parameters.join(", "), &body)
+    }
+
+    /// Whether compilers make such a vector of one of f16 at once.
+    pub(super) fn widens_at_once(&self, to: DType, lanes: u16) -> bool {
+        to.size() * lanes as usize <= self.widened_bytes
     }
 
     /// The same scalar in every lane.

@@ -6,6 +6,7 @@
 
 use super::c_helpers::Helpers;
 use super::{c, c_alu, definition_name, is_thread};
+use crate::target::Target;
 use kiln_ir::arg::Space;
 use kiln_ir::{Arg, Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -75,8 +76,9 @@ pub(super) struct Body {
 
 impl Body {
     /// The body of `ops`.
-    pub(super) fn new(ops: &[UOp]) -> Body {
-        let mut body = Body { depth: 1, ..Body::default() };
+    pub(super) fn new(ops: &[UOp], target: &Target) -> Body {
+        let helpers = Helpers::new(target.widened_bytes);
+        let mut body = Body { depth: 1, helpers, ..Body::default() };
         for (op, in_place) in ops.iter().zip(used_in_place(ops)) {
             body.op(op, in_place);
         }

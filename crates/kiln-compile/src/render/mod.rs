@@ -18,7 +18,7 @@ use kiln_ir::{DType, Op, UOp};
 pub fn render(program: &Program, target: &Target) -> String {
     match target.language {
         Language::Linear => String::new(),
-        Language::C => c::render(program),
+        Language::C => c::render(program, target),
         Language::Llvm => llvm::render(program, target),
     }
 }

@@ -15,6 +15,8 @@ pub struct Machine {
     pub vector_registers: usize,
     /// Whether fused multiply-add is one instruction.
     pub fma: bool,
+    /// Bytes of the widest vector that C compilers for it make of vectors of f16 at once.
+    pub widened_bytes: usize,
 }
 
 /// Features that came with others, by the levels of the x86-64 ABI.
@@ -66,7 +68,10 @@ impl Machine {
             "x86_64" if has("avx2") => (32, 16, has("fma")),
             _ => (16, 16, has("fma")),
         };
-        Machine { cpu: String::new(), features, vector_bytes, vector_registers, fma }
+        // GCC 12 ends with an internal error where wider ones are compared
+        let widened_bytes = if arch == "aarch64" { vector_bytes } else { usize::MAX };
+        let cpu = String::new();
+        Machine { cpu, features, vector_bytes, vector_registers, fma, widened_bytes }
     }
 
     /// The processor of this name.

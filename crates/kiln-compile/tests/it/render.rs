@@ -267,6 +267,29 @@ fn c_of_vectors() {
     );
 }
 
+/// GCC 12 for AArch64 ends with an internal error where wide vectors that were made of f16 at once are compared.
+#[test]
+fn wide_vectors_of_f16_are_made_lane_by_lane_where_compilers_need_it() {
+    let text = |lanes: usize, to: &str| {
+        format!(
+            "%out = param bool slot=0 [8]\n%x = param f16 slot=1 [8]\n%v = load f16x{lanes} %x 0:i32\n\
+             %wide = cast {to}x{lanes} %v\n%less = cmplt %wide 1.0:{to}x{lanes}\nstore %out 0:i32 %less\n"
+        )
+    };
+    let source = |arch: &str, lanes, to| {
+        let widened_bytes = Machine::with(arch, Vec::new()).widened_bytes;
+        let target = Target { language: Language::C, widened_bytes, ..Target::interp() };
+        render(&program("E", &text(lanes, to)), &target)
+    };
+    for (lanes, to) in [(8, "f32"), (4, "f64")] {
+        let (built_in, lane) = (format!("convertvector(val0, {to}x{lanes})"), "r[i] = (");
+        let (x86, arm) = (source("x86_64", lanes, to), source("aarch64", lanes, to));
+        assert!(x86.contains(&built_in) && !x86.contains(lane), "{x86}");
+        assert!(!arm.contains(&built_in) && arm.contains(lane), "{arm}");
+    }
+    assert_eq!(source("x86_64", 4, "f32"), source("aarch64", 4, "f32"));
+}
+
 #[test]
 fn llvm_of_vectors() {
     check(

@@ -114,6 +114,7 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         fma: machine.fma,
         dots: if is_llvm { machine.dots() } else { Vec::new() },
         mmas: if is_llvm { machine.mmas(&backend.host().features) } else { Vec::new() },
+        widened_bytes: machine.widened_bytes,
         cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,

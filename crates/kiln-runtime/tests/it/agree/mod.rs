@@ -10,7 +10,7 @@ mod random;
 use crate::cpu::config;
 use build::Kernel;
 use kiln_compile::render::render;
-use kiln_compile::target::{Language, Target};
+use kiln_compile::target::{Language, Machine, Target};
 use kiln_ir::DType;
 use kiln_ir::program::Program;
 use kiln_runtime::cpu::{self, Rung};
@@ -18,7 +18,8 @@ use kiln_runtime::{Backend, Buffer, interp};
 use std::cell::Cell;
 
 fn target(language: Language) -> Target {
-    Target { language, ..Target::interp() }
+    let here = Machine::with(std::env::consts::ARCH, Vec::new());
+    Target { language, widened_bytes: here.widened_bytes, ..Target::interp() }
 }
 
 /// Runs the kernel on every device and compares all memory afterwards.
