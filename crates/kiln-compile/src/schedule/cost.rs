@@ -46,10 +46,12 @@ const AGAIN: f64 = 0.1;
 /// Estimates stop growing here: a value that costs a microsecond an element is expensive, and that is all.
 const CEILING: f64 = 1e6;
 
-/// Time to compute one element of a node where it is asked for, given its distinct sources'. A reduction counts as one
-/// read: a long one is likely to be in memory by then, and decides for itself.
+/// Time to compute one element of a node where it is asked for, given its distinct sources', each computed every time or
+/// once into memory, whichever is less. A reduction counts as one read: a long one is likely to be in memory by then, and
+/// decides for itself.
 pub(super) fn work(node: &UOp, below: &[Below]) -> f64 {
-    let below: f64 = below.iter().map(|b| b.work * b.share(node.numel() as f64)).sum();
+    let times = (node.numel() as f64).max(1.0);
+    let below: f64 = below.iter().map(|b| b.asked(times) / times).sum();
     let own = match node.op() {
         // a position is there already: the loop's own counter
         Op::Const | Op::Var | Op::Iota => 0.0,
@@ -167,6 +169,12 @@ fn factor(node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
     let serial = if u.parallel < PARALLEL && !is_small { SERIAL_PENALTY } else { 1.0 };
     let beside = if u.beside { BESIDE_PENALTY } else { 1.0 };
     nested * serial * beside
+}
+
+/// Whether so many products in vain cost more than so many kernels that leave their results in memory.
+pub(super) fn pays_kernels(in_vain: f64, results: f64, dtype: DType, kernels: usize) -> bool {
+    let traffic = results * memory(dtype) * (WRITE + 1.0);
+    in_vain * ALU > traffic + kernels as f64 * LAUNCH
 }
 
 /// Two kernels of which one reads, row by row, what the other leaves.

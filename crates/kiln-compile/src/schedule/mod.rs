@@ -11,6 +11,8 @@ mod writes;
 mod prepare;
 /// Sums of which one term counts.
 mod pick;
+/// Sums over positions in windows.
+mod shares;
 /// Reductions to few elements, by way of blocks.
 mod split;
 /// Movement ops as functions on index tuples.

@@ -1,7 +1,7 @@
 //! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
 //! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
 
-use super::{index, pick, split, writes};
+use super::{index, pick, shares, split, writes};
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
@@ -29,7 +29,7 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
         }
         done.insert(node, new);
     }
-    roots.iter().map(|r| done[r].clone()).collect()
+    shares::by_residue(roots.iter().map(|r| done[r].clone()).collect())
 }
 
 /// The memory that each update's run of updates began with.
@@ -126,6 +126,11 @@ fn reduce(node: &UOp, srcs: Srcs) -> UOp {
         && let Some(picked) = pick::looked_up(&x, *axis)
     {
         return picked.cast(node.dtype());
+    }
+    if *op == ReduceOp::Add
+        && let Some((x, axes)) = shares::one_sum(&x, axes)
+    {
+        return x.reduce(ReduceOp::Add, axes).cast(node.dtype());
     }
     let reduced = split::in_blocks(node, &x, *op, axes);
     reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())

@@ -30,4 +30,5 @@ mod thread_counts;
 mod processors;
 mod seeing;
 mod large;
+mod windows;
 mod meaning;

@@ -109,7 +109,7 @@ pub(super) fn windows(p: &mut Program) {
     }
     let (stride, dilation, padding) = (1 + p.rng.below(2), 1, p.rng.below(2));
     let text = format!("stride {stride} padding {padding}");
-    match p.rng.below(3) {
+    match p.rng.below(4) {
         0 => {
             let pooled = x.max_pool2d_with(2, stride, dilation, padding) + 0;
             let grid = p.grid(a).filter(|_| padding == 0);
@@ -126,6 +126,7 @@ pub(super) fn windows(p: &mut Program) {
                 &[a],
             );
         }
+        2 => windows_gradient(p, &x.shape().to_vec()),
         _ => {
             let dtype = x.dtype();
             let b = p.input_of(&[2, x.shape()[1], 2, 2], dtype);
@@ -141,4 +142,31 @@ pub(super) fn windows(p: &mut Program) {
             );
         }
     }
+}
+
+/// The gradient of a convolution for its image of this shape, which does not matter otherwise.
+fn windows_gradient(p: &mut Program, shape: &[usize]) {
+    let &[n, channels, h, w] = shape else { return };
+    let (size, stride, dilation) = (1 + p.rng.below(3), 1 + p.rng.below(3), 1 + p.rng.below(2));
+    let padding = p.rng.below(3);
+    let reach = dilation * (size - 1) + 1;
+    let count = |n: usize| (n + 2 * padding).checked_sub(reach).map(|rest| rest / stride + 1);
+    let (Some(rows), Some(columns)) = (count(h), count(w)) else { return };
+    // now and then enough to do that it is done in parts
+    let outputs = if p.rng.one_in(8) { 128 } else { 1 + p.rng.below(4) };
+    let dtype = p.rng.pick(&[DType::F32, DType::F64]);
+    let weights = p.input_of(&[outputs, channels, size, size], dtype);
+    let by = p.input_of(&[n, outputs, rows, columns], dtype);
+    let grids = p.grid(weights).zip(p.grid(by));
+    let grid = grids.map(|(a, b)| a.times(b).summed(outputs * size * size));
+    if !grid.is_some_and(|g| g.is_exact(dtype)) {
+        return;
+    }
+    let image = p.input_of(shape, dtype);
+    let image = p.get(image).copy().set_requires_grad(true);
+    let seen = image.conv2d(&p.get(weights), None, 1, stride, dilation, padding);
+    let loss = (seen * p.get(by)).sum(..);
+    let grad = loss.gradient([&image]).map(|mut grads| grads.remove(0)).expect("a gradient");
+    let text = format!("conv2d(v{weights}, stride {stride} dilation {dilation} padding {padding})");
+    p.push(grad + 0, grid, format!("the gradient of ({text} * v{by}).sum() + 0"), &[weights, by]);
 }

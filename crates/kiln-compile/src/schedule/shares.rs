@@ -1,0 +1,261 @@
+//! What windows give back to the elements that they share: the gradient of a convolution for its input.
+//!
+//! Each element gets a sum over positions in windows, and what a position gives is a sum of its own, of products. Left
+//! apart, there would be something to keep for every position of every window, and nobody who asks for the outer sum
+//! would see what it costs. So the two are one sum.
+//!
+//! Windows that start several elements apart give to an element only from the positions of one residue. All others would
+//! be visited in vain: three of four for windows at every second element of two axes. So there is a sum for each residue,
+//! over its positions alone, and the results are put between each other.
+
+use super::cost;
+use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
+use kiln_ir::uop::{mapped, rebuild, toposort_all};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Each sum over residues is a kernel, and whoever needs the results reads all of them.
+const MOST_RESIDUES: usize = 16;
+
+/// A sum over positions in windows, of sums of something else, as one: what is summed, and along which axes.
+pub(super) fn one_sum(x: &UOp, axes: &Axes) -> Option<(UOp, Axes)> {
+    if !is_over_positions(x, axes) {
+        return None;
+    }
+    let (views, inner) = moved(x);
+    let (Op::Reduce, Arg::Reduce { op: ReduceOp::Add, axes: within }) = (inner.op(), inner.arg())
+    else {
+        return None;
+    };
+    let summand = inner.src(0);
+    // of positions alone, as in pooling: axis after axis is less to add up
+    if is_over_positions(summand, within) && within.len() == 1 {
+        return None;
+    }
+    let kept = (0..summand.shape().len()).filter(|a| !within.contains(a));
+    let last = summand.permute(kept.chain(within.iter().copied()).collect::<Axes>());
+    let more: Shape = within.iter().map(|&a| summand.shape()[a]).collect();
+    let summand = views.iter().rev().fold(last, |x, view| beside(view, &x, &more));
+    let rank = summand.shape().len();
+    let axes: Axes = axes.iter().copied().chain(rank - more.len()..rank).collect();
+    let strided = strided(&summand, &axes);
+    (strided.is_empty() || pays(&summand, &axes, &strided)).then_some((summand, axes))
+}
+
+/// Whether what is summed are windows' elements at their places, over positions in the windows.
+fn is_over_positions(x: &UOp, axes: &Axes) -> bool {
+    matches!((x.op(), x.arg()), (Op::Unwindow, Arg::Window(w)) if axes.contains(&(w.axis + 1)))
+}
+
+/// The views that only move elements, each to one place, outermost first, and what they show.
+fn moved(x: &UOp) -> (Vec<&UOp>, &UOp) {
+    let (mut views, mut x) = (Vec::new(), x);
+    while matches!(x.op(), Op::Reshape | Op::Permute | Op::Pad | Op::Slice | Op::Unwindow)
+        && x.srcs().len() == 1
+    {
+        views.push(x);
+        x = x.src(0);
+    }
+    (views, x)
+}
+
+/// A view of `x`, which has `more` axes behind those that are viewed.
+fn beside(view: &UOp, x: &UOp, more: &[usize]) -> UOp {
+    match view.arg() {
+        Arg::Shape(shape) => x.reshape(shape.iter().chain(more).copied().collect::<Shape>()),
+        Arg::Axes(axes) => {
+            let rank = axes.len();
+            x.permute(axes.iter().copied().chain(rank..rank + more.len()).collect::<Axes>())
+        }
+        Arg::Pad(pads) => {
+            let none = more.iter().map(|_| PadAxis::default());
+            x.pad(&pads.iter().copied().chain(none).collect::<Vec<_>>())
+        }
+        Arg::Slice(slices) => {
+            let whole = more.iter().map(|&n| SliceAxis::full(n));
+            x.slice(&slices.iter().copied().chain(whole).collect::<Vec<_>>())
+        }
+        _ => view.viewed(x),
+    }
+}
+
+/// The graph with sums over positions by residue, where that pays, and taken only where somebody looks: what a convolution
+/// has around its input is cut off from the gradient.
+pub(super) fn by_residue(roots: Vec<UOp>) -> Vec<UOp> {
+    let nodes = toposort_all(&roots, |_| true);
+    if !nodes.iter().any(|n| n.op() == Op::Unwindow) {
+        return roots;
+    }
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in nodes {
+        let again = |n: &UOp| rebuild(n, mapped(n, &done));
+        let new = match (node.op(), node.arg(), node.srcs()) {
+            (Op::Slice, Arg::Slice(slices), [sum]) => part(&again(sum), slices),
+            (Op::Reduce, ..) => part(&again(&node), &whole(node.shape())),
+            _ => None,
+        };
+        let new = new.unwrap_or_else(|| again(&node));
+        new.copy_origin(&node);
+        done.insert(node, new);
+    }
+    roots.iter().map(|r| done[r].clone()).collect()
+}
+
+type Slices = SmallVec<[SliceAxis; 2]>;
+
+fn whole(shape: &[usize]) -> Slices {
+    shape.iter().map(|&n| SliceAxis::full(n)).collect()
+}
+
+/// A part of a sum over positions in windows: a sum of a part, or several.
+fn part(sum: &UOp, slices: &Slices) -> Option<UOp> {
+    let (Op::Reduce, Arg::Reduce { op: ReduceOp::Add, axes }) = (sum.op(), sum.arg()) else {
+        return None;
+    };
+    let x = sum.src(0);
+    let plain = slices.iter().all(|s| s.step == 1 && s.len > 0);
+    if !plain || !is_over_positions(x, axes) {
+        return None;
+    }
+    let strided = strided(x, axes);
+    if strided.is_empty() || !pays(x, axes, &strided) {
+        let part = x.slice(&before_sum(slices, x, axes));
+        return (part != *x).then(|| part.reduce(ReduceOp::Add, axes.clone()));
+    }
+    let mut chosen: Vec<Vec<usize>> = vec![Vec::new()];
+    for spread in &strided {
+        let with = |chosen: Vec<usize>| {
+            (0..spread.residues()).map(move |m| chosen.iter().copied().chain([m]).collect())
+        };
+        chosen = chosen.into_iter().flat_map(with).collect();
+    }
+    let of = |chosen: &Vec<usize>| of_residues(sum, &strided, chosen, slices);
+    chosen.iter().filter_map(of).reduce(|a, b| a + b)
+}
+
+/// Slices of a sum as slices of what is summed.
+fn before_sum(slices: &Slices, x: &UOp, axes: &Axes) -> Slices {
+    let mut kept = slices.iter();
+    let axis = |(a, &n): (usize, &usize)| match axes.contains(&a) {
+        true => SliceAxis::full(n),
+        false => *kept.next().expect("one for each axis of the sum"),
+    };
+    x.shape().iter().enumerate().map(axis).collect()
+}
+
+/// Windows several elements apart, whose positions are summed over.
+struct Spread {
+    /// The node that puts the elements at their places.
+    node: UOp,
+    w: WindowArg,
+    /// Which axis of the summand has the elements.
+    axis: usize,
+}
+
+impl Spread {
+    /// Positions this far apart give to elements of the same residue.
+    fn step(&self) -> usize {
+        self.w.stride / gcd(self.w.stride, self.w.dilation)
+    }
+
+    /// How many residues get anything.
+    fn residues(&self) -> usize {
+        self.step().min(self.w.size)
+    }
+
+    /// The windows' elements at positions `first`, `first + step` and so on, at their places among the elements of that
+    /// residue: next to each other.
+    fn of_residue(&self, x: &UOp, first: usize) -> UOp {
+        let (w, step) = (self.w, self.step());
+        let size = (w.size - first).div_ceil(step);
+        let mut slices: SmallVec<[SliceAxis; 4]> =
+            x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+        let distance = if size > 1 { step as isize } else { 1 };
+        slices[w.axis + 1] = SliceAxis { start: first, step: distance, len: size };
+        let dilation = w.dilation * step / w.stride;
+        let len = w.count() + (size - 1) * dilation;
+        x.slice(&slices).unwindow(WindowArg { axis: w.axis, len, size, stride: 1, dilation })
+    }
+
+    /// Which elements of a residue are in a part of the axis, and what puts them at their places there.
+    fn within(&self, first: usize, part: SliceAxis) -> Option<(SliceAxis, PadAxis)> {
+        let (w, step) = (self.w, self.step());
+        let start = first * w.dilation;
+        let all = w.count() + (w.size - first - 1) / step * (w.dilation * step / w.stride);
+        let below = |end: usize| end.saturating_sub(start).div_ceil(w.stride).min(all);
+        let (from, to) = (below(part.start), below(part.start + part.len));
+        let len = to.checked_sub(from).filter(|&n| n > 0)?;
+        let before = start + from * w.stride - part.start;
+        let after = part.len - before - (len - 1) * w.stride - 1;
+        let pad = PadAxis { before, between: w.stride - 1, after };
+        Some((SliceAxis { start: from, step: 1, len }, pad))
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// All of them under views that only change the order of axes.
+fn strided(x: &UOp, axes: &Axes) -> Vec<Spread> {
+    let (mut found, mut node) = (Vec::new(), x);
+    // for each axis of the node, which axis of `x` it is
+    let mut place: Axes = (0..x.shape().len()).collect();
+    loop {
+        match (node.op(), node.arg()) {
+            (Op::Permute, Arg::Axes(from)) => {
+                let outer = place.clone();
+                from.iter().zip(outer).for_each(|(&a, p)| place[a] = p);
+            }
+            (Op::Unwindow, Arg::Window(w)) => {
+                let (axis, position) = (place[w.axis], place[w.axis + 1]);
+                let summed = axes.contains(&position) && !axes.contains(&axis);
+                if w.stride > 1 && w.count() > 0 && summed {
+                    found.push(Spread { node: node.clone(), w: *w, axis });
+                }
+            }
+            _ => return found,
+        }
+        node = node.src(0);
+    }
+}
+
+fn pays(x: &UOp, axes: &Axes, strided: &[Spread]) -> bool {
+    let kernels: usize = strided.iter().map(Spread::residues).product();
+    let apart: usize = strided.iter().map(|s| s.w.stride).product();
+    let summed: usize = axes.iter().map(|&a| x.shape()[a]).product();
+    let (all, sums) = (x.numel() as f64, (x.numel() / summed.max(1)) as f64);
+    let in_vain = all - all / apart as f64;
+    kernels <= MOST_RESIDUES && cost::pays_kernels(in_vain, sums, x.dtype(), kernels)
+}
+
+/// The sum for the elements of the residues that have `first` as their first positions, 0 for all others, in a part of it.
+/// None if there are no such elements.
+fn of_residues(sum: &UOp, strided: &[Spread], first: &[usize], part: &Slices) -> Option<UOp> {
+    let (Arg::Reduce { axes, .. }, x) = (sum.arg(), sum.src(0)) else { return None };
+    let mut pads: SmallVec<[PadAxis; 4]> = part.iter().map(|_| PadAxis::default()).collect();
+    let mut part = part.clone();
+    for (spread, &m) in strided.iter().zip(first) {
+        let axis = spread.axis - axes.iter().filter(|&&a| a < spread.axis).count();
+        (part[axis], pads[axis]) = spread.within(m, part[axis])?;
+    }
+    let summand = summand_of(x, strided, first);
+    let summand = summand.slice(&before_sum(&part, &summand, axes));
+    Some(summand.reduce(ReduceOp::Add, axes.clone()).contiguous().pad(&pads))
+}
+
+/// What is summed, of some residues alone.
+fn summand_of(x: &UOp, strided: &[Spread], first: &[usize]) -> UOp {
+    let last = &strided.last().expect("some are strided").node;
+    let (mut views, mut node) = (vec![x], x);
+    while node != last {
+        node = node.src(0);
+        views.push(node);
+    }
+    let shown = |x: UOp, view: &&UOp| {
+        let spread = strided.iter().zip(first).find(|(s, _)| s.node == **view);
+        spread.map_or_else(|| view.viewed(&x), |(s, &m)| s.of_residue(&x, m))
+    };
+    views.iter().rev().fold(last.src(0).clone(), shown)
+}
