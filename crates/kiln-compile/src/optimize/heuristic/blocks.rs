@@ -23,6 +23,8 @@ pub(super) struct Blocks {
     rows: (usize, usize),
     /// The same along the lanes.
     columns: (usize, usize),
+    /// Whether blocks of lanes are around the other loops.
+    columns_around: bool,
 }
 
 /// The loops around the two innermost ones, outermost first.
@@ -120,9 +122,11 @@ impl Planner<'_> {
         let row_bytes = self.panel_bytes(staged, tile.row_loop, tile.lane_loop) * tile.rows as f64;
         let lane_bytes = self.panel_bytes(staged, tile.lane_loop, tile.row_loop);
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
+        let others: Vec<usize> = others.collect();
         Blocks {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
-            others: others.collect(),
+            columns_around: self.stays(tile, staged, &others),
+            others,
             chunk,
             chunk_around: !self.is_alone(tile),
             rows: divided(tile.row_loop, row_bytes, second / 2.0),
@@ -139,14 +143,25 @@ impl Planner<'_> {
         let (columns, threads) = (self.chooser.left[tile.lane_loop].0, self.worthwhile_threads());
         let room = self.target.cache_bytes[2] as f64 / (2 * threads) as f64;
         let block = fit(columns, lane_bytes * (tile.across * tile.lanes) as f64, room);
+        let others: Vec<usize> = self.outputs.iter().copied().filter(is_other).collect();
         Blocks {
             thread: (threads > 1).then(|| (tile.row_loop, self.share(tile.row_loop))),
-            others: self.outputs.iter().copied().filter(is_other).collect(),
+            columns_around: self.stays(tile, staged, &others),
+            others,
             chunk: None,
             chunk_around: false,
             rows: (1, 1),
             columns: (block, columns.div_ceil(block)),
         }
+    }
+
+    /// Whether what is staged along the lanes is the same in all iterations of the other loops: blocks of it inside of them
+    /// would be copied again in each.
+    fn stays(&self, tile: &Tile, staged: &[bool], others: &[usize]) -> bool {
+        let lane = self.axis(tile.lane_loop);
+        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+        let mut along = staged.filter(|(o, _)| o.moves(lane));
+        along.all(|(o, _)| !others.iter().any(|&i| o.moves(self.axis(i))))
     }
 
     /// Iterations of a loop for each thread, if they are to get equally many.
@@ -173,9 +188,14 @@ impl Planner<'_> {
         if !blocks.chunk_around {
             self.divide_reduction(blocks.chunk);
         }
-        self.chooser.block(tile.lane_loop, blocks.columns.1);
+        if !blocks.columns_around {
+            self.chooser.block(tile.lane_loop, blocks.columns.1);
+        }
         for &i in blocks.others.iter().rev() {
             self.chooser.block(i, self.chooser.left[i].0);
+        }
+        if blocks.columns_around {
+            self.chooser.block(tile.lane_loop, blocks.columns.1);
         }
         if blocks.chunk_around {
             self.divide_reduction(blocks.chunk);
@@ -205,8 +225,10 @@ impl Planner<'_> {
         loops.extend(self.outputs.iter().copied().filter(around));
         let chunk = blocks.chunk.map(|(i, _)| i);
         loops.extend(chunk.filter(|_| blocks.chunk_around));
+        let columns = (blocks.columns.1 > 1).then_some(tile.lane_loop);
+        loops.extend(columns.filter(|_| blocks.columns_around));
         loops.extend(&blocks.others);
-        loops.extend((blocks.columns.1 > 1).then_some(tile.lane_loop));
+        loops.extend(columns.filter(|_| !blocks.columns_around));
         loops.extend(chunk.filter(|_| !blocks.chunk_around));
         let lanes = loops.len();
         loops.extend((blocks.rows.1 > 1).then_some(tile.row_loop));
