@@ -28,6 +28,7 @@ mod derivatives;
 mod sums;
 mod thread_counts;
 mod processors;
+mod resnet;
 mod seeing;
 mod large;
 mod windows;
