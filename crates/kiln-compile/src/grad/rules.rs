@@ -197,10 +197,8 @@ fn update(y: &UOp, g: &UOp) -> Parts {
     let (zero, one) = (&g.const_like(0), &g.const_like(1));
     let landed = |x: &UOp| region::view(x, at).unwrap_or_else(|| x.gather(at));
     let (kept, written) = match y.arg().reduce_op() {
-        None => match region::view(g, at) {
-            Some(written) => (g.update(zero, at), written),
-            None => (g.update(zero, at), of_last(&g.gather(at), base, at)),
-        },
+        None if region::is_one_to_one(at, base.numel()) => (g.update(zero, at), landed(g)),
+        None => (g.update(zero, at), of_last(&landed(g), base, at)),
         Some(ReduceOp::Add) => (g.clone(), landed(g)),
         Some(ReduceOp::Mul) => {
             // the product of all the others: of what is not 0, if no other is

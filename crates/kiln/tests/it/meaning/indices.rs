@@ -212,3 +212,42 @@ fn gradients_go_to_the_last_of_equal_positions() {
     table.get(s![[1, 1, 2]]).sum(..).backward().unwrap();
     assert_eq!(floats(&table.grad().unwrap()), [0.0, 2.0, 1.0]);
 }
+
+/// Of writes to one place the last counts, and has the gradient, however short the axis is and whoever says the places.
+#[test]
+fn the_last_of_equal_positions_has_the_gradient() {
+    for (len, places) in [(1, [0, 0, 0]), (1, [0, -1, 0]), (2, [1, 1, 1]), (4, [3, 1, 3])] {
+        let last = |i: usize| {
+            let place = |p: i32| p.rem_euclid(len as i32);
+            !places[i + 1..].iter().any(|&p| place(p) == place(places[i]))
+        };
+        let expected: Vec<f32> = (0..3).flat_map(|i| [f32::from(last(i)); 2]).collect();
+        let index = Tensor::from(places);
+        let known = |base: &Tensor, x: &Tensor| base.set(s![places.to_vec()], x);
+        let data = |base: &Tensor, x: &Tensor| base.set(s![&index], x);
+        let computed = |base: &Tensor, x: &Tensor| base.set(s![&index * 1], x);
+        let across = |base: &Tensor, x: &Tensor| {
+            base.transpose(0, 1).set(s![.., &index], x.transpose(0, 1));
+        };
+        let scattered = |base: &Tensor, x: &Tensor| {
+            let at = index.unsqueeze(1).expand([3, 2]);
+            base.assign(base.scatter(0, &at, x));
+        };
+        let ways: [&dyn Fn(&Tensor, &Tensor); 5] = [&known, &data, &computed, &across, &scattered];
+        for (way, write) in ways.iter().enumerate() {
+            let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]]).set_requires_grad(true);
+            let w = Tensor::from(vec![7.0f32; 2 * len]).reshape([len, 2]).set_requires_grad(true);
+            let base = &w * 1.0;
+            write(&base, &x);
+            let grads = base.sum(..).gradient([&x, &w]).expect("reached");
+            assert_eq!(floats(&grads[0]), expected, "{places:?} along {len}, way {way}");
+            let overwritten = |i: &usize| places.iter().any(|p| p.rem_euclid(len as i32) == *i as i32);
+            let kept: Vec<f32> =
+                (0..len).flat_map(|i| [f32::from(!overwritten(&i)); 2]).collect();
+            assert_eq!(floats(&grads[1]), kept, "{places:?} along {len}, way {way}");
+            let values = floats(&base);
+            let at = |i: usize| 2 * places[i].rem_euclid(len as i32) as usize;
+            assert_eq!(values[at(2)..at(2) + 2], [5.0, 6.0], "{places:?} along {len}, way {way}");
+        }
+    }
+}
