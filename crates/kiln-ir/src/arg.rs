@@ -90,8 +90,13 @@ pub enum Arg {
         /// Rows, depth, columns.
         shape: [u16; 3],
     },
-    /// `Mark`: the storage.
-    Mark(u64),
+    /// `Mark`: the storage that is read.
+    Mark {
+        /// Its identity.
+        storage: u64,
+        /// Whether no gradient goes on to what the storage's value was computed from.
+        ends: bool,
+    },
     /// `After`, of a tensor: its effect is a bool that has to be false, and this is what to say if it is true.
     Check(Arc<str>),
     /// `Copy`: the destination.

@@ -163,7 +163,7 @@ ops! {
     Contiguous "contiguous" Note;
     /// No gradient passes.
     Detach "detach" Note;
-    /// A read of a storage that wants a gradient; `Arg::Mark` is the storage's identity.
+    /// A read of a storage that wants a gradient; `Arg::Mark` says which.
     Mark "mark" Note;
 
     /// `update(base, value, at)`, a new version of a storage: `base` with element `k` of `value` written at the row-major

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 /// The gradients of `root` with respect to `targets`, where `root_grad` (of the root's shape, or of rank 0) is what
 /// the root weighs in the end. `None` for a target that the root does not depend on smoothly.
 ///
-/// A target that is a `Mark` ends the walk; other targets pass gradients on.
+/// The walk ends at each `Mark` that says so or is a target; other targets pass gradients on.
 pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>> {
     let wanted: FxHashSet<&UOp> = targets.iter().collect();
     let Path { nodes, position } = Path::to(root, &wanted);
@@ -69,7 +69,10 @@ impl Path {
 }
 
 fn ends(node: &UOp, targets: &FxHashSet<&UOp>) -> bool {
-    node.op() == Op::Detach || (node.op() == Op::Mark && targets.contains(node))
+    match node.arg() {
+        Arg::Mark { ends, .. } => *ends || targets.contains(node),
+        _ => node.op() == Op::Detach,
+    }
 }
 
 /// From this many on, gradients of slices are added up in place: each one padded to the whole would cost as much as it.

@@ -157,7 +157,7 @@ fn of_extremes_is_shared_by_ties() {
 fn of_notes_and_copies() {
     let y = &(x() * x());
     check(&y.contiguous(), &MIXED);
-    check(&y.mark(7), &MIXED);
+    check(&y.mark(7, false), &MIXED);
     check(&y.after([x()]), &MIXED);
     check(
         &UOp::new(Op::Copy, DType::F64, 1, smallvec![y.clone()], Arg::Device("b".into())),
@@ -237,7 +237,7 @@ fn of_a_softmax_and_a_matrix_product() {
 
 #[test]
 fn marks_that_are_targets_end_the_walk() {
-    let (a, b) = (x().mark(1), x().mark(2));
+    let (a, b) = (x().mark(1, true), x().mark(2, true));
     let loss = weighted(&(&a * &a + &b));
     let grads = gradient(&loss, &one(), &[a.clone(), b, x()]);
     assert!(grads[0].is_some() && grads[1].is_some());

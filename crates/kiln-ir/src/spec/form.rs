@@ -95,7 +95,7 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Load => matches!(arg, Arg::None | Arg::Ahead(_)),
         Op::Dot => matches!(arg, Arg::Parts(parts) if packable(*parts)),
         Op::Mma => matches!(arg, Arg::Mma { parts, .. } if packable(*parts)),
-        Op::Mark => matches!(arg, Arg::Mark(_)),
+        Op::Mark => matches!(arg, Arg::Mark { .. }),
         Op::Update => match arg {
             Arg::Reduce { axes, .. } => axes.is_empty(),
             other => *other == Arg::None,

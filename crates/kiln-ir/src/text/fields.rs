@@ -162,7 +162,10 @@ impl<'a> Fields<'a> {
                 parts: [self.dtype("x")?, self.dtype("y")?],
                 shape: [self.number("rows")?, self.number("depth")?, self.number("columns")?],
             },
-            Op::Mark => Arg::Mark(self.number("storage")?),
+            Op::Mark => {
+                let ends = !self.has("ends") || self.number::<u8>("ends")? != 0;
+                Arg::Mark { storage: self.number("storage")?, ends }
+            }
             Op::Update if !self.words.is_empty() => {
                 Arg::Reduce { op: self.choice(&ReduceOp::ALL, ReduceOp::name)?, axes: Axes::new() }
             }
@@ -174,9 +177,12 @@ impl<'a> Fields<'a> {
         })
     }
 
+    fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|(k, ..)| *k == key)
+    }
+
     fn var(&mut self) -> Result<Arg, Fail> {
-        let has = |key: &str| self.keys.iter().any(|(k, ..)| *k == key);
-        let (has_min, has_max) = (has("min"), has("max"));
+        let (has_min, has_max) = (self.has("min"), self.has("max"));
         let min = if has_min { self.number("min")? } else { i64::MIN };
         let max = if has_max { self.number("max")? } else { i64::MAX };
         Ok(Arg::Var { slot: self.number("slot")?, min, max })

@@ -22,7 +22,7 @@
 //! - Attributes: `slot=0 [16]` (param), `slot=0 min=0 max=9` (var), `[2,3]` (shapes and axes), `[1:0:2]` (pad, per axis
 //!   before, between, after), `[0:1:4]` (slice, per axis start, step, length), `add [1]` (reduce with its axes; none in
 //!   kernels), `id=7 device=CPU [4]` (buffer), `axis=0 loop` (range and its kind), `scratch id=0 len=16` (local),
-//!   `lane=2`, `storage=5` (mark), `device=CPU` (copy), `name=E_4` (sink).
+//!   `lane=2`, `storage=5 ends=0` (mark; `ends=1` is left out), `device=CPU` (copy), `name=E_4` (sink).
 //! - The gate of a load or store is `gate=%g`.
 //! - In a linear program each line is an entry of the list, but for lines that start with `with`: those are nodes
 //!   that entries mention without listing them, such as the `after` around a memory.
@@ -204,7 +204,8 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Mma { parts: [x, y], shape: [rows, depth, columns] } => {
             *out += &format!(" x={x} y={y} rows={rows} depth={depth} columns={columns}");
         }
-        Arg::Mark(id) => *out += &format!(" storage={id}"),
+        Arg::Mark { storage, ends: true } => *out += &format!(" storage={storage}"),
+        Arg::Mark { storage, ends: false } => *out += &format!(" storage={storage} ends=0"),
         Arg::Check(text) => *out += &format!(" check={}", quoted(text)),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),
         Arg::Kernel { name } => *out += &format!(" name={}", quoted(name)),

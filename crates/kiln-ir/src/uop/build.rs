@@ -384,9 +384,10 @@ impl UOp {
         UOp::new(Op::Copy, self.dtype(), 1, smallvec![self.clone()], Arg::Device(device))
     }
 
-    /// A read of the storage `id`, which wants a gradient.
-    pub fn mark(&self, id: u64) -> UOp {
-        UOp::new(Op::Mark, self.dtype(), 1, smallvec![self.clone()], Arg::Mark(id))
+    /// A read of a storage, which wants a gradient; whether the gradient ends there.
+    pub fn mark(&self, storage: u64, ends: bool) -> UOp {
+        let arg = Arg::Mark { storage, ends };
+        UOp::new(Op::Mark, self.dtype(), 1, smallvec![self.clone()], arg)
     }
 
     /// The row-major position of every element of a tensor of this shape. A view of these says where a view's elements

@@ -382,7 +382,7 @@ impl Closed {
                     self.leaves.push(at);
                 }
                 // which storage it is does not change what is computed, nor does what is said if it is wrong
-                Arg::Mark(_) | Arg::Check(_) => {}
+                Arg::Mark { .. } | Arg::Check(_) => {}
                 // hashed by the visit
                 Arg::Slice(_) => {}
                 arg => arg.hash(&mut h),

@@ -60,7 +60,7 @@ use crate::tensor::file as files;
 use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::{reaches, substitute, toposort_all};
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{Arg, DType, Op, UOp};
 use kiln_runtime::plain::{Bytes, Plain, bytes};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -215,14 +215,15 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
     root
 }
 
-/// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from.
-pub(crate) fn has_gradient(root: &UOp) -> bool {
+/// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from. Reads of the
+/// storage `own` that end a gradient do not count.
+pub(crate) fn has_gradient(root: &UOp, own: Option<u64>) -> bool {
     if leaf::value(root).is_some_and(|value| !value.differentiable) {
         return false;
     }
-    let leads_on = |n: &UOp| match n.op() {
-        Op::Mark => true,
-        Op::Buffer => leaf::history(n).is_some(),
+    let leads_on = |n: &UOp| match n.arg() {
+        Arg::Mark { storage, ends } => !ends || own != Some(*storage),
+        Arg::Buffer { .. } => leaf::history(n).is_some(),
         _ => false,
     };
     let visited = Cell::new(0);
@@ -253,6 +254,9 @@ fn leaves(root: &UOp) -> impl Iterator<Item = UOp> {
 }
 
 /// Whether gradients go through a node to its sources.
-fn is_open(node: &UOp) -> bool {
-    !matches!(node.op(), Op::Mark | Op::Detach)
+pub(crate) fn is_open(node: &UOp) -> bool {
+    match node.arg() {
+        Arg::Mark { ends, .. } => !ends,
+        _ => node.op() != Op::Detach,
+    }
 }

@@ -237,7 +237,7 @@ fn settle(parameters: &[Tensor]) -> Result<(), Error> {
         let storage = parameter.storage();
         let version = storage.version()?;
         if !seen.insert(engine::memory_of(&version)) {
-            storage.overwrite(engine::copied(&version, &storage.device, &storage.device)?);
+            storage.overwrite(engine::copied(&version, &storage.device, &storage.device)?, false);
         }
     }
     Ok(())

@@ -237,17 +237,17 @@ impl Tensor {
             return target.write_where(&mask.shown(axis, target.shape())?, &value);
         }
         let points = plan.points(self.device(), caller)?;
-        let value = self.fitting(&value, &points.shape)?;
-        self.change("set", |old| points.written(old, &value))
+        let (value, derived) = self.for_writing(&value, &points.shape)?;
+        self.change("set", derived, |old| points.written(old, &value))
     }
 
     /// Writes `value` where `mask`, of this shape, is true.
     fn write_where(&self, mask: &UOp, value: &Value) -> Result<(), Fault> {
-        let value = self.fitting(value, self.shape())?;
+        let (value, derived) = self.for_writing(value, self.shape())?;
         if self.numel() == 0 {
             return Ok(());
         }
-        self.change("set", |old| {
+        self.change("set", derived, |old| {
             let new = mask.where_(&value, &self.view.of(old));
             self.view.inverse(&new).unwrap_or_else(|| self.view.written(old, &new))
         })

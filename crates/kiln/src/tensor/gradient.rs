@@ -10,6 +10,7 @@ use crate::error::{Error, Fault, at_caller, refuse};
 use kiln_compile::grad::gradient;
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Arg, Op, UOp};
+use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 /// Gradients.
@@ -90,7 +91,7 @@ impl Tensor {
     fn add_gradients(&self) -> Result<(), Fault> {
         let root = self.differentiable()?;
         let reads = reads(&root);
-        let grads = gradient(&root, &root.const_like(1), &reads);
+        let grads = gradients(&root, &reads);
         let mut reached = false;
         for (read, grad) in reads.iter().zip(grads) {
             let (Some(grad), Some(storage)) = (grad, marked_storage(storage_id(read))) else {
@@ -140,7 +141,7 @@ impl Tensor {
         let root = self.differentiable()?;
         let wanted = |read: &UOp| targets.iter().any(|t| t.storage.id == storage_id(read));
         let reads: Vec<UOp> = reads(&root).into_iter().filter(wanted).collect();
-        let grads = gradient(&root, &root.const_like(1), &reads);
+        let grads = gradients(&root, &reads);
         let of_target = |(i, t): (usize, &&Tensor)| {
             if !t.requires_grad() {
                 return refuse!("target {i} does not want a gradient");
@@ -169,16 +170,32 @@ impl Tensor {
 
 /// The marked reads that gradients of `root` could reach, in order of computation.
 pub(super) fn reads(root: &UOp) -> Vec<UOp> {
-    let open = |n: &UOp| !matches!(n.op(), Op::Mark | Op::Detach);
-    let mut nodes = toposort_all(from_ref(root), open);
+    let mut nodes = toposort_all(from_ref(root), engine::is_open);
     nodes.retain(|n| n.op() == Op::Mark);
     nodes
+}
+
+/// The gradients of the one element `root` with respect to marked reads. Those of a storage that others were written to
+/// go on to these, but what reaches such a storage through itself is not its own.
+fn gradients(root: &UOp, reads: &[UOp]) -> Vec<Option<UOp>> {
+    let through = reads.iter().filter(|read| engine::is_open(read));
+    let derived: BTreeSet<u64> = through.map(storage_id).collect();
+    let group = |read: &UOp| Some(storage_id(read)).filter(|id| derived.contains(id));
+    let mut grads = vec![None; reads.len()];
+    for of in std::iter::once(None).chain(derived.iter().copied().map(Some)) {
+        let own: Vec<usize> = (0..reads.len()).filter(|&i| group(&reads[i]) == of).collect();
+        let targets: Vec<UOp> = own.iter().map(|&i| reads[i].clone()).collect();
+        for (i, grad) in own.into_iter().zip(gradient(root, &root.const_like(1), &targets)) {
+            grads[i] = grad;
+        }
+    }
+    grads
 }
 
 /// The storage that a marked read names.
 fn storage_id(read: &UOp) -> u64 {
     match read.arg() {
-        Arg::Mark(id) => *id,
+        Arg::Mark { storage, .. } => *storage,
         _ => unreachable!("a mark"),
     }
 }

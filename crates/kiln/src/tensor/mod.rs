@@ -160,10 +160,10 @@ impl Tensor {
 
     /// What `look` sees of the storage's version, with gradients as this handle has them.
     fn seen(&self, look: impl FnOnce(&UOp) -> UOp) -> Result<UOp, Error> {
-        let version = self.storage.version()?;
-        let wants_gradient = self.storage.requires_grad() && !self.detached;
-        let base = if wants_gradient { version.mark(self.storage.id) } else { version };
-        let value = look(&base);
+        let value = look(&match self.detached {
+            true => self.storage.version()?,
+            false => self.storage.marked_version()?,
+        });
         Ok(if self.detached { value.detach() } else { value })
     }
 

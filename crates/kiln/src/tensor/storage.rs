@@ -32,6 +32,8 @@ struct Cell {
     error: Option<Error>,
     /// Backward has started from this version: what it is computed from is no longer needed.
     differentiated: bool,
+    /// Of a storage that wants a gradient: whether others that do were written to it since, which then have one.
+    derived: bool,
     /// The file that it is. A version that is not the file's leaf is still to be written.
     file: Option<engine::File>,
     /// How many writes the version has seen since it was computed.
@@ -82,36 +84,48 @@ impl Storage {
 
     /// The current version, unless the storage carries an error. A version that was computed is replaced by its leaf.
     pub(crate) fn version(&self) -> Result<UOp, Error> {
+        self.version_in(&mut self.cell())
+    }
+
+    /// The current version as a gradient has it: a read of a storage that wants one is marked.
+    pub(crate) fn marked_version(&self) -> Result<UOp, Error> {
         let mut cell = self.cell();
-        let cell = &mut *cell;
+        let version = self.version_in(&mut cell)?;
+        Ok(match self.requires_grad() {
+            true => version.mark(self.id, self.ends_gradients(&cell)),
+            false => version,
+        })
+    }
+
+    fn version_in(&self, cell: &mut Cell) -> Result<UOp, Error> {
         if let Some(error) = &cell.error {
             return Err(error.clone());
         }
+        let remembers = self.remembers(cell);
         let version = cell.version.as_mut().expect("a storage without an error has a version");
-        if let Some(leaf) = self.settled(version, cell.differentiated) {
+        if let Some(leaf) = settled(version, remembers) {
             (*version, cell.pending) = (leaf, 0);
         }
         Ok(version.clone())
     }
 
-    /// The leaf that `version` was computed into, or what else stands for it. It remembers the graph that a gradient would
-    /// go through; backward ends at a storage that wants its gradient, so such a storage's leaves need not, nor what it has
-    /// started from.
-    fn settled(&self, version: &UOp, differentiated: bool) -> Option<UOp> {
-        let leaf = engine::current(version)?;
-        match self.remembers(differentiated) && engine::has_gradient(version) {
-            true => Some(engine::remember(version, leaf)),
-            false => Some(leaf),
-        }
+    /// Whether gradients end at reads of the storage: it wants one, and nothing that has one was written to it.
+    fn ends_gradients(&self, cell: &Cell) -> bool {
+        self.requires_grad() && !cell.derived
     }
 
-    fn remembers(&self, differentiated: bool) -> bool {
-        !self.requires_grad() && !differentiated
+    /// As [`ends_gradients`](Storage::ends_gradients), now.
+    pub(crate) fn is_end(&self) -> bool {
+        self.ends_gradients(&self.cell())
+    }
+
+    fn remembers(&self, cell: &Cell) -> bool {
+        !cell.differentiated && !self.ends_gradients(cell)
     }
 
     /// Whether gradients go through what the version is computed from.
     pub(crate) fn has_history(&self) -> bool {
-        self.remembers(self.cell().differentiated)
+        self.remembers(&self.cell())
     }
 
     /// Replaces the version `node` by the leaf that it was computed into, unless it was overwritten meanwhile.
@@ -119,7 +133,7 @@ impl Storage {
         let mut cell = self.cell();
         if cell.version.as_ref() == Some(node) {
             // where the node remembers its leaf, so that a gradient may go through both
-            let settled = self.settled(node, cell.differentiated).unwrap_or(leaf);
+            let settled = settled(node, self.remembers(&cell)).unwrap_or(leaf);
             let old = cell.version.replace(settled);
             cell.pending = 0;
             drop(cell);
@@ -188,25 +202,38 @@ impl Storage {
         }
     }
 
-    /// Replaces the whole value, which also ends an error that a write left.
-    pub(crate) fn overwrite(&self, value: UOp) {
+    /// Whether a gradient goes through a write of `value`. Where the storage wants one itself, what it is computed from has
+    /// none of its own reads.
+    pub(crate) fn derives_from(&self, value: &UOp) -> bool {
+        self.requires_grad() && engine::has_gradient(value, Some(self.id))
+    }
+
+    /// Replaces the whole value, which also ends an error that a write left; `derived` as [`derives_from`] has it.
+    ///
+    /// [`derives_from`]: Storage::derives_from
+    pub(crate) fn overwrite(&self, value: UOp, derived: bool) {
         let mut cell = self.cell();
         let old = cell.version.replace(value);
-        (cell.error, cell.differentiated) = (None, false);
+        (cell.error, cell.differentiated, cell.derived) = (None, false, derived);
         cell.pending += 1;
         drop(cell);
         drop(old); // may free a long graph: not under the lock
     }
 
-    /// Replaces the version by `change` of it, in one step.
-    pub(crate) fn update(&self, change: impl FnOnce(&UOp) -> UOp) -> Result<(), Error> {
+    /// Replaces the version by `change` of it, in one step; `derived` as [`derives_from`](Storage::derives_from) has it of
+    /// what is written.
+    pub(crate) fn update(
+        &self,
+        derived: bool,
+        change: impl FnOnce(&UOp) -> UOp,
+    ) -> Result<(), Error> {
         let mut cell = self.cell();
-        if let Some(error) = &cell.error {
-            return Err(error.clone());
-        }
-        let mut old = cell.version.take().expect("a storage without an error has a version");
-        if let Some(leaf) = self.settled(&old, cell.differentiated) {
-            (old, cell.pending) = (leaf, 0);
+        let mut old = self.version_in(&mut cell)?;
+        cell.version = None; // `change` may find that nobody else has it
+        if derived && !cell.derived {
+            // the gradient of what was there before is the storage's own
+            old = if engine::has_gradient(&old, None) { old.detach() } else { old };
+            cell.derived = true;
         }
         // what is made of constants alone has no device yet: what is written to it, has
         if !matches!(old.op(), Op::Buffer | Op::Update | Op::Copy) {
@@ -233,7 +260,9 @@ impl Storage {
     }
 
     pub(crate) fn set_requires_grad(self: &Arc<Storage>, on: bool) {
-        self.requires_grad.store(on, Ordering::Relaxed);
+        if self.requires_grad.swap(on, Ordering::Relaxed) != on {
+            self.cell().derived = false;
+        }
         let mut marked = marked().lock().expect("registry lock");
         match on {
             true => marked.insert(self.id, Arc::downgrade(self)),
@@ -260,6 +289,16 @@ impl Drop for Storage {
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Storage({}, {:?}, {})", self.id, self.shape, self.dtype)
+    }
+}
+
+/// The leaf that `version` was computed into, or what else stands for it. If it `remembers`, it does so with the graph that
+/// a gradient would go through: not where gradients end, nor what backward has started from.
+fn settled(version: &UOp, remembers: bool) -> Option<UOp> {
+    let leaf = engine::current(version)?;
+    match remembers && engine::has_gradient(version, None) {
+        true => Some(engine::remember(version, leaf)),
+        false => Some(leaf),
     }
 }
 

@@ -102,32 +102,48 @@ impl Tensor {
         if self.storage.is_broken() {
             return Tensor::all_valid([self]);
         }
-        let value = self.fitting(&value, self.shape())?;
+        let (value, derived) = self.for_writing(&value, self.shape())?;
         refuse_repeated(&self.view)?;
         if let Some(whole) = self.view.inverse(&value) {
             name(&whole, op);
             self.storage.make_writable()?;
             // if the old value cannot be had, that shows in the new one if that needs it
             let _ = self.storage.bound_pending();
-            self.storage.overwrite(whole);
+            self.storage.overwrite(whole, derived);
             return Ok(());
         }
         Tensor::all_valid([self])?;
         match self.numel() {
             0 => Ok(()),
-            _ => self.change(op, |old| self.view.written(old, &value)),
+            _ => self.change(op, derived, |old| self.view.written(old, &value)),
         }
     }
 
-    /// Replaces the storage's version by the one that `new` makes of it.
+    /// `value` as a write through this handle has it, and whether it makes the storage wait for gradients of others. None
+    /// goes through a handle that is detached.
+    pub(super) fn for_writing(&self, value: &Value, shape: &[usize]) -> Result<(UOp, bool), Fault> {
+        let node = self.fitting(value, shape)?;
+        Ok(match value {
+            Value::Scalar(..) => (node, false),
+            Value::Tensor(_) if !self.detached => {
+                let derived = self.storage.derives_from(&node);
+                (node, derived)
+            }
+            Value::Tensor(_) if self.storage.is_end() => (node, false),
+            Value::Tensor(_) => (node.detach(), false),
+        })
+    }
+
+    /// Replaces the storage's version by the one that `new` makes of it, and of something that it is `derived` from.
     pub(super) fn change(
         &self,
         op: &'static str,
+        derived: bool,
         new: impl FnOnce(&UOp) -> UOp,
     ) -> Result<(), Fault> {
         self.storage.make_writable()?;
         self.storage.bound_pending()?;
-        Ok(self.storage.update(|old| {
+        Ok(self.storage.update(derived, |old| {
             let new = new(old);
             name(&new, op);
             new

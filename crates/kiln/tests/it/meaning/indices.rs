@@ -241,9 +241,9 @@ fn the_last_of_equal_positions_has_the_gradient() {
             write(&base, &x);
             let grads = base.sum(..).gradient([&x, &w]).expect("reached");
             assert_eq!(floats(&grads[0]), expected, "{places:?} along {len}, way {way}");
-            let overwritten = |i: &usize| places.iter().any(|p| p.rem_euclid(len as i32) == *i as i32);
-            let kept: Vec<f32> =
-                (0..len).flat_map(|i| [f32::from(!overwritten(&i)); 2]).collect();
+            let overwritten =
+                |i: &usize| places.iter().any(|p| p.rem_euclid(len as i32) == *i as i32);
+            let kept: Vec<f32> = (0..len).flat_map(|i| [f32::from(!overwritten(&i)); 2]).collect();
             assert_eq!(floats(&grads[1]), kept, "{places:?} along {len}, way {way}");
             let values = floats(&base);
             let at = |i: usize| 2 * places[i].rem_euclid(len as i32) as usize;

@@ -286,3 +286,81 @@ fn a_view_of_a_marked_storage_has_that_part_of_the_gradient() {
     let part = w.get(s![1..]).grad().expect("of the storage");
     assert_eq!(floats(&part), [4.0, 6.0]);
 }
+
+/// A storage that wants a gradient hands on what reaches values that were written to it.
+#[test]
+fn through_a_write_to_a_storage_that_wants_one() {
+    for realized in [false, true] {
+        let (z, x, y) = (marked(&[1.0, 2.0, 3.0]), marked(&[4.0, 5.0, 6.0]), marked(&[7.0]));
+        let see = |t: &Tensor| realized.then(|| t.realize().map(drop).expect("computes"));
+        z.set(s![..], &x * 2.0);
+        see(&z);
+        (&z * &iota(3)).sum(..).backward().unwrap();
+        assert_eq!((grad(&z), grad(&x)), (vec![0.0, 1.0, 2.0], vec![0.0, 2.0, 4.0]));
+        // a part: the rest is still of x
+        [&x, &z].iter().for_each(|t| t.zero_grad());
+        z.assign(&x * 2.0);
+        z.set(s![1..2], &y);
+        see(&z);
+        let loss = z.square().sum(..);
+        let grads = loss.gradient([&z, &x, &y]).unwrap();
+        assert_eq!(floats(&grads[0]), [16.0, 14.0, 24.0]);
+        assert_eq!((floats(&grads[1]), floats(&grads[2])), (vec![32.0, 0.0, 48.0], vec![14.0]));
+        // what has no gradient ends it again, and so does a handle that is detached
+        z.assign(Tensor::from([1.0f32, 1.0, 1.0]));
+        z.detach().set(s![0], &y.get(s![0]));
+        z.sum(..).backward().unwrap();
+        assert_eq!(grad(&z), [1.0; 3]);
+        assert!(x.grad().is_none() && y.grad().is_none());
+    }
+}
+
+/// Its own gradient is that of its reads: not what reaches these through later values of it.
+#[test]
+fn of_reads_before_and_after_a_write() {
+    for realized in [false, true] {
+        let (z, x) = (marked(&[3.0, 5.0]), marked(&[7.0, 11.0]));
+        let before = z.square().sum(..);
+        z.assign(&z * &x);
+        if realized {
+            realize([&z, &before]).unwrap();
+        }
+        let loss = before + (&z * 10.0).sum(..);
+        loss.backward().unwrap();
+        assert_eq!((grad(&z), grad(&x)), (vec![16.0, 20.0], vec![30.0, 50.0]));
+    }
+}
+
+/// What was there before others were written to it is the storage's own, whatever it was computed from.
+#[test]
+fn not_to_what_was_there_before_it_was_marked() {
+    let (x, y) = (marked(&[1.0, 2.0]), marked(&[3.0]));
+    let z = (&x * 2.0).set_requires_grad(true);
+    z.set(s![..1], &y);
+    z.sum(..).backward().unwrap();
+    assert_eq!((grad(&z), grad(&y)), (vec![1.0, 1.0], vec![1.0]));
+    assert!(x.grad().is_none());
+    // of a storage that wants none, a detached handle hands on nothing either
+    let plain = Tensor::zeros([2]);
+    plain.detach().set(s![..1], &y);
+    assert!((&plain * 1.0).sum(..).backward().is_err());
+}
+
+/// An update from its own value ends gradients as a whole: history does not grow, and memory does not.
+#[test]
+fn not_into_earlier_values_of_its_own() {
+    let mut w = marked(&[1.0]);
+    let visited = |w: &mut Tensor| {
+        let ((), n) = measure(|| {
+            w.square().sum(..).backward().unwrap();
+            let step = w.grad().unwrap() * 0.25;
+            *w -= step;
+            w.zero_grad();
+            w.realize().unwrap();
+        });
+        n.visited
+    };
+    let counts: Vec<u64> = (0..8).map(|_| visited(&mut w)).collect();
+    assert_eq!(counts[2..], vec![counts[2]; 6]);
+    assert_eq!(floats(&w), [0.5f32.powi(8)]);
+}
