@@ -88,15 +88,16 @@ fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {
     }
 }
 
-/// Whether `x` is something less its largest value along some axes, which is never more than 0: an exponential of that
-/// cannot overflow, and says so by a bound that changes nothing.
+/// Whether `x` is something less its largest value along some axes, or less the larger of that and a number, which is never
+/// more than 0: an exponential of that cannot overflow, and says so by a bound that changes nothing.
 fn is_less_its_largest(x: &UOp) -> bool {
     let [value, largest] = x.srcs() else { return false };
     let kept = match largest.op() {
         Op::Expand => largest.src(0),
         _ => largest,
     };
-    let reduced = if kept.op() == Op::Reshape { kept.src(0) } else { kept };
+    let least = if kept.op() == Op::Max { kept.src(0) } else { kept };
+    let reduced = if least.op() == Op::Reshape { least.src(0) } else { least };
     let (Op::Sub, Arg::Reduce { op: ReduceOp::Max, axes }) = (x.op(), reduced.arg()) else {
         return false;
     };

@@ -116,7 +116,8 @@ impl Tensor {
 /// Attention.
 impl Tensor {
     /// `softmax(query key^T / sqrt(width) + mask) value` over the last two axes; this is the query. A bool mask is
-    /// true where a key may be seen, and gives the others a weight of zero. `is_causal` leaves keys after the query's
+    /// true where a key may be seen, and gives the others a weight of zero; so does a mask of -infinity, which is added. A query
+    /// that sees no key gives zeros, and has no part in any gradient. `is_causal` leaves keys after the query's
     /// position out altogether, with their values: what is not a number there changes nothing.
     ///
     /// ```
@@ -164,12 +165,10 @@ impl Tensor {
                 _ => scores.add(mask),
             };
         }
+        let weights = scores.softmax_where(seen.as_ref(), mask.is_some());
         match &seen {
-            None => scores.softmax(-1).matmul(value),
-            Some(seen) => {
-                let weights = scores.softmax_where(seen);
-                weights.matmul_where(value, &seen.reshape([rows, 1, keys]))
-            }
+            None => weights.matmul(value),
+            Some(seen) => weights.matmul_where(value, &seen.reshape([rows, 1, keys])),
         }
     }
 }

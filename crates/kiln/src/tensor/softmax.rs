@@ -6,7 +6,7 @@ use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
 use crate::error::Fault;
 use kiln_ir::arg::{Axes, ReduceOp};
-use kiln_ir::{Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 
 /// The value less its largest along the axes, e to that, and the sum of those with axes kept.
 struct Parts {
@@ -21,8 +21,21 @@ impl Parts {
         Parts::of_those(x, None, axes)
     }
 
+    /// As [`of_those`](Parts::of_those), with shares of 0 where all values are -infinity: these are shifted by a finite
+    /// number, and what their sum of 0 is replaced by is less than the sum of any others, which is at least 1.
+    fn of_any(x: &UOp, counts: Option<&UOp>, axes: &Axes) -> Parts {
+        let lowest = if x.dtype() == DType::F64 { f64::MIN } else { f32::MIN.into() };
+        let parts = Parts::shifted(x, counts, axes, |max| max.maximum(&like(max, lowest)));
+        Parts { sum: parts.sum.maximum(&like(&parts.sum, 0.5)), ..parts }
+    }
+
     /// Where `counts` is false, e to the value is 0, whatever the value.
     fn of_those(x: &UOp, counts: Option<&UOp>, axes: &Axes) -> Parts {
+        Parts::shifted(x, counts, axes, UOp::clone)
+    }
+
+    /// Shifted by what `by` makes of the largest value.
+    fn shifted(x: &UOp, counts: Option<&UOp>, axes: &Axes, by: impl Fn(&UOp) -> UOp) -> Parts {
         let only = |x: UOp, other| match counts {
             Some(counts) => counts.where_(&x, &like(&x, other)),
             None => x,
@@ -33,7 +46,7 @@ impl Parts {
         // infinity less infinity would be NaN where everything is -infinity
         let is_inf = max.eq_(&like(&max, f64::INFINITY)) | max.eq_(&like(&max, f64::NEG_INFINITY));
         let largest = is_inf.where_(&like(&max, 0), &max);
-        let shifted = &x - max.expand(x.shape().clone());
+        let shifted = &x - by(&max).expand(x.shape().clone());
         let exps = only(UOp::unary(Op::Exp, &shifted), 0.0);
         let sum = wide_sum(&exps, axes).reshape(kept);
         Parts { shifted, exps, sum, largest }
@@ -70,14 +83,15 @@ fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
 
 impl Tensor {
     /// The softmax along the last axis of those elements that `counts`, which broadcasts, is true for; the others give 0,
-    /// whatever they are.
+    /// whatever they are. If it `may_hide_all`, so do those where all are -infinity.
     #[track_caller]
-    pub(super) fn softmax_where(&self, counts: &Tensor) -> Tensor {
+    pub(super) fn softmax_where(&self, counts: Option<&Tensor>, may_hide_all: bool) -> Tensor {
         let compute = || -> Result<UOp, Fault> {
-            let (x, counts) = (self.value()?, counts.value()?);
+            let x = self.value()?;
+            let counts = counts.map(Tensor::value).transpose()?.map(|c| c.broadcast_to(x.shape()));
             let last = Axes::from_slice(&[x.shape().len() - 1]);
-            let parts = Parts::of_those(&x, Some(&counts.broadcast_to(x.shape())), &last);
-            Ok(parts.shares().cast(x.dtype().least_float()))
+            let parts = if may_hide_all { Parts::of_any } else { Parts::of_those };
+            Ok(parts(&x, counts.as_ref(), &last).shares().cast(x.dtype().least_float()))
         };
         self.lift("softmax", compute())
     }

@@ -67,8 +67,10 @@ impl Matrices {
         });
         let exp = |h, i, j| (self.at(h, i, j) - most.at(h, i, 0)).exp();
         let sums = self.row_sums(exp);
-        Matrices::make(self.heads, self.rows, self.columns, |h, i, j| {
-            exp(h, i, j) / sums.at(h, i, 0)
+        // a row of which nothing is seen has no weights
+        Matrices::make(self.heads, self.rows, self.columns, |h, i, j| match most.at(h, i, 0) {
+            NO => 0.0,
+            _ => exp(h, i, j) / sums.at(h, i, 0),
         })
     }
 }
@@ -127,6 +129,12 @@ fn attention_is_one_kernel() {
             let added = Matrices::of(&mask);
             let masked = weights(&q, &k, |i, j| added.at(0, i, j)).times(&values);
             check(&what, &masked, || q.scaled_dot_product_attention(&k, &v, Some(&mask), false));
+            let some = mask.gt(1.5);
+            some.realize().expect("realizes");
+            let seen: Vec<bool> = some.to_vec().expect("readable");
+            let hidden = |i, j| if seen[i * keys + j] { 0.0 } else { NO };
+            let hidden = weights(&q, &k, hidden).times(&values);
+            check(&what, &hidden, || q.scaled_dot_product_attention(&k, &v, Some(&some), false));
         }
     }
 }
@@ -150,33 +158,59 @@ fn memory_for_attention_grows_with_the_sequence_only() {
     close("long", &part(&out, rows), &expected);
 }
 
+/// A mask that hides all keys from every third query, and the same as numbers that are added.
+fn hides_rows(rows: usize, keys: usize) -> (Vec<bool>, [Tensor; 2]) {
+    let seen: Vec<bool> =
+        (0..rows * keys).map(|i| i / keys % 3 != 1 && (i / keys + i % keys) % 4 != 0).collect();
+    let added: Vec<f32> = seen.iter().map(|&s| if s { 0.0 } else { f32::NEG_INFINITY }).collect();
+    let masks = [Tensor::from(seen.as_slice()), Tensor::from(added)];
+    (seen, masks.map(|t| t.reshape([rows, keys])))
+}
+
+fn check_gradients([heads, rows, keys, width]: [usize; 4], causal: bool, mask: Option<usize>) {
+    let (seen, masks) = hides_rows(rows, keys);
+    let hidden = |i: usize, j: usize| {
+        let hides = (causal && j > i) || (mask.is_some() && !seen[i * keys + j]);
+        if hides { NO } else { 0.0 }
+    };
+    let q = data(&[heads, rows, width], "CPU");
+    let [k, v] = [0; 2].map(|_| data(&[heads, keys, width], "CPU"));
+    let ahead = data(&[heads, rows, width], "CPU");
+    [&q, &k, &v].into_iter().for_each(|t| _ = t.set_requires_grad(true));
+    let out = q.scaled_dot_product_attention(&k, &v, mask.map(|m| &masks[m]), causal);
+    let loss = (&out * &ahead).sum(..);
+    loss.backward().expect("has gradients");
+    let [gq, gk, gv] = [&q, &k, &v].map(|t| t.grad().expect("reached"));
+    realize([&loss, &gq, &gk, &gv]).expect("realizes");
+
+    let (p, g) = (weights(&q, &k, hidden), Matrices::of(&ahead));
+    let gp = g.times(&Matrices::of(&v).turned());
+    let mean = p.row_sums(|h, i, j| p.at(h, i, j) * gp.at(h, i, j));
+    let scale = 1.0 / (width as f64).sqrt();
+    let gs = Matrices::make(heads, rows, keys, |h, i, j| {
+        p.at(h, i, j) * (gp.at(h, i, j) - mean.at(h, i, 0)) * scale
+    });
+    close("out", &out, &p.times(&Matrices::of(&v)));
+    close("value", &gv, &p.turned().times(&g));
+    close("query", &gq, &gs.times(&Matrices::of(&k)));
+    close("key", &gk, &gs.turned().times(&Matrices::of(&q)));
+}
+
 #[test]
 fn gradients_of_attention_are_right() {
     manual_seed(2);
-    let shapes = [(3, 64, 80, 16), (1, 67, 150, 8)];
-    for ((heads, rows, keys, width), causal) in
-        shapes.into_iter().flat_map(|s| [(s, false), (s, true)])
-    {
-        let hidden = |i, j| if causal && j > i { NO } else { 0.0 };
-        let q = data(&[heads, rows, width], "CPU");
-        let [k, v] = [0; 2].map(|_| data(&[heads, keys, width], "CPU"));
-        let ahead = data(&[heads, rows, width], "CPU");
-        [&q, &k, &v].into_iter().for_each(|t| _ = t.set_requires_grad(true));
-        let loss = (q.scaled_dot_product_attention(&k, &v, None, causal) * &ahead).sum(..);
-        loss.backward().expect("has gradients");
-        let [gq, gk, gv] = [&q, &k, &v].map(|t| t.grad().expect("reached"));
-        realize([&loss, &gq, &gk, &gv]).expect("realizes");
+    for shape in [[3, 64, 80, 16], [1, 67, 150, 8]] {
+        [false, true].into_iter().for_each(|causal| check_gradients(shape, causal, None));
+    }
+}
 
-        let (p, g) = (weights(&q, &k, hidden), Matrices::of(&ahead));
-        let gp = g.times(&Matrices::of(&v).turned());
-        let mean = p.row_sums(|h, i, j| p.at(h, i, j) * gp.at(h, i, j));
-        let scale = 1.0 / (width as f64).sqrt();
-        let gs = Matrices::make(heads, rows, keys, |h, i, j| {
-            p.at(h, i, j) * (gp.at(h, i, j) - mean.at(h, i, 0)) * scale
-        });
-        close("value", &gv, &p.turned().times(&g));
-        close("query", &gq, &gs.times(&Matrices::of(&k)));
-        close("key", &gk, &gs.turned().times(&Matrices::of(&q)));
+/// Nor is anything of it NaN, in the value or in a gradient; and where one key is seen, its weight is 1.
+#[test]
+fn a_query_that_sees_no_key_gives_zeros() {
+    manual_seed(4);
+    for (shape, causal) in [([2, 33, 40, 8], false), ([2, 33, 40, 8], true), ([1, 7, 3, 4], false)]
+    {
+        [0, 1].into_iter().for_each(|mask| check_gradients(shape, causal, Some(mask)));
     }
 }
 
