@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::sealed::Rule;
-use super::{Now, Optimizer, times};
+use super::{Now, Optimizer, times, unsigned};
 use crate::Tensor;
 use kiln_ir::{Op, UOp};
 use std::borrow::Borrow;
@@ -86,6 +86,18 @@ impl<const DECOUPLED: bool> Optimizer<Moments<DECOUPLED>> {
 impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
     fn kept(&self) -> usize {
         2
+    }
+
+    fn fault(&self) -> Option<String> {
+        let (b1, b2) = self.betas;
+        let is_large = |&(_, beta): &(&str, f64)| beta >= 1.0;
+        let betas = [("the first beta", b1), ("the second beta", b2)];
+        let large = || {
+            let (name, beta) = betas.into_iter().find(is_large)?;
+            Some(format!("{name} is {beta}, wants less than 1"))
+        };
+        let others = [("eps", self.eps), ("the weight decay", self.weight_decay)];
+        unsigned(betas.into_iter().chain(others)).or_else(large)
     }
 
     fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp {

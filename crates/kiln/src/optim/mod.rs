@@ -56,11 +56,20 @@ mod sealed {
     pub trait Rule {
         /// How many tensors are kept of each parameter, zeros at first.
         fn kept(&self) -> usize;
+        /// Why its numbers are no rule, if they are not.
+        fn fault(&self) -> Option<String>;
         /// The parameter's new value, from its value and gradient, of one float dtype all; updates `state`.
         fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp;
     }
 }
 use sealed::Rule;
+
+/// Numbers with names, of which none may be negative, infinite or NaN: what is wrong with the first that is.
+fn unsigned<'a>(numbers: impl IntoIterator<Item = (&'a str, f64)>) -> Option<String> {
+    let is_wrong = |&(_, x): &(&str, f64)| !(0.0..f64::INFINITY).contains(&x);
+    let (name, x) = numbers.into_iter().find(is_wrong)?;
+    Some(format!("{name} is {x}, wants a number that is 0 or more"))
+}
 
 /// A node times a number.
 fn times(x: &UOp, factor: f64) -> UOp {
@@ -91,8 +100,9 @@ impl<R: Rule> Optimizer<R> {
     /// losses that backward started from since the last step, all at once: reading one of them afterwards costs nothing.
     ///
     /// # Errors
-    /// No parameter with a gradient; an error that a gradient carries; a failing device or compiler. The parameters
-    /// still have their new values then, to be computed when they are read.
+    /// A learning rate, or a number of the rule, that is negative, infinite or NaN, before anything changes; no parameter
+    /// with a gradient; an error that a gradient carries; a failing device or compiler. The parameters still have their
+    /// new values then, to be computed when they are read.
     #[track_caller]
     pub fn step(&self) -> Result<(), Error> {
         self.step_with([])
@@ -127,6 +137,9 @@ impl<R: Rule> Optimizer<R> {
 
     /// Makes the new versions; gives all that has to be computed.
     fn update_all(&self) -> Result<Vec<Tensor>, Fault> {
+        if let Some(why) = unsigned([("the learning rate", self.lr.get())]).or(self.rule.fault()) {
+            return Err(Fault::New(why));
+        }
         let mut work = Vec::new();
         for (i, parameter) in self.parameters.iter().enumerate() {
             let Some(grad) = parameter.grad() else { continue };

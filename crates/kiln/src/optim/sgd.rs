@@ -1,7 +1,7 @@
 //! Stochastic gradient descent.
 
 use super::sealed::Rule;
-use super::{Now, Optimizer, times};
+use super::{Now, Optimizer, times, unsigned};
 use crate::Tensor;
 use kiln_ir::UOp;
 use std::borrow::Borrow;
@@ -71,6 +71,14 @@ impl Optimizer<Descent> {
 impl Rule for Descent {
     fn kept(&self) -> usize {
         usize::from(self.momentum != 0.0)
+    }
+
+    fn fault(&self) -> Option<String> {
+        let names = [("the momentum", self.momentum), ("the weight decay", self.weight_decay)];
+        let no_momentum = || {
+            (self.nesterov && self.momentum == 0.0).then(|| "nesterov wants a momentum".to_string())
+        };
+        unsigned(names).or_else(no_momentum)
     }
 
     fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp {

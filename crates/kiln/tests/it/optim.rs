@@ -278,3 +278,36 @@ fn half_parameters_are_updated_in_f32() {
     }
     assert_eq!((w.dtype(), w.cast(DType::F32).item::<f32>().unwrap()), (DType::BF16, 0.375));
 }
+
+/// Numbers that are no rule are refused by the step, which changes nothing.
+#[test]
+fn numbers_that_are_no_rule_are_refused() {
+    use kiln::optim::{Adam, AdamW};
+    let w = Tensor::from([3.0f32]).set_requires_grad(true);
+    w.square().sum(..).backward().expect("has a gradient");
+    for wrong in [-0.1, f64::NAN, f64::INFINITY] {
+        let late = SGD::new([&w], 0.1);
+        late.set_lr(wrong);
+        let (first, second) = ((wrong, 0.9), (0.9, wrong));
+        let refused = [
+            (SGD::new([&w], wrong).step(), "learning rate"),
+            (late.step(), "learning rate"),
+            (SGD::new([&w], 0.1).momentum(wrong).step(), "momentum"),
+            (SGD::new([&w], 0.1).weight_decay(wrong).step(), "weight decay"),
+            (Adam::new([&w], wrong).step(), "learning rate"),
+            (Adam::new([&w], 0.1).betas(first).step(), "first beta"),
+            (AdamW::new([&w], 0.1).betas(second).step(), "second beta"),
+            (Adam::new([&w], 0.1).eps(wrong).step(), "eps"),
+            (AdamW::new([&w], 0.1).weight_decay(wrong).step(), "weight decay"),
+        ];
+        for (result, named) in refused {
+            let error = result.expect_err(named).to_string();
+            assert!(error.contains(named) && error.contains("optim.rs"), "{error}");
+        }
+    }
+    assert!(Adam::new([&w], 0.1).betas((0.9, 1.0)).step().is_err());
+    assert!(SGD::new([&w], 0.1).nesterov(true).step().is_err());
+    assert_eq!(w.to_vec::<f32>().expect("is there"), [3.0]);
+    SGD::new([&w], 0.0).step().expect("a rate of 0 changes nothing");
+    assert_eq!(w.to_vec::<f32>().expect("is there"), [3.0]);
+}
