@@ -67,7 +67,7 @@ impl Rng {
     fn reserve(&self, n: usize) -> (u64, u64) {
         let mut state = self.0.lock().expect("random state");
         let low_words_left = (1u64 << 32) - (state.counter & 0xffff_ffff);
-        // one draw stays inside one high word, so that adding to the low word never carries
+        // a draw that fits one high word stays inside it, so that adding to the low word never carries
         if n as u64 > low_words_left && n < 1 << 32 {
             state.counter = (state.counter >> 32).wrapping_add(1) << 32;
         }
@@ -109,9 +109,19 @@ fn threefry(key: [u32; 2], mut x: [UOp; 2]) -> [UOp; 2] {
 /// Both random words of each of `n` places.
 fn words(rng: &Rng, n: usize) -> [UOp; 2] {
     let (seed, first) = rng.reserve(n);
-    let low = UOp::iota(n, DType::U32) + word(first as u32);
-    let high = word((first >> 32) as u32).broadcast_to(&[n]);
-    threefry([(seed >> 32) as u32, seed as u32], [high, low])
+    let place = match u32::try_from(n) {
+        Ok(_) => {
+            let low = UOp::iota(n, DType::U32) + word(first as u32);
+            [word((first >> 32) as u32).broadcast_to(&[n]), low]
+        }
+        Err(_) => {
+            let wide = |value: u64| UOp::constant(value, DType::U64);
+            let place = UOp::iota(n, DType::U64) + wide(first);
+            let high = UOp::binary(Op::Shr, &place, &wide(32));
+            [high, place].map(|word| word.cast(DType::U32))
+        }
+    };
+    threefry([(seed >> 32) as u32, seed as u32], place)
 }
 
 fn bits32(rng: &Rng, n: usize) -> UOp {
@@ -168,10 +178,8 @@ fn draw(
     let checked = || -> Result<_, Fault> {
         let shape = new_shape(shape)?;
         let (dtype, device) = options.resolve(default)?;
-        match shape.iter().product::<usize>() {
-            n if n <= u32::MAX as usize => Ok((make(n, dtype)?.reshape(shape), device)),
-            _ => refuse!("wants fewer than 2^32 elements, not {shape:?}"),
-        }
+        let n = shape.iter().product();
+        Ok((make(n, dtype)?.reshape(shape), device))
     };
     match checked() {
         Ok((node, device)) => Tensor::lift_on(op, &device, Ok(node)),

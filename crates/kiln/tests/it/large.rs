@@ -1,6 +1,6 @@
 //! Outputs and sums of tens of megabytes: written past the caches where the device does so, and reduced in blocks.
 
-use kiln::{DType, Tensor};
+use kiln::{DType, Tensor, s};
 
 /// More than most last caches hold.
 const N: usize = (40 << 20) / 4;
@@ -26,4 +26,21 @@ fn sums_of_everything_are_close_and_the_same_each_time() -> Result<(), kiln::Err
     assert!((f64::from(first) - wanted).abs() <= wanted * 1e-5, "{first} is not {wanted}");
     assert!(sums.into_iter().all(|s| s.is_ok_and(|s| s.to_bits() == first.to_bits())));
     Ok(())
+}
+
+/// A draw may be longer than one word counts: its numbers are those of as many draws of any length.
+#[test]
+fn draws_go_past_32_bits() {
+    let long = kiln::Rng::new(7).rand([(1usize << 32) + 8]);
+    let next = kiln::Rng::new(7);
+    let first: Vec<f32> = next.rand([1usize << 32]).get(s![..4]).to_vec().expect("computes");
+    let second: Vec<f32> = next.rand([8]).to_vec().expect("computes");
+    let part = |range: std::ops::Range<i64>| -> Vec<f32> {
+        long.get(s![range]).to_vec().expect("computes a part")
+    };
+    assert_eq!(part(0..4), first);
+    assert_eq!(part(1 << 32..(1 << 32) + 8), second);
+    let small: Vec<f32> = kiln::Rng::new(7).rand([4]).to_vec().expect("computes");
+    assert_eq!(first, small);
+    assert_ne!(first[..4], second[..4]);
 }
