@@ -114,7 +114,7 @@ impl Tensor {
     pub fn tril(&self, diagonal: impl Int) -> Tensor {
         let cut = self.value().map_err(Fault::from).and_then(|x| {
             let (row, column) = row_and_column(&x)?;
-            Ok(above(&row, &column, diagonal).where_(&UOp::constant(0, x.dtype()), &x))
+            Ok(above(&row, &column, diagonal.as_i64()).where_(&UOp::constant(0, x.dtype()), &x))
         });
         self.lift("tril", cut)
     }
@@ -132,7 +132,7 @@ impl Tensor {
     pub fn triu(&self, diagonal: impl Int) -> Tensor {
         let cut = self.value().map_err(Fault::from).and_then(|x| {
             let (row, column) = row_and_column(&x)?;
-            let kept = above(&row, &column, diagonal.as_i64() - 1);
+            let kept = above(&row, &column, diagonal.as_i64().saturating_sub(1));
             Ok(kept.where_(&x, &UOp::constant(0, x.dtype())))
         });
         self.lift("triu", cut)
@@ -146,8 +146,11 @@ fn row_and_column(x: &UOp) -> Result<(UOp, UOp), Fault> {
     }
 }
 
-/// Where the column is more than `diagonal` past the row.
-fn above(row: &UOp, column: &UOp, diagonal: impl Int) -> UOp {
-    let shifted = UOp::binary(Op::Add, row, &UOp::constant(diagonal.as_i64(), DType::I32));
+/// Where the column is more than `diagonal` past the row. Diagonals that are further away than the matrix is large are
+/// all alike.
+fn above(row: &UOp, column: &UOp, diagonal: i64) -> UOp {
+    let [rows, columns] = row.shape()[row.shape().len() - 2..] else { unreachable!("two axes") };
+    let diagonal = diagonal.clamp(-(rows as i64), columns as i64);
+    let shifted = UOp::binary(Op::Add, row, &UOp::constant(diagonal, DType::I32));
     shifted.lt(column)
 }

@@ -15,7 +15,8 @@ pub trait Int: Copy + Sealed {
 macro_rules! ints {
     ($($t:ty),*) => { $(
         impl Int for $t {
-            fn as_i64(self) -> i64 { self as i64 }
+            // no length and no position is as large as what does not fit
+            fn as_i64(self) -> i64 { i64::try_from(self).unwrap_or(i64::MAX) }
         }
     )* };
 }
