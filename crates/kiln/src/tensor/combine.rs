@@ -2,13 +2,14 @@
 
 use super::Tensor;
 use super::broadcast::one_device;
+use super::known::bounds;
 use super::origin::outermost;
 use super::pool::padded_with;
 use super::scan::positions;
 use super::shape_args::{Int, ShapeArg, axis, holdable, new_shape};
 use crate::element::{Operand, Value};
-use crate::error::{Fault, refuse};
-use kiln_ir::arg::{Axes, PadAxis, Shape, SliceAxis};
+use crate::error::{Caller, Fault, refuse};
+use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
 use kiln_ir::{DType, UOp};
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -282,11 +283,34 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Floats.
+    /// Floats; an integer that is none of `0..classes`: at once if it is known, else when it is computed.
     #[track_caller]
     pub fn one_hot(&self, classes: usize) -> Tensor {
-        let hot = || Ok(hits(&self.value()?, classes, self.ndim())?.cast(DType::I32));
+        let caller = Caller::of("one_hot");
+        let hot = || {
+            let labels = self.classified(classes, caller)?;
+            Ok(hits(&labels, classes, self.ndim())?.cast(DType::I32))
+        };
         self.lift("one_hot", hot())
+    }
+
+    /// The integers, which are an error where one is no class.
+    fn classified(&self, classes: usize, caller: Caller) -> Result<UOp, Fault> {
+        let labels = self.value()?;
+        if !labels.dtype().is_int() {
+            return refuse!("wants integers, not {}", labels.dtype());
+        }
+        match bounds(&labels, 0..classes as i64, self.device())? {
+            Some(Ok(_)) => return Ok(labels),
+            Some(Err(label)) => return refuse!("{label} is none of {classes} classes"),
+            None => {}
+        }
+        let wide = labels.cast(counter(labels.dtype()));
+        let below = wide.lt(&wide.const_like(classes as i64));
+        let is_class = wide.lt(&wide.const_like(0)).not().and(&below);
+        let all: Axes = (0..labels.shape().len()).collect();
+        let text = format!("an integer is none of {classes} classes in {caller}");
+        Ok(labels.checked(&is_class.not().reduce(ReduceOp::Add, all), &text))
     }
 }
 
@@ -304,9 +328,13 @@ pub(super) fn hits(labels: &UOp, classes: usize, axis: usize) -> Result<UOp, Fau
         .chain([classes])
         .chain(std::iter::repeat_n(1, single.len() - axis - 1))
         .collect();
-    // compared in the labels' own dtype, if it can count the classes: no label wraps into a class
-    let counter = labels.dtype().promote(DType::I32);
-    let counter = if counter.is_float() { DType::U64 } else { counter };
+    let counter = counter(labels.dtype());
     let numbers = UOp::iota(classes, counter).reshape(class).expand(shape.clone());
     Ok(labels.cast(counter).reshape(single).expand(shape).eq_(&numbers))
+}
+
+/// The dtype that labels are compared with classes in: their own, if it can count these, as no label wraps into a class.
+fn counter(labels: DType) -> DType {
+    let counter = labels.promote(DType::I32);
+    if counter.is_float() { DType::U64 } else { counter }
 }

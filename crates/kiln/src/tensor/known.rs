@@ -6,6 +6,7 @@ use crate::error::Fault;
 use crate::{Device, engine};
 use kiln_ir::reference::evaluate;
 use kiln_ir::{Const, DType, Op, UOp, eval};
+use std::ops::Range;
 
 /// The smallest and the largest of some integers.
 pub(super) type Bounds = (i64, i64);
@@ -16,16 +17,17 @@ const MOST_NUMBERS: usize = 1 << 20;
 /// Up to this many nodes are a little arithmetic.
 const MOST_NODES: usize = 32;
 
-/// The bounds of the integers of `at` if they are known, or the one that is outside of `-len..len`.
+/// The bounds of the integers of `at` if they are known, or the one that is outside of `allowed`.
 pub(super) fn bounds(
     at: &UOp,
-    len: usize,
+    allowed: Range<i64>,
     device: &Device,
 ) -> Result<Option<Result<Bounds, i128>>, Fault> {
     if at.numel() == 0 {
         return Ok(Some(Ok((0, 0))));
     }
-    let is_inside = |&(low, high): &(i128, i128)| -(len as i128) <= low && high < len as i128;
+    let (least, end) = (i128::from(allowed.start), i128::from(allowed.end));
+    let is_inside = |&(low, high): &(i128, i128)| least <= low && high < end;
     let narrow = |(low, high): (i128, i128)| (low as i64, high as i64);
     // what follows from how they are made, or holds of all the data that they are some of
     let derived = Some((at.min() as i128, at.max() as i128)).filter(is_inside);

@@ -29,7 +29,7 @@ impl Pick {
         if !at.dtype().is_int() {
             return refuse!("indices are integers or bool, not {}", at.dtype());
         }
-        let known = bounds(&at, len, device)?;
+        let known = bounds(&at, -(len as i64)..len as i64, device)?;
         let inside = match known {
             Some(Err(i)) => {
                 return refuse!("index {i} is out of range for axis {axis} of length {len}");
