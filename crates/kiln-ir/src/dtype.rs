@@ -1,5 +1,6 @@
 //! Scalar types, their promotion, and typed constants.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -97,6 +98,24 @@ impl DType {
             U32 => (0, u32::MAX as i64),
             U64 => (0, i64::MAX),
             I64 | Index | F16 | BF16 | F32 | F64 | Void => (i64::MIN, i64::MAX),
+        }
+    }
+
+    /// The smallest and largest value of an integer type.
+    fn all_int_bounds(self) -> (i128, i128) {
+        match self.int_bounds() {
+            (low, _) if self == U64 => (low.into(), u64::MAX.into()),
+            (low, high) => (low.into(), high.into()),
+        }
+    }
+
+    /// The largest finite value of a float type.
+    fn largest(self) -> f64 {
+        match self {
+            F16 => half::f16::MAX.to_f64(),
+            BF16 => half::bf16::MAX.to_f64(),
+            F32 => f32::MAX.into(),
+            _ => f64::MAX,
         }
     }
 
@@ -287,6 +306,28 @@ impl Const {
             BF16 => Const::Float(half::bf16::from_f32(self.to_odd_f32()).to_f64()),
             Void => self,
         }
+    }
+
+    /// The value in `dtype`, and how this compares with it: equal but for rounding if the dtype reaches so far; else it is
+    /// the nearest finite one.
+    pub fn saturated(self, dtype: DType) -> (Const, Ordering) {
+        let rounded = self.cast(dtype);
+        let (side, nearest) = match (self.as_i128(), rounded) {
+            (Some(exact), Const::Int(_) | Const::UInt(_)) => {
+                let (low, high) = dtype.all_int_bounds();
+                let nearest = exact.clamp(low, high);
+                (
+                    exact.cmp(&nearest),
+                    i64::try_from(nearest).map_or(Const::UInt(u64::MAX), Const::Int),
+                )
+            }
+            (_, Const::Float(f)) if f.is_infinite() && self.as_f64().is_finite() => {
+                let side = if f > 0.0 { Ordering::Greater } else { Ordering::Less };
+                (side, Const::Float(dtype.largest().copysign(f)))
+            }
+            _ => (Ordering::Equal, rounded),
+        };
+        (if side.is_eq() { rounded } else { nearest.cast(dtype) }, side)
     }
 
     fn to_signed(self, dtype: DType) -> i64 {

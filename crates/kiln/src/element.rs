@@ -4,6 +4,7 @@ use crate::Tensor;
 use kiln_ir::dtype::{Const, Weak};
 use kiln_ir::{DType, UOp};
 use kiln_runtime::plain::{Bytes, Plain};
+use std::cmp::Ordering;
 
 mod sealed {
     /// Keeps the traits of this crate's arguments closed.
@@ -123,6 +124,19 @@ impl Value {
             (Value::Scalar(_, a), Value::Scalar(_, b)) => {
                 DType::Bool.promote_weak(*a).promote_weak(*b)
             }
+        }
+    }
+
+    /// A number as the dtype has it that it meets `other` in: the nearest that is there, and how this compares with that
+    /// if it is not reached. Of a tensor nothing changes.
+    pub(crate) fn saturated(self, other: &Value) -> (Value, Ordering) {
+        let dtype = self.common_dtype(other);
+        match self {
+            Value::Scalar(c, weak) => {
+                let (nearest, side) = c.saturated(dtype);
+                (Value::Scalar(if side.is_eq() { c } else { nearest }, weak), side)
+            }
+            tensor => (tensor, Ordering::Equal),
         }
     }
 

@@ -7,10 +7,12 @@ use crate::error::{Fault, refuse};
 use crate::tensor::broadcast::{Pair, broadcast_shapes, common_device, fit, valid};
 use crate::tensor::origin::outermost;
 use kiln_ir::{DType, UOp};
+use std::cmp::Ordering;
 
 macro_rules! comparisons {
-    ($($(#[doc = $doc:literal])+ $name:ident $compare:expr;)*) => {
-        /// Comparisons: bool tensors of the broadcast shape. Only `ne` is true with NaN.
+    ($($(#[doc = $doc:literal])+ $name:ident $compare:expr, outside $below:expr, $above:expr;)*) => {
+        /// Comparisons: bool tensors of the broadcast shape. Only `ne` is true with NaN. A number that the dtype does not
+        /// reach is compared as the number that it is.
         #[allow(clippy::should_implement_trait)] // these give tensors
         impl Tensor { $(
             $(#[doc = $doc])+
@@ -19,7 +21,9 @@ macro_rules! comparisons {
             /// Shapes that do not broadcast, other devices.
             #[track_caller]
             pub fn $name(&self, other: impl Operand) -> Tensor {
-                binary(stringify!($name), self.into_value(), other.into_value(), as_is, $compare)
+                let (other, compare) =
+                    reached(self, other.into_value(), [$below, $compare, $above]);
+                binary(stringify!($name), self.into_value(), other, as_is, compare)
             }
         )* }
     };
@@ -32,42 +36,76 @@ comparisons! {
     /// assert_eq!(kiln::Tensor::from([1, 2]).eq(2).to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    eq |a, b| a.eq_(b);
+    eq |a, b| a.eq_(b), outside never, never;
     /// Where they differ.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 2]).ne(2).to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    ne |a, b| a.ne_(b);
+    ne |a, b| a.ne_(b), outside always, always;
     /// Where this is less.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 2]).lt(2).to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    lt |a, b| a.lt(b);
+    lt less, outside less, at_most;
     /// Where this is greater.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 2]).gt(1).to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    gt |a, b| b.lt(a);
+    gt greater, outside at_least, greater;
     /// Where this is less or both are equal.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 2]).le(1).to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    le at_most;
+    le at_most, outside less, at_most;
     /// Where this is greater or both are equal.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 2]).ge(2).to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    ge |a, b| at_most(b, a);
+    ge at_least, outside at_least, greater;
+}
+
+type Compare = fn(&UOp, &UOp) -> UOp;
+
+/// `value` in the dtype that it meets `lhs` in, and how to compare with it: the second way, or if it is the end of what
+/// the dtype reaches, as `value` is below that or above, the first or the last.
+fn reached(lhs: &Tensor, value: Value, [below, within, above]: [Compare; 3]) -> (Value, Compare) {
+    let (value, side) = value.saturated(&lhs.into_value());
+    let compare = match side {
+        Ordering::Less => below,
+        Ordering::Equal => within,
+        Ordering::Greater => above,
+    };
+    (value, compare)
+}
+
+fn never(a: &UOp, _: &UOp) -> UOp {
+    a.lt(a)
+}
+
+fn always(a: &UOp, b: &UOp) -> UOp {
+    never(a, b).not()
+}
+
+fn less(a: &UOp, b: &UOp) -> UOp {
+    a.lt(b)
+}
+
+fn greater(a: &UOp, b: &UOp) -> UOp {
+    b.lt(a)
+}
+
+fn at_least(a: &UOp, b: &UOp) -> UOp {
+    at_most(b, a)
 }
 
 /// `a <= b`: for floats not the opposite of `b < a`, because of NaN.
@@ -160,7 +198,7 @@ impl Tensor {
         self.lift("masked_fill", choose(&values))
     }
 
-    /// No less than `low`, no more than `high`.
+    /// No less than `low`, no more than `high`; of integers, as far as the dtype reaches.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 5, 9]).clamp(2, 6).to_vec::<i32>()?, [2, 5, 6]);

@@ -58,6 +58,11 @@ pub(super) fn binary_op(name: &'static str, op: Op, lhs: Value, rhs: Value) -> T
         Op::Sub => |d| Ok(if d == DType::Bool { DType::I32 } else { d }),
         _ => as_is,
     };
+    let rhs = match op {
+        // what no integer reaches bounds nothing, or bounds it to the last that there is
+        Op::Max | Op::Min if !lhs.common_dtype(&rhs).is_float() => rhs.saturated(&lhs).0,
+        _ => rhs,
+    };
     binary(name, lhs, rhs, typing, |a, b| UOp::binary(op, a, b))
 }
 
@@ -128,14 +133,14 @@ binary_methods! {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     div Div;
-    /// The larger; NaN if either is.
+    /// The larger; NaN if either is. A number that the integers do not reach counts as the last one that they do.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 5]).maximum(3).to_vec::<i32>()?, [3, 5]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     maximum Max;
-    /// The smaller; NaN if either is.
+    /// The smaller; NaN if either is. A number that the integers do not reach counts as the last one that they do.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 5]).minimum(3).to_vec::<i32>()?, [1, 3]);
