@@ -1,5 +1,6 @@
 //! The one error type, and how a check deep inside becomes an error at the caller's line.
 
+use crate::tensor::origin;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -59,6 +60,15 @@ impl Error {
     }
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Carried(error) => error.fmt(f),
+            Fault::New(why) | Fault::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.0.at;
@@ -88,6 +98,7 @@ impl Fault {
     /// The error that the caller sees.
     #[track_caller]
     pub(crate) fn at(self, op: &'static str) -> Error {
+        let op = origin::running().unwrap_or(op); // a method that is made of others is the one that was called
         match self {
             Fault::Carried(error) => error,
             Fault::New(why) => Error::invalid(op, why),

@@ -37,7 +37,8 @@ impl Origin {
         u16::try_from(at + 1).map_or(NONE, Origin)
     }
 
-    fn name(self) -> Option<&'static str> {
+    /// The name.
+    pub fn name(self) -> Option<&'static str> {
         let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
         names.get((self.0 as usize).checked_sub(1)?).copied()
     }

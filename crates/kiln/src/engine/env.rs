@@ -17,7 +17,7 @@ impl Var {
         Var { name, default, help, value: OnceLock::new() }
     }
 
-    /// The value. One that is not a number is said once and ignored.
+    /// The value. One that is not a number from 0 on is said once and ignored.
     pub(crate) fn get(&self) -> i64 {
         *self.value.get_or_init(|| self.read())
     }
@@ -26,11 +26,11 @@ impl Var {
         let Some(text) = std::env::var_os(self.name).filter(|t| !t.is_empty()) else {
             return self.default;
         };
-        let number = text.to_str().and_then(|t| t.trim().parse().ok());
+        let number = text.to_str().and_then(|t| t.trim().parse().ok()).filter(|&n: &i64| n >= 0);
         number.unwrap_or_else(|| {
             let name = self.name;
             kiln_runtime::warnings::warn_once(format!(
-                "{name}={} is not a number; ignored",
+                "{name}={} is not a number from 0 on; ignored",
                 text.to_string_lossy()
             ));
             self.default

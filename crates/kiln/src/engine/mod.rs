@@ -55,7 +55,7 @@ use resident::Resident;
 pub use search::{Found, search};
 
 use crate::Device;
-use crate::error::{Error, Fault, at_caller};
+use crate::error::{Error, Fault};
 use crate::tensor::file as files;
 use crate::tensor::storage::Storage;
 use kiln_ir::arg::Shape;
@@ -80,13 +80,12 @@ pub(crate) fn describe(device: &Device) -> Result<String, Error> {
 }
 
 /// A leaf that holds `numbers`, row-major.
-#[track_caller]
 pub(crate) fn upload<T: Bytes>(
     numbers: &[T],
     dtype: DType,
     shape: Shape,
     device: &Device,
-) -> Result<UOp, Error> {
+) -> Result<UOp, Fault> {
     upload_with(dtype, shape, device, |to| {
         to.copy_from_slice(bytes(numbers));
         Ok(())
@@ -94,27 +93,19 @@ pub(crate) fn upload<T: Bytes>(
 }
 
 /// A leaf that holds the bytes, row-major, that `write` writes.
-#[track_caller]
 pub(crate) fn upload_with(
     dtype: DType,
     shape: Shape,
     device: &Device,
     write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
-) -> Result<UOp, Error> {
-    match leaf::upload(dtype, shape, device, write) {
-        Ok(leaf) => Ok(leaf),
-        Err(why) => Err(Error::failed("upload", why)),
-    }
+) -> Result<UOp, Fault> {
+    leaf::upload(dtype, shape, device, write).map_err(Fault::Failed)
 }
 
 /// A leaf on another device with the value of `node`, which is on `from`.
-#[track_caller]
-pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Error> {
-    at_caller("read", files::written_below(std::slice::from_ref(node)))?;
-    match realize::copied(node, from, to) {
-        Ok(leaf) => Ok(leaf),
-        Err(why) => Err(Error::failed("to", why)),
-    }
+pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fault> {
+    files::written_below(std::slice::from_ref(node))?;
+    realize::copied(node, from, to).map_err(Fault::Failed)
 }
 
 /// The leaf that a node was computed into, if it was.
@@ -132,7 +123,7 @@ pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
     let mut missing = Vec::new();
     for (storage, node) in storages.iter().zip(nodes) {
         match resident::copy(&node, &storage.device).map_err(Fault::Failed)? {
-            Some(_) if storage.has_history() && has_gradient(&node) => {}
+            Some(_) if storage.has_history() && has_gradient(&node, None) => {}
             Some(memory) => storage.settle(&node, memory),
             None => missing.push((storage, node)),
         }
@@ -160,13 +151,9 @@ pub(crate) fn memory_of(version: &UOp) -> UOp {
 }
 
 /// Computes a node and copies it out, row-major.
-#[track_caller]
-pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Error> {
-    at_caller("read", files::written_below(std::slice::from_ref(node)))?;
-    match realize::read(node, device) {
-        Ok(numbers) => Ok(numbers),
-        Err(why) => Err(Error::failed("read", why)),
-    }
+pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Fault> {
+    files::written_below(std::slice::from_ref(node))?;
+    realize::read(node, device).map_err(Fault::Failed)
 }
 
 /// As [`read`], but passes one part after the other to `take`.

@@ -274,7 +274,7 @@ pub(super) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fail
 /// Computes a node that is in memory as it is: its copy needs no kernel.
 pub(super) fn duplicate(node: &UOp, device: &Device) -> Result<UOp, Failure> {
     let leaf = copied(node, device, device)?;
-    let differentiable = has_gradient(node);
+    let differentiable = has_gradient(node, None);
     leaf::set_computed(node, Value { leaf: leaf.clone(), differentiable, shares: false });
     Ok(leaf)
 }

@@ -15,7 +15,7 @@ pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use kiln_derive::Module;
 pub use linear::Linear;
-pub use mode::{eval, is_training, train};
+pub use mode::{Mode, eval, is_training, mode, train};
 pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm};
 
 use crate::error::{Error, Fault, at_caller, refuse};

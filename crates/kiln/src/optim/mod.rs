@@ -187,7 +187,7 @@ impl<R: Rule> Optimizer<R> {
     }
 
     /// What is kept of a parameter: memory from the start, so that the first step's graph is every step's.
-    fn state(&self, i: usize) -> Result<Vec<Tensor>, Error> {
+    fn state(&self, i: usize) -> Result<Vec<Tensor>, Fault> {
         let mut states = self.states.borrow_mut();
         while states[i].len() < self.rule.kept() {
             states[i].push(zeros_like(&self.parameters[i])?);
@@ -243,7 +243,7 @@ impl<R: Rule> Optimizer<R> {
 }
 
 /// Computes initial values. Equal ones are one value, which would be copied in the first step: each gets its own memory.
-fn settle(parameters: &[Tensor]) -> Result<(), Error> {
+fn settle(parameters: &[Tensor]) -> Result<(), Fault> {
     crate::realize(parameters)?;
     let mut seen = HashSet::new();
     for parameter in parameters {
@@ -257,7 +257,7 @@ fn settle(parameters: &[Tensor]) -> Result<(), Error> {
 }
 
 /// Zeros in memory, in the precision that updates are computed in.
-fn zeros_like(t: &Tensor) -> Result<Tensor, Error> {
+fn zeros_like(t: &Tensor) -> Result<Tensor, Fault> {
     let dtype: DType = t.dtype().accumulator();
     let zeros = |to: &mut [u8]| {
         to.fill(0);

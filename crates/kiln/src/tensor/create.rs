@@ -5,7 +5,7 @@ use super::shape_args::{Int, ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
 use crate::element::{Element, Operand, Value};
-use crate::error::{Error, Fault, refuse};
+use crate::error::{Fault, refuse};
 use crate::{Device, engine};
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, UOp};
@@ -39,10 +39,11 @@ impl<N: Nested> From<N> for Tensor {
     }
 }
 
-fn uploaded(leaf: Result<UOp, Error>, device: &Device) -> Tensor {
+#[track_caller]
+fn uploaded(leaf: Result<UOp, Fault>, device: &Device) -> Tensor {
     match leaf {
         Ok(leaf) => Tensor::from_node(leaf, device),
-        Err(error) => Tensor::broken(error),
+        Err(fault) => Tensor::broken(fault.at("upload")),
     }
 }
 

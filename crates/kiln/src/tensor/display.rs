@@ -1,8 +1,10 @@
-//! Printing as NumPy does: as few digits as tell the numbers apart, columns aligned, long axes abridged.
+//! Printing as NumPy does: as few digits as tell the numbers apart, columns aligned, long axes abridged. `{:.2}` is two
+//! digits after the point.
 
 use super::Tensor;
 use crate::element::decode;
-use crate::{Error, engine};
+use crate::engine;
+use crate::error::Fault;
 use kiln_ir::DType;
 use std::fmt;
 
@@ -17,31 +19,37 @@ const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match texts(self) {
+        match texts(self, f.precision()) {
             Ok(texts) => f.write_str(&layout(&texts, self.shape())),
-            Err(error) => write!(f, "<{error}>"),
+            // whose line this is, the standard library does not say
+            Err(fault) => write!(f, "<{fault}>"),
         }
     }
 }
 
-/// Without computing: what is known, or the error.
+/// What it is and what it holds, which computes it, or the error.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error() {
             Some(error) => write!(f, "Tensor({error})"),
-            None => write!(f, "Tensor({:?}, {}, {})", self.shape(), self.dtype(), self.device()),
+            None => {
+                write!(f, "Tensor({:?}, {}, {}", self.shape(), self.dtype(), self.device())?;
+                f.write_str(if self.ndim() > 1 { ",\n" } else { ", " })?;
+                fmt::Display::fmt(self, f)?;
+                f.write_str(")")
+            }
         }
     }
 }
 
-/// Every element as text; those that are not printed are empty.
-fn texts(t: &Tensor) -> Result<Vec<String>, Error> {
+/// Every element as text; floats with so many digits after the point if that is said.
+fn texts(t: &Tensor, digits: Option<usize>) -> Result<Vec<String>, Fault> {
     let bytes = engine::read::<u8>(&t.value()?, t.device())?;
     Ok(match t.dtype() {
-        DType::F32 => floats(&decode::<f32>(&bytes), t.shape()),
-        DType::F64 => floats(&decode::<f64>(&bytes), t.shape()),
-        DType::F16 => floats(&decode::<half::f16>(&bytes), t.shape()),
-        DType::BF16 => floats(&decode::<half::bf16>(&bytes), t.shape()),
+        DType::F32 => floats(&decode::<f32>(&bytes), t.shape(), digits),
+        DType::F64 => floats(&decode::<f64>(&bytes), t.shape(), digits),
+        DType::F16 => floats(&decode::<half::f16>(&bytes), t.shape(), digits),
+        DType::BF16 => floats(&decode::<half::bf16>(&bytes), t.shape(), digits),
         DType::Bool => {
             plain(&decode::<bool>(&bytes), |b| (if *b { "True" } else { "False" }).into())
         }
@@ -105,7 +113,14 @@ fn shortest(x: f64, is_same: impl Fn(f64) -> bool) -> f64 {
     (0..8).map(rounded).find(|&y| is_same(y)).unwrap_or(x)
 }
 
-fn floats<T: Float>(data: &[T], shape: &[usize]) -> Vec<String> {
+fn floats<T: Float>(data: &[T], shape: &[usize], digits: Option<usize>) -> Vec<String> {
+    if let Some(digits) = digits {
+        let text = |x: &T| match x.wide() {
+            wide if wide.is_finite() => format!("{wide:.digits$}"),
+            wide => not_finite(wide),
+        };
+        return data.iter().map(text).collect();
+    }
     let shown: Vec<T> = printed(shape).into_iter().map(|i| data[i]).collect();
     let sizes = || shown.iter().map(|x| x.wide().abs()).filter(|x| x.is_finite() && *x != 0.0);
     let (min, max) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));

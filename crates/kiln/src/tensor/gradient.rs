@@ -110,7 +110,10 @@ impl Tensor {
         }
         self.storage.forget_history();
         if !reached {
-            return refuse!("no storage that wants a gradient is read on the way");
+            return refuse!(
+                "no storage that wants a gradient is read on the way: call `set_requires_grad(true)` before it is used; \
+                 gradients do not go through `detach()`, integers, or what backward started from before"
+            );
         }
         remember_loss(self);
         Ok(())
@@ -144,7 +147,9 @@ impl Tensor {
         let grads = gradients(&root, &reads);
         let of_target = |(i, t): (usize, &&Tensor)| {
             if !t.requires_grad() {
-                return refuse!("target {i} does not want a gradient");
+                return refuse!(
+                    "target {i} does not want a gradient: call `set_requires_grad(true)` before it is used"
+                );
             }
             let own = reads.iter().zip(&grads).filter(|(read, _)| storage_id(read) == t.storage.id);
             match own.filter_map(|(_, grad)| grad.clone()).reduce(|a, b| a + b) {

@@ -45,7 +45,7 @@ impl Mask {
 
     /// The positions where it is true. Computes it.
     pub(super) fn positions(self, device: &Device) -> Result<Pick, Fault> {
-        let at = true_positions(&self.mask.to_vec::<bool>()?);
+        let at = true_positions(&self.mask.read_as::<bool>()?);
         trusted(&at, &[at.len()], self.axis, self.len(), device)
     }
 
@@ -106,7 +106,7 @@ impl Tensor {
     }
 
     fn nonzero_positions(&self) -> Result<UOp, Fault> {
-        let flat = true_positions(&self.cast(DType::Bool).to_vec::<bool>()?);
+        let flat = true_positions(&self.cast(DType::Bool).read_as::<bool>()?);
         let mut at = vec![0; flat.len() * self.ndim()];
         for (row, mut rest) in at.chunks_exact_mut(self.ndim().max(1)).zip(flat.iter().copied()) {
             for (i, &n) in row.iter_mut().zip(self.shape()).rev() {

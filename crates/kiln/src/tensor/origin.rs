@@ -36,6 +36,11 @@ impl Drop for Method {
     }
 }
 
+/// The method that runs on this thread and is made of others.
+pub(crate) fn running() -> Option<&'static str> {
+    METHOD.get().and_then(Origin::name)
+}
+
 /// The method that what `method` makes is named after.
 fn method(method: &'static str) -> Origin {
     METHOD.get().unwrap_or_else(|| Origin::of(method))

@@ -98,17 +98,16 @@ impl Tensor {
         }
         match cast.copied_to(&device) {
             Ok(leaf) => Tensor::from_node(leaf, &device),
-            Err(error) => Tensor::broken(error),
+            Err(fault) => Tensor::broken(fault.at("to")),
         }
     }
 
-    #[track_caller]
-    fn copied_to(&self, device: &Device) -> Result<UOp, Error> {
+    fn copied_to(&self, device: &Device) -> Result<UOp, Fault> {
         engine::copied(&self.value()?, self.device(), device)
     }
 
-    #[track_caller]
-    fn read_as<T: Element>(&self) -> Result<Vec<T>, Fault> {
+    /// As [`to_vec`](Tensor::to_vec), for methods that say themselves whose line it was.
+    pub(super) fn read_as<T: Element>(&self) -> Result<Vec<T>, Fault> {
         let value = self.value()?;
         if self.dtype() != T::DTYPE {
             let (from, to) = (self.dtype(), T::DTYPE);

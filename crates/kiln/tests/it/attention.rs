@@ -1,5 +1,6 @@
 //! Attention: one kernel, no scores in memory, and the values and gradients of arithmetic in f64.
 
+use crate::fuzz::{Rng, seeds};
 use kiln::{Tensor, manual_seed, measure, realize};
 
 const NO: f64 = f64::NEG_INFINITY;
@@ -211,6 +212,17 @@ fn a_query_that_sees_no_key_gives_zeros() {
     for (shape, causal) in [([2, 33, 40, 8], false), ([2, 33, 40, 8], true), ([1, 7, 3, 4], false)]
     {
         [0, 1].into_iter().for_each(|mask| check_gradients(shape, causal, Some(mask)));
+    }
+}
+
+/// Few keys and queries, so that masks leave one key, or none, or all.
+#[test]
+fn masks_of_any_rows() {
+    for seed in seeds(6) {
+        let rng = &mut Rng(seed);
+        manual_seed(seed);
+        let shape = [1 + rng.below(3), 1 + rng.below(9), 1 + rng.below(9), 1 + rng.below(8)];
+        check_gradients(shape, rng.one_in(3), Some(rng.below(2)));
     }
 }
 

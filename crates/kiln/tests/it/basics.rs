@@ -207,5 +207,5 @@ fn printing() {
     assert_eq!(Tensor::from([true, false]).to_string(), "[ True False]");
     assert_eq!(Tensor::arange(2000).to_string(), "[   0    1    2 ... 1997 1998 1999]");
     let zeros = Tensor::zeros_with([2], (DType::F32, "CPU"));
-    assert_eq!(format!("{zeros:?}"), "Tensor([2], f32, CPU)");
+    assert_eq!(format!("{zeros:?}"), "Tensor([2], f32, CPU, [0. 0.])");
 }

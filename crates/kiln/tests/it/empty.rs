@@ -97,7 +97,8 @@ fn combine_to_what_nothing_gives() {
             let none = Tensor::zeros_with([0], DType::I32);
             let picked = t.index_select(axis, &none);
             assert_eq!(shape_of("index_select", picked)[axis], 0);
-            let added = t.index_add(axis, &Tensor::from([0]), &t.index_select(axis, &Tensor::from([0])));
+            let added =
+                t.index_add(axis, &Tensor::from([0]), &t.index_select(axis, &Tensor::from([0])));
             assert_eq!(shape_of("index_add", added), shape);
         }
         let index = t.cast(DType::I32);

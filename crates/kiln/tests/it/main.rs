@@ -27,6 +27,8 @@ mod golden;
 mod derivatives;
 mod sums;
 mod thread_counts;
+mod blame;
+mod edges;
 mod weak;
 mod empty;
 mod processors;

@@ -229,3 +229,12 @@ fn work_is_estimated_as_by_hand() {
     assert_eq!((kernels, bytes), (1, 4 * (50 + 54 + 27)));
     assert!(sums(27, 18).contains(&flops), "{flops}");
 }
+
+#[test]
+fn numbers_that_make_no_sense_are_said_and_ignored() {
+    for (name, value) in [("BEAM", "-1"), ("DEBUG", "-2"), ("NOOPT", "yes")] {
+        let text = stderr("add", &[(name, value)]);
+        let said = format!("{name}={value} is not a number from 0 on; ignored");
+        assert_eq!(text.matches(&said).count(), 1, "{text}");
+    }
+}

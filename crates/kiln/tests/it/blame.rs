@@ -1,0 +1,98 @@
+//! Errors name the method that the program called, and the program's line; never one of kiln's own.
+
+use kiln::{DType, Tensor, nn, s};
+
+/// An index that only computing shows to be out of range.
+fn unknown() -> Tensor {
+    Tensor::from([9, 1]) * 2 - Tensor::from([9, 1])
+}
+
+/// What only computing shows to be an error.
+fn wrong() -> Tensor {
+    Tensor::from([1.0f32, 2.0, 3.0]).take(&unknown())
+}
+
+fn is_ours(error: Option<kiln::Error>, method: &str) {
+    let text = error.expect("an error").to_string();
+    assert!(text.starts_with(&format!("{method}: ")), "{text}, not of {method}");
+    assert!(text.contains("tests/it/blame.rs:"), "{text}");
+    assert!(!text.contains("/src/"), "{text}");
+}
+
+#[test]
+fn errors_are_at_the_line_that_computes() {
+    let (t, mask) = (Tensor::from([1, 2]), wrong().gt(0));
+    is_ours(t.masked_select(&mask).error(), "masked_select");
+    is_ours(t.get(s![&mask]).error(), "get");
+    is_ours(t.try_set(s![&mask], Tensor::from([1, 2])).err(), "set");
+    is_ours(wrong().nonzero().error(), "nonzero");
+    is_ours(wrong().to("INTERP").error(), "to");
+    is_ours(wrong().to_vec::<f32>().err(), "to_vec");
+    is_ours(wrong().sum(..).item::<f32>().err(), "item");
+    is_ours(wrong().realize().map(drop).err(), "realize");
+}
+
+#[test]
+fn errors_are_of_the_method_that_was_called() {
+    let (x, w) = (Tensor::ones([2, 3]), Tensor::ones([4, 5]));
+    is_ours(x.linear(&w, None).error(), "linear");
+    is_ours(x.linear(&Tensor::ones([3, 2]), Some(&Tensor::ones([7]))).error(), "linear");
+    is_ours(nn::Linear::new(4, 2).forward(&x).error(), "linear");
+    is_ours(
+        x.scaled_dot_product_attention(&w, &w, None, false).error(),
+        "scaled_dot_product_attention",
+    );
+    is_ours(x.clamp(&w, 1.0).error(), "clamp");
+    is_ours(x.cross_entropy(&w).error(), "cross_entropy");
+    is_ours(x.layernorm(7).error(), "layernorm");
+    // and what comes after is of its own
+    is_ours(x.matmul(&w).error(), "matmul");
+    is_ours((&x + &w).error(), "add");
+}
+
+#[test]
+fn printing_says_what_is_wrong_and_no_line_of_ours() {
+    for text in [format!("{}", wrong()), format!("{:?}", wrong())] {
+        assert!(text.contains("out of range") && text.contains("blame.rs"), "{text}");
+        assert!(!text.contains("/src/") && !text.contains("display.rs"), "{text}");
+    }
+    let invalid = Tensor::ones([2]).reshape([3]);
+    assert!(format!("{invalid:?} {invalid}").matches("blame.rs").count() == 2);
+}
+
+#[test]
+fn values_print_as_they_are_asked_for() {
+    let t = Tensor::from([[1.0f32, -2.345], [1e6, f32::NAN]]);
+    assert_eq!(format!("{t:.2}"), "[[      1.00      -2.35]\n [1000000.00        nan]]");
+    assert_eq!(format!("{t:.0}"), "[[      1      -2]\n [1000000     nan]]");
+    assert_eq!(format!("{:.1}", Tensor::from(0.26f64)), "0.3");
+    assert_eq!(format!("{:.2}", Tensor::from([1, 20])), "[ 1 20]");
+    let two = Tensor::ones([2]) + 1.0;
+    let on = two.device().to_string();
+    assert_eq!(format!("{two:?}"), format!("Tensor([2], f32, {on}, [2. 2.])"));
+    assert_eq!(format!("{two:.1?}"), format!("Tensor([2], f32, {on}, [2.0 2.0])"));
+    let grid = Tensor::arange(4).reshape([2, 2]).cast(DType::U8);
+    assert_eq!(format!("{grid:?}"), format!("Tensor([2, 2], u8, {on},\n[[0 1]\n [2 3]])"));
+}
+
+#[test]
+fn what_leads_nowhere_says_what_to_do() {
+    let (x, w) = (Tensor::ones([2]), Tensor::ones([2]).set_requires_grad(true));
+    let nowhere = [x.sum(..), w.detach().sum(..)].map(|t| t.backward().unwrap_err().to_string());
+    assert!(nowhere.iter().all(|text| text.contains("set_requires_grad(true)")), "{nowhere:?}");
+    let text = w.sum(..).gradient([&x]).unwrap_err().to_string();
+    assert!(text.contains("set_requires_grad(true)"), "{text}");
+}
+
+#[test]
+fn a_mode_goes_to_other_threads() {
+    let seen = |mode: nn::Mode| {
+        std::thread::scope(|threads| {
+            let run = threads.spawn(move || (mode.run(nn::is_training), nn::is_training()));
+            run.join().expect("runs")
+        })
+    };
+    assert_eq!(nn::train(|| seen(nn::mode())), (true, false));
+    assert_eq!(nn::train(|| nn::eval(|| seen(nn::mode()))), (false, false));
+    assert_eq!(seen(nn::mode()), (false, false));
+}

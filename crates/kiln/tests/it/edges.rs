@@ -1,0 +1,124 @@
+//! Random programs at the edges: equal positions in writes that have gradients, numbers that a dtype does not hold, axes of
+//! length 0 and 1.
+
+use crate::fuzz::{Rng, seeds};
+use kiln::{DType, Tensor, s};
+
+/// Lengths of which many are 0 or 1.
+fn shape(rng: &mut Rng, least: usize) -> Vec<usize> {
+    (0..1 + rng.below(3)).map(|_| rng.pick(&[0, 1, 1, 2, 3, 5]).max(least)).collect()
+}
+
+fn floats(t: &Tensor) -> Vec<f32> {
+    t.to_vec().expect("computes")
+}
+
+/// Sections along an axis are overwritten at random places: who was last has the gradient.
+fn write_sections(seed: u64) {
+    let rng = &mut Rng(seed);
+    let shape = shape(rng, 1);
+    let axis = rng.below(shape.len());
+    let (n, writes) = (shape[axis], 1 + rng.below(5));
+    let places: Vec<i32> = (0..writes).map(|_| rng.below(2 * n) as i32 - n as i32).collect();
+    let mut written = shape.clone();
+    written[axis] = writes;
+    let numbers = |shape: &[usize]| Tensor::arange(shape.iter().product::<usize>()).reshape(shape);
+    let x = numbers(&written).cast(DType::F32).contiguous().set_requires_grad(true);
+    let w = numbers(&shape).cast(DType::F32).contiguous().set_requires_grad(true);
+    let weights = (numbers(&shape) % 7 + 1).cast(DType::F32);
+    let index = Tensor::from(places.clone());
+    let index = if rng.one_in(2) { index * 1 + 0 } else { index };
+    let z = &w * 1.0;
+    let front = z.transpose(0, axis);
+    front.set(s![&index], x.transpose(0, axis));
+    // of what is overwritten as a whole nothing is left that would be reached
+    let loss = (&z * &weights).sum(..) + (&w * 0.0).sum(..);
+    let grads = loss.gradient([&x, &w]).expect("reached");
+    let place = |p: i32| p.rem_euclid(n as i32) as usize;
+    let inner: usize = shape[axis + 1..].iter().product();
+    let weight = floats(&weights);
+    // positions along the axis, and what is around them
+    let split = |i: usize, len: usize| (i / (inner * len), i / inner % len, i % inner);
+    let of_x = |i: usize| {
+        let (outer, at, rest) = split(i, writes);
+        let to = place(places[at]);
+        let is_last = !places[at + 1..].iter().any(|&p| place(p) == to);
+        if is_last { weight[(outer * n + to) * inner + rest] } else { 0.0 }
+    };
+    let of_w = |i: usize| {
+        let kept = !places.iter().any(|&p| place(p) == split(i, n).1);
+        if kept { weight[i] } else { 0.0 }
+    };
+    let what = format!("seed {seed}: {shape:?} along {axis} at {places:?}");
+    assert_eq!(floats(&grads[0]), (0..x.numel()).map(of_x).collect::<Vec<_>>(), "{what}");
+    assert_eq!(floats(&grads[1]), (0..w.numel()).map(of_w).collect::<Vec<_>>(), "{what}");
+}
+
+#[test]
+fn writes_to_equal_places_have_the_gradient_of_the_last() {
+    seeds(60).into_iter().for_each(write_sections);
+}
+
+/// A number of any size, often near where a dtype ends.
+fn number(rng: &mut Rng) -> i64 {
+    let near = (rng.below(5) as i64) - 2;
+    let end = 1i64 << rng.pick(&[0, 7, 8, 15, 16, 31, 32, 40]);
+    if rng.one_in(2) { near - end } else { near + end }
+}
+
+#[test]
+fn integers_meet_numbers_of_any_size() {
+    for seed in seeds(60) {
+        let rng = &mut Rng(seed);
+        let dtype =
+            rng.pick(&[DType::I8, DType::I16, DType::I32, DType::U8, DType::U16, DType::U32]);
+        let shape = shape(rng, 0);
+        let data: Vec<i64> = (0..shape.iter().product()).map(|_| number(rng)).collect();
+        let t = Tensor::from_vec(data, &shape).cast(dtype).contiguous();
+        let held: Vec<i64> = t.cast(DType::I64).to_vec().expect("computes");
+        let (low, high) = dtype.int_bounds();
+        let (a, b) = (number(rng), number(rng));
+        let what = format!("seed {seed}: {dtype} {held:?} and {a}, {b}");
+        let bools = |t: Tensor| t.to_vec::<bool>().expect("computes");
+        let each = |f: &dyn Fn(i64) -> bool| held.iter().map(|&x| f(x)).collect::<Vec<_>>();
+        assert_eq!(bools(t.lt(a)), each(&|x| x < a), "{what}");
+        assert_eq!(bools(t.le(a)), each(&|x| x <= a), "{what}");
+        assert_eq!(bools(t.gt(a)), each(&|x| x > a), "{what}");
+        assert_eq!(bools(t.ge(a)), each(&|x| x >= a), "{what}");
+        assert_eq!(bools(t.eq(a)), each(&|x| x == a), "{what}");
+        assert_eq!(bools(t.ne(a)), each(&|x| x != a), "{what}");
+        let clamped = t.clamp(a, b).cast(DType::I64).to_vec::<i64>().expect("computes");
+        let [a, b] = [a, b].map(|n| n.clamp(low, high));
+        let expected: Vec<i64> = held.iter().map(|&x| x.max(a).min(b)).collect();
+        assert_eq!(clamped, expected, "{what}");
+    }
+}
+
+/// Running sums and softmax against loops, over axes that are often short.
+#[test]
+fn scans_run_over_axes_of_any_length() {
+    for seed in seeds(60) {
+        let rng = &mut Rng(seed);
+        let shape = shape(rng, 0);
+        let axis = rng.below(shape.len());
+        let data: Vec<f32> =
+            (0..shape.iter().product()).map(|_| rng.below(9) as f32 - 4.0).collect();
+        let t = Tensor::from_vec(data.clone(), &shape).set_requires_grad(true);
+        let (sums, shares) = (t.cumsum(axis), t.softmax(axis));
+        assert_eq!((sums.shape(), shares.shape()), (&shape[..], &shape[..]), "seed {seed}");
+        let inner: usize = shape[axis + 1..].iter().product();
+        let line = |i: usize| -> Vec<usize> {
+            let first = i / (inner * shape[axis]) * inner * shape[axis] + i % inner;
+            (0..shape[axis]).map(|k| first + k * inner).collect()
+        };
+        let sum = |i: usize| line(i).into_iter().filter(|&k| k <= i).map(|k| data[k]).sum::<f32>();
+        assert_eq!(floats(&sums), (0..data.len()).map(sum).collect::<Vec<_>>(), "seed {seed}");
+        for (i, share) in floats(&shares).into_iter().enumerate() {
+            let all: f32 = line(i).into_iter().map(|k| (data[k] - data[i]).exp()).sum();
+            assert!((share - 1.0 / all).abs() <= 1e-6, "seed {seed}: {share}, element {i}");
+        }
+        let later = |i: usize| line(i).into_iter().filter(|&k| k >= i).count() as f32;
+        let grad = sums.sum(..).gradient([&t]).expect("reached").remove(0);
+        assert_eq!(floats(&grad), (0..data.len()).map(later).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
