@@ -38,6 +38,13 @@ impl Program {
     pub fn has_matrices(&self) -> bool {
         self.ops.iter().any(|op| op.op() == Op::Mma)
     }
+
+    /// About how much memory it takes.
+    pub fn size(&self) -> usize {
+        let lists = size_of_val(&self.params[..]) + size_of_val(&self.vars[..]);
+        let ops = self.ops.len() * UOp::SIZE;
+        size_of::<Program>() + self.name.len() + self.source.len() + lists + ops
+    }
 }
 
 /// One memory argument of a program.

@@ -3,11 +3,13 @@
 //! Contract: the engine orders access. A range is written by one copy or launch at a time, and nothing reads it
 //! meanwhile; that follows from tensors being immutable values, and no lock checks it.
 
+use crate::disk::FileMemory;
 use crate::error::{Error, Result};
 use crate::memory::{self, Memory};
 use crate::meter::Metered;
 use crate::plain::Plain;
 use crate::pool::Pool;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// A range of bytes in a shared block.
@@ -17,6 +19,9 @@ pub struct Buffer {
     offset: usize,
     len: usize,
 }
+
+/// How much is copied at once by way of other memory.
+const PART: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Block {
@@ -125,12 +130,35 @@ impl Buffer {
 
     /// Whether it is part of a file.
     pub fn is_file(&self) -> bool {
-        self.block.memory.get().is_some_and(Memory::is_file)
+        self.file().is_some()
+    }
+
+    fn file(&self) -> Option<&FileMemory> {
+        self.block.memory.get()?.as_file()
+    }
+
+    /// Fails where it is part of a file that is shorter by now. Who follows its pointer asks before.
+    pub fn check(&self) -> Result<()> {
+        self.file().map_or(Ok(()), FileMemory::check)
+    }
+
+    /// Makes sure that its file, if it is part of one, has room for what will be written to these of its bytes.
+    pub fn reserve(&self, bytes: Range<usize>) -> Result<()> {
+        self.file().map_or(Ok(()), |file| file.reserve(self.in_block(bytes)))
+    }
+
+    /// Brings what was written to these of its bytes to its file.
+    pub fn commit(&self, bytes: Range<usize>) -> Result<()> {
+        self.file().map_or(Ok(()), |file| file.commit(self.in_block(bytes)))
+    }
+
+    fn in_block(&self, bytes: Range<usize>) -> Range<usize> {
+        bytes.start + self.offset..bytes.end + self.offset
     }
 
     /// Waits until its file, if it is part of one, holds what was written to it.
-    pub fn flush(&self) -> std::io::Result<()> {
-        self.block.memory.get().map_or(Ok(()), Memory::flush)
+    pub fn flush(&self) -> Result<()> {
+        self.file().map_or(Ok(()), FileMemory::flush)
     }
 
     /// The first byte; allocates. Valid for `len` bytes as long as a handle exists.
@@ -142,6 +170,9 @@ impl Buffer {
     /// Copies all of it out.
     pub fn read(&self, to: &mut [u8]) -> Result<()> {
         self.same_len(to.len())?;
+        if let Some(file) = self.file() {
+            return file.read(self.offset, to);
+        }
         let from = self.as_ptr()?;
         // SAFETY: `from` is valid for `len` initialised bytes, `to` is a distinct Rust slice of that length.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), self.len) };
@@ -153,6 +184,16 @@ impl Buffer {
         let len = self.len / size_of::<T>();
         self.same_len(len * size_of::<T>())?;
         let mut numbers = memory::vector::<T>(len)?;
+        if let Some(file) = self.file() {
+            // SAFETY: the vector has room for as many bytes, which are zeros before they are read, and any bytes are numbers.
+            unsafe {
+                let bytes: *mut u8 = numbers.as_mut_ptr().cast();
+                bytes.write_bytes(0, self.len);
+                numbers.set_len(len);
+                file.read(self.offset, std::slice::from_raw_parts_mut(bytes, self.len))?;
+            }
+            return Ok(numbers);
+        }
         let from = self.as_ptr()?;
         // SAFETY: `from` is valid for `self.len` initialised bytes, the vector has room for as many, and any bytes are
         // numbers.
@@ -178,17 +219,34 @@ impl Buffer {
     pub fn write(&self, from: &[u8]) -> Result<()> {
         self.same_len(from.len())?;
         let to = self.writable_ptr()?;
+        if let Some(file) = self.file() {
+            return file.write(self.offset, from);
+        }
         // SAFETY: `to` is valid for `len` bytes and writable, `from` is a distinct Rust slice of that length.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, self.len) };
         Ok(())
     }
 
-    /// Replaces all of it by the bytes of another buffer, which may overlap.
+    /// Replaces all of it by the bytes of another buffer, which may overlap unless both are files.
     pub fn copy_from(&self, other: &Buffer) -> Result<()> {
         self.same_len(other.len)?;
+        if self.is_file() || other.is_file() {
+            return self.copy_in_parts(other);
+        }
         let (from, to) = (other.as_ptr()?, self.writable_ptr()?);
         // SAFETY: both are valid for `len` bytes, `to` is writable; `copy` permits overlap.
         unsafe { std::ptr::copy(from, to, self.len) };
+        Ok(())
+    }
+
+    /// By way of other memory: the system copies to and from files, and says what is wrong with them.
+    fn copy_in_parts(&self, other: &Buffer) -> Result<()> {
+        let mut part = vec![0; self.len.min(PART)];
+        for start in (0..self.len).step_by(PART) {
+            let part = &mut part[..PART.min(self.len - start)];
+            other.view(start, part.len())?.read(part)?;
+            self.view(start, part.len())?.write(part)?;
+        }
         Ok(())
     }
 

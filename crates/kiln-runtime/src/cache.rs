@@ -4,12 +4,13 @@
 //! on without it. An entry is used only if its whole source text, its compiler and its processor are equal to what is
 //! asked for, and its bytes have the checksum that they were stored with.
 
+use crate::disk;
 use crate::warnings::warn_once;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Part of the file's name: other versions of kiln keep files of their own.
 const FILE: &str = "kernels-v1.sqlite";
@@ -17,12 +18,15 @@ const FILE: &str = "kernels-v1.sqlite";
 const SCHEMA: i64 = 2;
 /// How long to wait for another process.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The age of an entry is kept to the day, so that reading rarely writes.
-const DAY: u64 = 24 * 60 * 60;
-/// Notes beyond this many make room for new ones.
-const MOST_NOTES: i64 = 20_000;
+/// An entry that is read is as new as the newest one again, once an eighth of all entries is newer: so reading rarely
+/// writes, and who is used stays.
+const YOUNG: i64 = 8;
+/// A share of the file that notes may take, and kernels leave to them.
+const NOTES: u64 = 8;
 /// The size of the file is looked at once per this many new entries.
 const CHECK_EVERY: u64 = 32;
+/// The write-ahead log is cut to this when it is empty.
+const MOST_LOG: i64 = 4 << 20;
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS makers(id INTEGER PRIMARY KEY, text TEXT UNIQUE NOT NULL);
@@ -86,7 +90,7 @@ impl DiskCache {
         self.with(|connection, puts| {
             put(connection, key, object)?;
             *puts += 1;
-            if *puts % CHECK_EVERY == 1 { evict(connection, limit) } else { Ok(()) }
+            if *puts % CHECK_EVERY == 1 { bound(connection, limit) } else { Ok(()) }
         });
     }
 
@@ -104,7 +108,12 @@ impl DiskCache {
 
     /// Notes something, instead of what was noted about it before.
     pub fn set_note(&self, maker: &str, about: &str, text: &str) {
-        self.with(|connection, _| set_note(connection, maker, about, text));
+        let limit = self.limit;
+        self.with(|connection, puts| {
+            set_note(connection, maker, about, text)?;
+            *puts += 1;
+            if *puts % CHECK_EVERY == 1 { bound(connection, limit) } else { Ok(()) }
+        });
     }
 
     /// Whether anything from this maker is kept: then it has worked on this machine.
@@ -128,7 +137,8 @@ impl DiskCache {
             return None;
         }
         loop {
-            let result = state.connect(folder).and_then(|(c, puts)| Ok(run(c, puts)?));
+            let connected = state.connect(folder, self.limit);
+            let result = connected.and_then(|(c, puts)| Ok(run(c, puts)?));
             let trouble = match result {
                 Ok(value) => return Some(value),
                 Err(trouble) => trouble,
@@ -148,9 +158,13 @@ impl DiskCache {
 }
 
 impl State {
-    fn connect(&mut self, folder: &Path) -> Result<(&mut Connection, &mut u64), Trouble> {
+    fn connect(
+        &mut self,
+        folder: &Path,
+        limit: u64,
+    ) -> Result<(&mut Connection, &mut u64), Trouble> {
         if let State::Closed = self {
-            *self = State::Open { connection: open(folder)?, puts: 0 };
+            *self = State::Open { connection: open(folder, limit)?, puts: 0 };
         }
         match self {
             State::Open { connection, puts } => Ok((connection, puts)),
@@ -182,12 +196,22 @@ impl Trouble {
     }
 }
 
-fn open(folder: &Path) -> Result<Connection, Trouble> {
+/// What the file may take besides the entries, for a moment.
+const SLACK: u64 = 64 << 20;
+
+fn open(folder: &Path, limit: u64) -> Result<Connection, Trouble> {
+    let most = disk::most_bytes();
+    if most < limit.saturating_mul(2).saturating_add(SLACK) {
+        // the system would end the process
+        return Err(Trouble::Folder(format!("files of this process are limited to {most} bytes")));
+    }
     prepare_folder(folder).map_err(Trouble::Folder)?;
     let mut connection = Connection::open(folder.join(FILE))?;
     connection.busy_timeout(PATIENCE)?;
     // No waiting for the disk: what a loss of power damages is noticed and made again.
     connection.pragma_update(None, "synchronous", "OFF")?;
+    let sql = format!("PRAGMA journal_size_limit = {MOST_LOG}");
+    connection.query_row(&sql, [], |_| Ok(()))?;
     let schema: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if schema != SCHEMA {
         create_tables(&mut connection)?;
@@ -256,13 +280,20 @@ fn get(connection: &Connection, key: Key<'_>) -> rusqlite::Result<Option<Vec<u8>
     if hash(&object) != sum {
         return Ok(None);
     }
-    let today = today();
-    if today != used {
+    let (oldest, newest) = ages(connection)?;
+    if newest.saturating_sub(used) > newest.saturating_sub(oldest) / YOUNG {
         let sql = "UPDATE kernels SET used = ?2 WHERE id = ?1";
         // A cache that cannot be written may still be read.
-        let _ = connection.execute(sql, params![id, today]);
+        let _ = connection.execute(sql, params![id, newest]);
     }
     Ok(Some(object))
+}
+
+/// When the oldest and the newest entry were used: a count of the entries that were ever made.
+fn ages(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let sql = "SELECT (SELECT coalesce(min(used), 0) FROM kernels),
+        (SELECT coalesce(max(used), 0) FROM kernels)";
+    connection.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 fn put(connection: &mut Connection, key: Key<'_>, object: &[u8]) -> rusqlite::Result<()> {
@@ -280,11 +311,12 @@ fn put(connection: &mut Connection, key: Key<'_>, object: &[u8]) -> rusqlite::Re
         "DELETE FROM kernels WHERE maker = ?1 AND hash = ?2 AND source = ?3",
         params![maker, source_hash, key.source],
     )?;
-    let bytes = (key.source.len() + object.len()) as i64;
+    let bytes = (key.source.len() + object.len()) as i64 + ROW;
+    let (_, newest) = ages(&transaction)?;
     run(
         "INSERT INTO kernels(maker, hash, source, object, sum, bytes, used)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![maker, source_hash, key.source, object, hash(object), bytes, today()],
+        params![maker, source_hash, key.source, object, hash(object), bytes, newest + 1],
     )?;
     transaction.commit()
 }
@@ -300,24 +332,60 @@ fn set_note(
     let sql = "INSERT OR REPLACE INTO notes(maker, about, text)
         VALUES((SELECT id FROM makers WHERE text = ?1), ?2, ?3)";
     transaction.execute(sql, params![maker, about, text])?;
-    let sql = "DELETE FROM notes WHERE id <= (SELECT max(id) FROM notes) - ?1";
-    transaction.execute(sql, params![MOST_NOTES])?;
     transaction.commit()
 }
 
-/// Removes the longest unused entries once there are too many bytes; a quarter more than needed, so that it is rare.
-fn evict(connection: &mut Connection, limit: u64) -> rusqlite::Result<()> {
-    let total: i64 =
-        connection
-            .query_row("SELECT coalesce(sum(bytes), 0) FROM kernels", [], |row| row.get(0))?;
+/// What a row takes besides its text and object: other columns, indices, what is left of its last page.
+const ROW: i64 = 512;
+
+/// Removes what was not used longest once there are too many bytes, and gives room back where the file had more of it than
+/// it may.
+fn bound(connection: &mut Connection, limit: u64) -> rusqlite::Result<()> {
+    let notes = limit / NOTES;
+    let removed = evict(connection, "kernels", "used", "bytes", limit - notes)?
+        + evict(connection, "notes", "id", NOTE_BYTES, notes)?;
+    if removed > 0 {
+        let sql = "DELETE FROM makers WHERE id NOT IN (SELECT maker FROM kernels)
+            AND id NOT IN (SELECT maker FROM notes)";
+        connection.execute(sql, [])?;
+    }
+    if file_bytes(connection)? > limit.saturating_add(limit / 4).saturating_add(MOST_LOG as u64) {
+        // others may be reading: another time, then
+        let _ = connection.execute_batch("VACUUM");
+    }
+    Ok(())
+}
+
+/// The bytes of a note.
+const NOTE_BYTES: &str = "length(about) + length(text) + 512";
+
+/// Removes the oldest rows of a table once they have too many bytes; a quarter more than needed, so that it is rare. How
+/// many were removed.
+fn evict(
+    connection: &Connection,
+    table: &str,
+    age: &str,
+    bytes: &str,
+    limit: u64,
+) -> rusqlite::Result<usize> {
+    let sql = format!("SELECT coalesce(sum({bytes}), 0) FROM {table}");
+    let total: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
     if total as u64 <= limit {
-        return Ok(());
+        return Ok(0);
     }
     let keep = (limit - limit / 4) as i64;
-    let sql = "DELETE FROM kernels WHERE id IN (SELECT id FROM (
-            SELECT id, sum(bytes) OVER (ORDER BY used DESC, id DESC) AS newer FROM kernels)
-        WHERE newer > ?1)";
-    connection.execute(sql, params![keep]).map(|_| ())
+    let sql = format!(
+        "DELETE FROM {table} WHERE id IN (SELECT id FROM (
+            SELECT id, sum({bytes}) OVER (ORDER BY {age} DESC, id DESC) AS newer FROM {table})
+        WHERE newer > ?1)"
+    );
+    connection.execute(&sql, params![keep])
+}
+
+/// How long the file is.
+fn file_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    Ok((number("PRAGMA page_count")? * number("PRAGMA page_size")?) as u64)
 }
 
 /// Finds entries and notices damage; entries are compared in full, so it need not be strong.
@@ -325,9 +393,4 @@ fn hash(bytes: &[u8]) -> i64 {
     let mut hasher = rustc_hash::FxHasher::default();
     hasher.write(bytes);
     hasher.finish() as i64
-}
-
-fn today() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (since.as_secs() / DAY) as i64
 }

@@ -78,6 +78,11 @@ pub trait Kernel: Send + Sync {
         Ok(Box::new(move || self.launch(buffers, vars)))
     }
 
+    /// About how much memory it takes as long as it is held.
+    fn size(&self) -> usize {
+        0
+    }
+
     /// The machine code as text, where the device can show it.
     fn disassemble(&self) -> Option<String> {
         None
@@ -86,6 +91,23 @@ pub trait Kernel: Send + Sync {
 
 /// A launch, to be run once or more often.
 pub type Prepared<'a> = Box<dyn Fn() -> Result<()> + 'a>;
+
+/// What a launch needs to know of a program: all but its ops and source.
+pub(crate) fn facts(program: &Program) -> Program {
+    Program {
+        name: program.name.clone(),
+        ops: Vec::new(),
+        source: String::new(),
+        params: program.params.clone(),
+        vars: program.vars.clone(),
+        threads: program.threads,
+        global: program.global.clone(),
+        local: program.local.clone(),
+        scratch_bytes: program.scratch_bytes,
+        flops: program.flops,
+        bytes: program.bytes,
+    }
+}
 
 /// Whether arguments fit a program: enough of them, large enough, aligned to their elements, writable where written.
 /// Every backend asks this before it follows a pointer.

@@ -1,7 +1,9 @@
 //! DISK: files as memory. A file is mapped whole; its parts are views at any byte.
 //!
-//! Nothing here changes the length of a mapped file, so no mapping loses its pages. Another program that truncates a
-//! file while it is mapped kills this one (SIGBUS), as for every user of `mmap`.
+//! A file that is mapped may come short of two things, and the system tells by a signal that ends the process. Where the
+//! file system has no room for what is written to a mapping: so the room is [reserved](FileMemory::reserve) before. And
+//! where another program has cut the file: nothing here changes the length of a mapped file, and its length is
+//! [looked at](FileMemory::check) before each use. Who cuts it between that look and the use still ends the process.
 
 use crate::buffer::Buffer;
 use crate::device::{Backend, Loaded};
@@ -9,32 +11,86 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use kiln_ir::program::Program;
 use memmap2::{MmapOptions, MmapRaw};
-use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 /// Maps an existing file for reading.
 pub fn open(path: &Path) -> Result<Buffer> {
-    let file = File::open(path).map_err(|e| Error::file(path, e))?;
-    map(path, &file, false)
+    map(path, open_regular(path, OpenOptions::new().read(true))?, Writes::None)
 }
 
-/// Maps an existing file for reading and writing: what is written reaches the file.
+/// Maps an existing file for reading and writing: what is written reaches the file by [`Buffer::commit`].
 pub fn open_writable(path: &Path) -> Result<Buffer> {
-    let file =
-        OpenOptions::new().read(true).write(true).open(path).map_err(|e| Error::file(path, e))?;
-    map(path, &file, true)
+    let file = open_regular(path, OpenOptions::new().read(true).write(true))?;
+    let writes = if can_reserve(&file) { Writes::Mapped } else { Writes::Copied };
+    map(path, file, writes)
+}
+
+/// As [`open_writable`], but as if the file system could not reserve room.
+pub fn open_writable_copied(path: &Path) -> Result<Buffer> {
+    map(path, open_regular(path, OpenOptions::new().read(true).write(true))?, Writes::Copied)
 }
 
 /// Makes a new file of zeros and maps it for reading and writing. An existing file is left alone and is an error.
 pub fn create(path: &Path, bytes: usize) -> Result<Buffer> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(|e| Error::file(path, e))?;
-    file.set_len(bytes as u64).map_err(|e| Error::file(path, e))?;
-    map(path, &file, true)
+    if path.as_os_str().is_empty() {
+        return Err(no_name());
+    }
+    check_size(path, bytes as u64)?;
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    made.and_then(|file| file.set_len(bytes as u64)).map_err(|e| Error::file(path, e))?;
+    open_writable(path)
+}
+
+/// Opens a file that has memory. Without waiting: a named pipe would wait for somebody at its other end.
+fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    }
+    if path.as_os_str().is_empty() {
+        return Err(no_name());
+    }
+    // a folder is refused as what it is, not for what cannot be done to it
+    let kind = std::fs::metadata(path).map(|meta| meta.file_type());
+    kind.map_err(|e| Error::file(path, e)).and_then(|kind| check_kind(path, kind))?;
+    let file = options.open(path).map_err(|e| Error::file(path, e))?;
+    check_kind(path, meta(path, &file)?.file_type())?;
+    Ok(file)
+}
+
+fn no_name() -> Error {
+    Error::file(Path::new("DISK:"), "names no file")
+}
+
+fn meta(path: &Path, file: &File) -> Result<Metadata> {
+    file.metadata().map_err(|e| Error::file(path, e))
+}
+
+fn check_kind(path: &Path, kind: FileType) -> Result<()> {
+    match kind.is_file() {
+        true => Ok(()),
+        false => Err(Error::file(path, format!("is {}, not a file with memory", name_of(kind)))),
+    }
+}
+
+#[cfg(unix)]
+fn name_of(kind: FileType) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match kind {
+        _ if kind.is_dir() => "a folder",
+        _ if kind.is_fifo() => "a named pipe",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
+#[cfg(not(unix))]
+fn name_of(kind: FileType) -> &'static str {
+    if kind.is_dir() { "a folder" } else { "a device" }
 }
 
 /// Fails where this process may not write a file of so many bytes: the system would end it.
@@ -48,7 +104,7 @@ pub fn check_size(path: &Path, bytes: u64) -> Result<()> {
 
 /// The most bytes that a file of this process may have.
 #[cfg(unix)]
-fn most_bytes() -> u64 {
+pub(crate) fn most_bytes() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: it writes two numbers.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
@@ -56,7 +112,7 @@ fn most_bytes() -> u64 {
 }
 
 #[cfg(not(unix))]
-fn most_bytes() -> u64 {
+pub(crate) fn most_bytes() -> u64 {
     u64::MAX
 }
 
@@ -101,20 +157,199 @@ impl Backend for DiskBackend {
     }
 }
 
-fn map(path: &Path, file: &File, writable: bool) -> Result<Buffer> {
-    let meta = file.metadata().map_err(|e| Error::file(path, e))?;
-    if !meta.is_file() {
-        return Err(Error::file(path, "not a regular file"));
-    }
-    if meta.len() == 0 {
+fn map(path: &Path, file: File, writes: Writes) -> Result<Buffer> {
+    let len = meta(path, &file)?.len();
+    if len == 0 {
         return Ok(Buffer::from_memory(Memory::zeroed(0)?));
     }
-    map_all(file, writable)
-        .map(|raw| Buffer::from_memory(Memory::file(raw, writable)))
-        .map_err(|e| Error::file(path, e))
+    let map = map_all(&file, writes).map_err(|e| Error::file(path, e))?;
+    let path = path.to_owned();
+    Ok(Buffer::from_memory(Memory::file(FileMemory { map, file, path, writes })))
 }
 
-fn map_all(file: &File, writable: bool) -> std::io::Result<MmapRaw> {
-    let options = MmapOptions::new();
-    if writable { options.map_raw(file) } else { options.map_raw_read_only(file) }
+fn map_all(file: &File, writes: Writes) -> std::io::Result<MmapRaw> {
+    let mut options = MmapOptions::new();
+    match writes {
+        Writes::None => options.map_raw_read_only(file),
+        Writes::Mapped => options.map_raw(file),
+        // SAFETY: only raw pointers into it are handed out, for which `Buffer`'s contract holds.
+        Writes::Copied => unsafe { options.no_reserve_swap().map_copy(file) }.map(MmapRaw::from),
+    }
+}
+
+/// A file in memory.
+#[derive(Debug)]
+pub struct FileMemory {
+    map: MmapRaw,
+    file: File,
+    path: PathBuf,
+    writes: Writes,
+}
+
+/// How what is written to the memory comes to the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Writes {
+    /// It was opened for reading.
+    None,
+    /// The memory is the file. Its room is reserved.
+    Mapped,
+    /// The file system cannot promise room to a mapping, so the memory is a copy where it was written, which is written
+    /// to the file as such.
+    Copied,
+}
+
+/// What is compared and written at once.
+const PART: usize = 1 << 20;
+
+impl FileMemory {
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writes != Writes::None
+    }
+
+    /// Fails where somebody else has made the file shorter than what is mapped of it.
+    pub(crate) fn check(&self) -> Result<()> {
+        let (has, wants) = (meta(&self.path, &self.file)?.len(), self.map.len());
+        match has < wants as u64 {
+            true => Err(self.failed(format!("was cut from {wants} to {has} bytes"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Copies out what the file holds from byte `at` on.
+    pub(crate) fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
+        self.check()?;
+        self.file.read_exact_at(to, at as u64).map_err(|e| self.failed(e))
+    }
+
+    /// Replaces what the file holds from byte `at` on.
+    pub(crate) fn write(&self, at: usize, from: &[u8]) -> Result<()> {
+        self.check()?;
+        check_size(&self.path, (at + from.len()) as u64)?;
+        self.file.write_all_at(from, at as u64).map_err(|e| self.failed(e))
+    }
+
+    /// Makes sure that these bytes can be written.
+    pub(crate) fn reserve(&self, bytes: Range<usize>) -> Result<()> {
+        self.check()?;
+        match self.writes {
+            Writes::Mapped if !bytes.is_empty() => {
+                let why = |e| self.failed(format!("no room for bytes {bytes:?}: {e}"));
+                reserve(&self.file, bytes.clone()).map_err(why)
+            }
+            // what an earlier attempt has left
+            Writes::Copied => self.forget_copies(),
+            Writes::Mapped | Writes::None => Ok(()),
+        }
+    }
+
+    /// Brings these bytes, which were written to the memory, to the file.
+    pub(crate) fn commit(&self, bytes: Range<usize>) -> Result<()> {
+        if self.writes != Writes::Copied {
+            return Ok(());
+        }
+        check_size(&self.path, bytes.end as u64)?;
+        let starts = bytes.clone().step_by(PART);
+        let parts = starts.map(|start| start..bytes.end.min(start + PART));
+        let mut room = Vec::new();
+        let mut write = |part| self.write_part(part, &mut room).map_err(|e| self.failed(e));
+        let written = parts.into_iter().try_for_each(&mut write);
+        written.and(self.forget_copies())
+    }
+
+    /// Writes a part where it differs from what the file holds.
+    fn write_part(&self, bytes: Range<usize>, room: &mut Vec<u8>) -> std::io::Result<()> {
+        room.resize(bytes.len(), 0);
+        self.file.read_exact_at(room, bytes.start as u64)?;
+        // SAFETY: the bytes are within the mapping, and by `Buffer`'s contract nobody writes to them now.
+        let new = unsafe {
+            std::slice::from_raw_parts(self.as_ptr().add(bytes.start).cast_const(), bytes.len())
+        };
+        match new == room.as_slice() {
+            true => Ok(()),
+            false => self.file.write_all_at(new, bytes.start as u64),
+        }
+    }
+
+    /// Makes the memory show the file again.
+    fn forget_copies(&self) -> Result<()> {
+        use memmap2::UncheckedAdvice::DontNeed;
+        // SAFETY: the mapping is private and of a file, so its pages come back as that file's; by `Buffer`'s contract
+        // nobody uses them now.
+        let done = unsafe { self.map.unchecked_advise_range(DontNeed, 0, self.map.len()) };
+        done.map_err(|e| self.failed(e))
+    }
+
+    /// Waits until the disk holds what the file does.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let flushed = match self.writes {
+            Writes::None => Ok(()),
+            Writes::Mapped => self.map.flush(),
+            Writes::Copied => self.file.sync_data(),
+        };
+        flushed.map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, why: impl ToString) -> Error {
+        Error::file(&self.path, why)
+    }
+}
+
+/// Whether room that is reserved in the file is there when a mapping of it is written.
+#[cfg(target_os = "linux")]
+fn can_reserve(file: &File) -> bool {
+    use std::os::fd::AsRawFd;
+    /// File systems that write what is there to another place: btrfs, ZFS, bcachefs, F2FS.
+    const MOVING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
+    // SAFETY: numbers, for which zeros are valid, and a descriptor that is open.
+    let (known, found) = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(file.as_raw_fd(), &mut found) == 0, found)
+    };
+    // asked of one byte at the end, which is there
+    let probe = || {
+        let len = file.metadata()?.len() as usize;
+        reserve(file, len.saturating_sub(1)..len.max(1))
+    };
+    let is_full = |e: &std::io::Error| {
+        matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EINTR))
+    };
+    known
+        && !MOVING.contains(&(found.f_type as u32))
+        && probe().as_ref().map_or_else(is_full, |()| true)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn can_reserve(_: &File) -> bool {
+    false
+}
+
+/// Gives these bytes of a file blocks on the disk, all or with an error. They keep their values.
+#[cfg(target_os = "linux")]
+fn reserve(file: &File, bytes: Range<usize>) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let (start, len) = (bytes.start as libc::off_t, bytes.len() as libc::off_t);
+    loop {
+        // SAFETY: a descriptor that is open, and numbers. The length of the file stays.
+        let done =
+            unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, start, len) };
+        let error = std::io::Error::last_os_error();
+        match done {
+            0 => return Ok(()),
+            _ if error.kind() == std::io::ErrorKind::Interrupted => {}
+            _ => return Err(error),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_: &File, _: Range<usize>) -> std::io::Result<()> {
+    Ok(())
 }

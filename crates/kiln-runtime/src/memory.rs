@@ -2,6 +2,7 @@
 //!
 //! Blocks start as zeros. So bytes are always initialised, and reading memory that nobody wrote is merely useless.
 
+use crate::disk::FileMemory;
 use crate::error::{Error, Result};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use std::alloc::Layout;
@@ -37,10 +38,7 @@ enum Origin {
     Heap(Layout),
     /// Held for its `Drop`, which unmaps.
     Mapped(#[allow(dead_code)] MmapRaw),
-    File {
-        map: MmapRaw,
-        writable: bool,
-    },
+    File(FileMemory),
 }
 
 // SAFETY: a block owns its bytes; nothing in it is tied to a thread.
@@ -56,9 +54,9 @@ impl Memory {
     }
 
     /// A mapped file.
-    pub fn file(map: MmapRaw, writable: bool) -> Memory {
-        let ptr = NonNull::new(map.as_mut_ptr()).expect("a mapping has an address");
-        Memory { ptr, len: map.len(), origin: Origin::File { map, writable } }
+    pub(crate) fn file(file: FileMemory) -> Memory {
+        let ptr = NonNull::new(file.as_ptr()).expect("a mapping has an address");
+        Memory { ptr, len: file.len(), origin: Origin::File(file) }
     }
 
     /// The first byte.
@@ -78,19 +76,14 @@ impl Memory {
 
     /// Whether the bytes may be changed: all but files that were opened for reading.
     pub fn is_writable(&self) -> bool {
-        !matches!(self.origin, Origin::File { writable: false, .. })
+        self.as_file().is_none_or(FileMemory::is_writable)
     }
 
-    /// Whether it is a file.
-    pub fn is_file(&self) -> bool {
-        matches!(self.origin, Origin::File { .. })
-    }
-
-    /// Waits until the file holds what was written to its memory.
-    pub fn flush(&self) -> std::io::Result<()> {
+    /// The file that it is, if it is one.
+    pub(crate) fn as_file(&self) -> Option<&FileMemory> {
         match &self.origin {
-            Origin::File { map, writable: true } => map.flush(),
-            Origin::Heap(_) | Origin::Mapped(_) | Origin::File { .. } => Ok(()),
+            Origin::File(file) => Some(file),
+            Origin::Heap(_) | Origin::Mapped(_) => None,
         }
     }
 
@@ -162,6 +155,16 @@ pub(crate) fn check_available(bytes: usize) -> Result<()> {
             Err(Error::Memory { bytes, why: format!("{left} bytes are available") })
         }
         _ => Ok(()),
+    }
+}
+
+/// Fails where so many bytes cannot be had now, of the machine or of this process's address space.
+pub(crate) fn check_room(bytes: usize) -> Result<()> {
+    let none = |why: String| Err(Error::Memory { bytes, why });
+    match available() {
+        Some(left) if bytes > left => none(format!("{left} bytes are available")),
+        // taken and given back: limits of address space are not told otherwise
+        _ => MmapOptions::new().len(bytes).map_anon().map(drop).or_else(|e| none(e.to_string())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! NULL: a device that counts and runs nothing. It measures what the compiler costs.
 
 use crate::buffer::Buffer;
-use crate::device::{Backend, Kernel, Loaded, Origin, check_arguments};
+use crate::device::{Backend, Kernel, Loaded, Origin, check_arguments, facts};
 use crate::error::Result;
 use crate::pool::{MemoryUse, Pool};
 use kiln_ir::program::Program;
@@ -49,7 +49,7 @@ impl Backend for NullBackend {
     }
 
     fn load(&self, program: &Program) -> Result<Loaded> {
-        let kernel = NullKernel { program: program.clone(), launches: self.launches.clone() };
+        let kernel = NullKernel { program: facts(program), launches: self.launches.clone() };
         Ok(Loaded { kernel: Arc::new(kernel), origin: Origin::Interpreted })
     }
 
@@ -67,5 +67,9 @@ impl Kernel for NullKernel {
         check_arguments(&self.program, buffers, vars)?;
         self.launches.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    fn size(&self) -> usize {
+        self.program.size()
     }
 }

@@ -16,7 +16,7 @@ fn devices_name_their_compilers_or_what_is_missing() {
 fn variables_are_listed_with_what_they_are_set_to() {
     let home = Folder::new();
     let said = kiln(&home, "env", &[("KILN_THREADS", "3")]);
-    let names = "BEAM BEAM_SECONDS DEBUG DEV NOOPT KILN_LLVM KILN_CC KILN_THREADS KILN_CACHE XDG_CACHE_HOME KILN_PANIC NO_COLOR";
+    let names = "BEAM BEAM_SECONDS DEBUG DEV NOOPT KILN_LLVM KILN_CC KILN_THREADS KILN_CACHE KILN_CACHE_MB KILN_CC_SECONDS XDG_CACHE_HOME KILN_PANIC NO_COLOR";
     for name in names.split(' ') {
         assert!(said.out.lines().any(|l| l.starts_with(&format!("{name} "))), "{name}");
     }

@@ -5,25 +5,35 @@ use super::loader::Code;
 use crate::cache::{DiskCache, Key};
 use crate::device::Origin;
 use crate::error::Result;
+use kiln_ir::uop::Mixer;
 use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::hash::Hasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Counts up when the way in which kernels are called changes.
 const ABI: u32 = 1;
 
-/// Loaded kernels beyond this number are dropped, unless somebody holds them.
-const MOST_LOADED: usize = 8192;
+/// So many entries are looked through at least for code that nobody holds any more.
+const FEWEST_LOADED: usize = 1024;
 
 /// The code of every kernel of a device, by source.
 pub(super) struct Codes {
     pub(super) compiler: Box<dyn Compiler>,
     maker: String,
     disk: DiskCache,
-    loaded: Mutex<FxHashMap<Arc<str>, Arc<Slot>>>,
+    loaded: Mutex<Loaded>,
+}
+
+/// The code that somebody holds, by the hash of its source.
+#[derive(Default)]
+struct Loaded {
+    slots: FxHashMap<u128, Arc<Slot>>,
+    /// How many there may be before they are looked through.
+    room: usize,
 }
 
 /// Whoever holds the lock makes the code; others who want the same code wait for it here.
-type Slot = Mutex<Option<Arc<Code>>>;
+type Slot = Mutex<Weak<Code>>;
 
 /// What compiled code depends on besides its source.
 pub(super) fn maker(compiler: &dyn Compiler, host: &str) -> String {
@@ -40,12 +50,12 @@ impl Codes {
     pub(super) fn get(&self, source: &str) -> Result<(Arc<Code>, Origin)> {
         let slot = self.slot(source);
         let mut code = lock(&slot);
-        if let Some(code) = &*code {
-            return Ok((code.clone(), Origin::Memory));
+        if let Some(code) = code.upgrade() {
+            return Ok((code, Origin::Memory));
         }
         let (made, origin) = self.make(source)?;
         let made = Arc::new(made);
-        *code = Some(made.clone());
+        *code = Arc::downgrade(&made);
         Ok((made, origin))
     }
 
@@ -77,23 +87,21 @@ impl Codes {
     }
 
     fn slot(&self, source: &str) -> Arc<Slot> {
+        let mut mixer = Mixer::default();
+        mixer.write(source.as_bytes());
         let mut loaded = lock(&self.loaded);
-        if let Some(slot) = loaded.get(source) {
-            return slot.clone();
+        let Loaded { slots, room } = &mut *loaded;
+        if slots.len() >= *room {
+            slots.retain(|_, slot| in_use(slot));
+            *room = (2 * slots.len()).max(FEWEST_LOADED);
         }
-        if loaded.len() >= MOST_LOADED {
-            loaded.retain(|_, slot| in_use(slot));
-        }
-        let slot = Arc::new(Slot::default());
-        loaded.insert(source.into(), slot.clone());
-        slot
+        slots.entry(mixer.finish128()).or_default().clone()
     }
 }
 
 /// Whether a slot's code is being made or held by a kernel.
 fn in_use(slot: &Arc<Slot>) -> bool {
-    let held = |code: &Arc<Code>| Arc::strong_count(code) > 1;
-    Arc::strong_count(slot) > 1 || lock(slot).as_ref().is_some_and(held)
+    Arc::strong_count(slot) > 1 || lock(slot).strong_count() > 0
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

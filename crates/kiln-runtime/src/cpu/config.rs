@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where to look for compilers and how to run.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +15,10 @@ pub struct CpuConfig {
     pub threads: Option<usize>,
     /// The folder of the cache on disk; none means no such cache.
     pub cache: Option<PathBuf>,
-    /// The most bytes of compiled code that the cache keeps.
+    /// The most bytes that the cache keeps, `KILN_CACHE_MB`.
     pub cache_limit: u64,
+    /// The most time that the C compiler may take for a kernel, `KILN_CC_SECONDS`.
+    pub cc_time: Duration,
     /// Folders that hold Rust toolchains.
     pub toolchains: Vec<PathBuf>,
     /// Folders where programs are found.
@@ -38,9 +41,11 @@ pub enum Choice {
 
 /// Enough for tens of thousands of kernels.
 const CACHE_LIMIT: u64 = 256 << 20;
+/// Many times what a kernel takes on a busy machine.
+const CC_TIME: Duration = Duration::from_secs(120);
 
 impl CpuConfig {
-    /// What the environment says.
+    /// What the environment says of the places of things; limits are as they are by default.
     pub fn from_env() -> CpuConfig {
         CpuConfig {
             llvm: Choice::parse(std::env::var_os("KILN_LLVM")),
@@ -48,6 +53,7 @@ impl CpuConfig {
             threads: threads(std::env::var("KILN_THREADS").ok()),
             cache: cache_folder(),
             cache_limit: CACHE_LIMIT,
+            cc_time: CC_TIME,
             toolchains: folder("RUSTUP_HOME", ".rustup")
                 .map(|rustup| rustup.join("toolchains"))
                 .into_iter()

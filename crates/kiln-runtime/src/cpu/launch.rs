@@ -5,7 +5,7 @@ use super::loader::{Code, Entry};
 use super::matrices;
 use super::workers::Workers;
 use crate::buffer::Buffer;
-use crate::device::{Kernel, Prepared, check_arguments};
+use crate::device::{Kernel, Prepared, check_arguments, facts};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGN, Memory};
 use kiln_ir::program::Program;
@@ -63,23 +63,6 @@ impl CpuKernel {
     }
 }
 
-/// What a launch needs to know: the program without its ops and source.
-fn facts(program: &Program) -> Program {
-    Program {
-        name: program.name.clone(),
-        ops: Vec::new(),
-        source: String::new(),
-        params: program.params.clone(),
-        vars: program.vars.clone(),
-        threads: program.threads,
-        global: Vec::new(),
-        local: Vec::new(),
-        scratch_bytes: program.scratch_bytes,
-        flops: program.flops,
-        bytes: program.bytes,
-    }
-}
-
 impl Kernel for CpuKernel {
     fn launch(&self, buffers: &[Buffer], vars: &[i64]) -> Result<()> {
         self.prepare(buffers, vars)?()
@@ -96,6 +79,10 @@ impl Kernel for CpuKernel {
         let (parts, threads) = (self.parts(), self.program.threads.max(1));
         let workers = &*self.workers;
         Ok(Box::new(move || call.share(workers, threads, parts)))
+    }
+
+    fn size(&self) -> usize {
+        self.program.size() + self.code.size()
     }
 
     fn disassemble(&self) -> Option<String> {

@@ -91,6 +91,12 @@ impl Code {
         unsafe { std::mem::transmute::<*const u8, Entry>(address) }
     }
 
+    /// About how much memory it takes: pages, and what the system knows of them.
+    pub(super) fn size(&self) -> usize {
+        const OF_A_MAPPING: usize = 1024;
+        self.map.len() + OF_A_MAPPING
+    }
+
     /// The bytes of the instructions.
     pub(super) fn text(&self) -> &[u8] {
         // SAFETY: within the mapping, which is readable and no longer changes.

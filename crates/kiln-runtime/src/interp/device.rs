@@ -59,6 +59,10 @@ impl Kernel for InterpKernel {
         let cells = buffers.iter().map(cells).collect::<Result<Vec<_>>>()?;
         Ok(run(&self.0, &cells, vars)?)
     }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
 }
 
 /// A buffer's bytes. The interpreter runs on this thread alone, so cells are enough, also where buffers overlap.

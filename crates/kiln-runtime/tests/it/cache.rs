@@ -162,3 +162,56 @@ fn without_a_folder_nothing_is_kept_and_nothing_said() {
     cache.put(key("s"), b"object");
     assert_eq!(cache.get(key("s")), None);
 }
+
+#[test]
+fn what_is_read_stays_while_others_come_and_go() {
+    let dir = TempDir::new("cache-used");
+    let cache = DiskCache::new(Some(dir.0.clone()), 200_000);
+    let name = |n: usize| format!("kernel {n}");
+    for n in 0..300 {
+        cache.put(key(&name(n)), &[n as u8; 5000]);
+        assert!(cache.get(key(&name(0))).is_some(), "after {n}");
+    }
+    assert!(cache.get(key(&name(1))).is_none() && cache.get(key(&name(299))).is_some());
+}
+
+/// The bytes of all files of a cache.
+fn bytes(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    files.map(|file| file.metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn its_files_are_bounded_also_by_a_limit_that_is_lowered() {
+    const LIMIT: u64 = 8 << 20;
+    let dir = TempDir::new("cache-files");
+    let fill = |limit: u64, from: usize, to: usize| {
+        let cache = DiskCache::new(Some(dir.0.clone()), limit);
+        for n in from..to {
+            cache.put(key(&format!("kernel {n}")), &vec![n as u8; 20_000]);
+            cache.set_note("m", &format!("{n} {}", "about ".repeat(500)), "text");
+        }
+    };
+    // what lies between two looks at it, and a log
+    let most = |limit: u64| limit + limit / 4 + (32 * 24_000 + (6 << 20));
+    fill(LIMIT, 0, 1500);
+    assert!(bytes(&dir.0) < most(LIMIT), "{} bytes", bytes(&dir.0));
+    assert!(bytes(&dir.0) > LIMIT / 2, "{} bytes", bytes(&dir.0));
+    fill(LIMIT / 8, 1500, 1502);
+    assert!(bytes(&dir.0) < most(LIMIT / 8), "{} bytes", bytes(&dir.0));
+    let cache = DiskCache::new(Some(dir.0.clone()), LIMIT);
+    assert!(cache.get(key("kernel 1501")).is_some() && cache.get(key("kernel 0")).is_none());
+    assert_eq!(warnings_about(&dir.0), 0);
+}
+
+#[test]
+fn a_cache_of_no_bytes_keeps_nothing_for_long_and_says_nothing() {
+    let dir = TempDir::new("cache-nothing");
+    let cache = DiskCache::new(Some(dir.0.clone()), 0);
+    for n in 0..100 {
+        cache.put(key(&format!("kernel {n}")), b"object");
+    }
+    let kept = (0..100).filter(|n| cache.get(key(&format!("kernel {n}"))).is_some()).count();
+    assert!(kept <= 32, "{kept}");
+    assert_eq!(warnings_about(&dir.0), 0);
+}

@@ -4,7 +4,7 @@ use kiln_ir::DType;
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
-use kiln_runtime::{Backend, Error, Origin, Result};
+use kiln_runtime::{Backend, Error, Loaded, Origin, Result};
 
 const BOTH: [Rung; 2] = [Rung::Llvm, Rung::C];
 
@@ -256,12 +256,12 @@ fn many_threads_compile_one_kernel_once() {
         let device = device(rung);
         let mut program = program(&square_plus(rung), 2, 1);
         program.vars = vec![DType::F32];
-        let origins: Vec<Origin> = std::thread::scope(|scope| {
-            let load = || device.load(&program).unwrap().origin;
+        let loaded: Vec<Loaded> = std::thread::scope(|scope| {
+            let load = || device.load(&program).unwrap();
             let spawned: Vec<_> = (0..8).map(|_| scope.spawn(load)).collect();
             spawned.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let compiled = origins.iter().filter(|origin| **origin == Origin::Compiled).count();
+        let compiled = loaded.iter().filter(|loaded| loaded.origin == Origin::Compiled).count();
         assert_eq!(compiled, 1);
     }
 }

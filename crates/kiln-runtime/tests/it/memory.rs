@@ -128,6 +128,15 @@ fn files_are_buffers() {
     assert_eq!(std::fs::read(&path).unwrap(), b"headerxyCD");
     assert_eq!(file.to_vec::<u8>().unwrap(), b"headerxyCD");
 
+    let copied = disk::open_writable_copied(&path).unwrap();
+    copied.view(0, 1).unwrap().write(b"H").unwrap();
+    // SAFETY: ten bytes, as a kernel would write them.
+    unsafe { copied.writable_ptr().unwrap().write_bytes(b'z', 10) };
+    assert_eq!(std::fs::read(&path).unwrap(), b"HeaderxyCD");
+    copied.commit(6..8).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"HeaderzzCD");
+    assert_eq!(copied.to_vec().unwrap(), b"HeaderzzCD");
+
     assert!(disk::create(&path, 3).is_err());
     assert_eq!(std::fs::read(&path).unwrap().len(), 10);
     let made = disk::create(&dir.0.join("new"), 3).unwrap();

@@ -13,6 +13,7 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 
 /// Memory for one run of a schedule.
 pub(super) struct Bound {
@@ -25,8 +26,17 @@ pub(super) struct Bound {
     pub(super) taken: Taken,
     /// Keeps files as they are, or for this launch alone; none if it has nothing to do with any.
     pub(super) access: Option<Access>,
-    /// The root that becomes a file, and where it is before that, if it is computed elsewhere.
-    pub(super) file: Option<(usize, Option<Buffer>)>,
+    /// The root that becomes a file.
+    pub(super) file: Option<FileRoot>,
+}
+
+/// A root that becomes a file.
+pub(super) struct FileRoot {
+    pub(super) root: usize,
+    /// Where it is before that, if it is computed elsewhere.
+    elsewhere: Option<Buffer>,
+    /// The bytes that change.
+    changed: Range<usize>,
 }
 
 impl Bound {
@@ -42,14 +52,10 @@ impl Bound {
         Ok((!old.overlaps(&new)).then_some(old))
     }
 
-    /// Copies what was computed elsewhere to the file that it is for.
+    /// Brings what was computed to the file that it is for.
     pub(super) fn write_back(&self) -> Result<(), Failure> {
-        match &self.file {
-            Some((root, Some(elsewhere))) => {
-                self.outputs[*root].copy_from(elsewhere).map_err(|e| e.to_string())
-            }
-            Some((_, None)) | None => Ok(()),
-        }
+        let Some(FileRoot { root, elsewhere, changed }) = &self.file else { return Ok(()) };
+        file::bring(&self.outputs[*root], elsewhere.as_ref(), changed)
     }
 
     /// The memory that an argument is.
@@ -57,7 +63,9 @@ impl Bound {
         match *which {
             BufferRef::Param(slot) => Ok(self.inputs[slot].clone()),
             BufferRef::Output(root) => match &self.file {
-                Some((at, Some(elsewhere))) if *at == root => Ok(elsewhere.clone()),
+                Some(FileRoot { root: at, elsewhere: Some(elsewhere), .. }) if *at == root => {
+                    Ok(elsewhere.clone())
+                }
                 Some(_) | None => Ok(self.outputs[root].clone()),
             },
             BufferRef::Temp(temp) => {
@@ -116,8 +124,12 @@ pub(super) fn bind(
     }
     let file = pinned.map(|(pinned, root)| {
         let elsewhere = std::mem::replace(&mut outputs[root], pinned.memory.clone());
-        (root, Some(elsewhere).filter(|b| !b.overlaps(&pinned.memory)))
+        let elsewhere = Some(elsewhere).filter(|b| !b.overlaps(&pinned.memory));
+        FileRoot { root, elsewhere, changed: changed(closed, ready, pinned, root) }
     });
+    if let (Some(file), Some((pinned, _))) = (&file, pinned) {
+        pinned.memory.reserve(file.changed.clone()).map_err(|e| e.to_string())?;
+    }
     let spent = match pinned {
         Some((pinned, root)) => overwritten(closed, pinned, root, opened)?,
         None => None,
@@ -132,6 +144,28 @@ pub(super) fn bind(
 fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
     let (dtype, shape) = &ready.roots[root];
     leaf::bytes_of(*dtype, shape)
+}
+
+/// The bytes of a file that kernels change: what they store there, if they start from what it holds.
+fn changed(closed: &Closed, ready: &Ready, pinned: &Pinned, root: usize) -> Range<usize> {
+    let whole = 0..pinned.memory.len();
+    let is_old = |slot: usize| closed.nodes[closed.leaves[slot]] == pinned.old;
+    let mut all: Option<Range<usize>> = None;
+    for kernel in &ready.kernels {
+        if !kernel.plan.args.contains(&BufferRef::Output(root)) {
+            continue;
+        }
+        let stored = match kernel.plan.starts_from {
+            Some(BufferRef::Param(slot)) if is_old(slot) => &kernel.stored,
+            Some(BufferRef::Output(of)) if of == root => &kernel.stored,
+            _ => return whole,
+        };
+        all = Some(match all {
+            Some(all) => all.start.min(stored.start)..all.end.max(stored.end),
+            None => stored.clone(),
+        });
+    }
+    all.map_or(whole.clone(), |all| all.start.min(whole.end)..all.end.min(whole.end))
 }
 
 /// Whether kernels may write a new version straight into its file: nobody reads the old one in there, or only as one who

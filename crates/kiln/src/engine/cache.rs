@@ -13,17 +13,17 @@ use crate::Device;
 use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
-use kiln_ir::arg::Shape;
-use kiln_ir::{Const, DType, UOp};
+use kiln_ir::arg::{Arg, Shape};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Const, DType, Op, UOp};
 use kiln_runtime::{Kernel, Origin};
 use rustc_hash::FxHashSet;
+use std::hash::Hash;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Schedules that are remembered, the last ones that were used; at most twice as many.
-const SCHEDULES_KEPT: usize = 16384;
-/// Kernels that are remembered, likewise.
-const KERNELS_KEPT: usize = 32768;
 /// Sets of constants that are kept apart for one shape of graph before all that ever differed become scalars.
 const MAX_VARIANTS: usize = 4;
 
@@ -44,6 +44,8 @@ pub(super) struct ReadyKernel {
     pub(super) code: Arc<Code>,
     /// What its arguments are, and what may share memory.
     pub(super) plan: ScheduledKernel,
+    /// The bytes of its first argument between which it stores, if it starts from what that holds.
+    pub(super) stored: Range<usize>,
 }
 
 /// A compiled kernel, shared by all schedules that need the same.
@@ -59,7 +61,33 @@ impl ReadyKernel {
     }
 }
 
+impl Code {
+    /// About how much memory it takes.
+    fn size(&self) -> usize {
+        let Compiled { applied, program, .. } = &self.compiled;
+        self.kernel.size() + program.size() + size_of_val(&applied[..]) + size_of::<Code>() + ENTRY
+    }
+}
+
+/// What an entry of a table takes besides its parts, as far as that is known.
+const ENTRY: usize = 256;
+
 impl Ready {
+    /// About how much memory it takes, with its kernels, which no others may hold.
+    fn size(&self) -> usize {
+        let kernel = |k: &ReadyKernel| {
+            let ScheduledKernel { args, vars, may_alias, origins, .. } = &k.plan;
+            let lists = size_of_val(&args[..]) + size_of_val(&vars[..]);
+            let more = size_of_val(&may_alias[..]) + size_of_val(&origins[..]);
+            size_of::<ReadyKernel>() + lists + more + k.code.size()
+        };
+        let schedule::Schedule { outputs, temps, decisions, .. } = &self.schedule;
+        let decisions: usize = decisions.iter().map(|text| size_of::<String>() + text.len()).sum();
+        let lists = size_of_val(&outputs[..]) + size_of_val(&temps[..]) + decisions;
+        let own = size_of_val(&self.roots[..]) + self.constants.len() * (size_of::<Const>() + 1);
+        self.kernels.iter().map(kernel).sum::<usize>() + lists + own + size_of::<Ready>() + ENTRY
+    }
+
     /// Whether it computes this graph: every constant that it has inside is the same.
     fn fits(&self, constants: &[Const]) -> bool {
         self.constants.iter().zip(constants).zip(&self.variable).all(|((a, b), v)| *v || a == b)
@@ -89,9 +117,14 @@ fn raw(value: Const, dtype: DType) -> i64 {
 }
 
 /// By the graph's shape, the device, and the width of the search for its kernels.
-type Schedules = Mutex<Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>>;
-static SCHEDULES: LazyLock<Schedules> =
-    LazyLock::new(|| Mutex::new(Generations::new(SCHEDULES_KEPT)));
+type Schedules = Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>;
+static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
+
+/// An empty memory of the last schedules or kernels that were used: as it may hold twice its bound, both together hold
+/// what `KILN_CACHE_MB` allows.
+fn remembering<K: Hash + Eq, V>() -> Mutex<Generations<K, V>> {
+    Mutex::new(Generations::new(env::cache_bytes() / 4))
+}
 
 /// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program. Release builds
 /// keep none of that.
@@ -122,10 +155,10 @@ pub(super) fn ready(
     let ready = Arc::new(make(closed, constants, &known, opened)?);
     let mut schedules = schedules();
     // the latest variant is the most general: look at it first
-    match schedules.get(&key) {
-        Some(variants) => variants.insert(0, ready.clone()),
-        None => schedules.insert(key, vec![ready.clone()]),
-    }
+    let others = schedules.get(&key).into_iter().flatten().cloned();
+    let variants: Vec<_> = std::iter::once(ready.clone()).chain(others).collect();
+    let bytes = variants.iter().map(|ready| ready.size()).sum();
+    schedules.insert(key, variants, bytes);
     Ok(ready)
 }
 
@@ -150,7 +183,8 @@ fn make(
     let codes = compile_all(&schedule.kernels, opened)?;
     let kernels =
         codes.into_iter().zip(std::mem::take(&mut schedule.kernels)).map(|(code, plan)| {
-            ReadyKernel { code, plan: ScheduledKernel { ast: kept(plan.ast), ..plan } }
+            let stored = plan.starts_from.map_or(0..0, |_| stored(&plan.ast));
+            ReadyKernel { code, plan: ScheduledKernel { ast: kept(plan.ast), ..plan }, stored }
         });
     let kernels = kernels.collect();
     let roots = closed
@@ -159,6 +193,27 @@ fn make(
         .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
         .collect();
     Ok(Ready { kernels, roots, schedule, variable, constants })
+}
+
+/// The bytes of a kernel's first argument between which it stores.
+fn stored(ast: &UOp) -> Range<usize> {
+    let memory = |store: &UOp| {
+        let sources = std::iter::successors(Some(store.src(0)), |node| node.srcs().first());
+        sources.last().expect("itself").clone()
+    };
+    let is_first = |node: &UOp| matches!(node.arg(), Arg::Param { slot: 0, .. });
+    let mut all = 0..0;
+    for store in toposort(ast).iter().filter(|node| node.op() == Op::Store) {
+        let (param, index) = (memory(store), store.src(1));
+        if is_first(&param) {
+            let (size, len) = (param.dtype().size(), param.numel() as i64);
+            let [start, end] = [index.min(), index.max().saturating_add(1)];
+            let [start, end] = [start, end].map(|at| at.clamp(0, len) as usize * size);
+            let is_empty = all.is_empty();
+            all = if is_empty { start..end } else { all.start.min(start)..all.end.max(end) };
+        }
+    }
+    all
 }
 
 /// Which constants become scalars: those that differ from the graphs of this shape that were seen before.
@@ -174,8 +229,7 @@ fn variable_constants(constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
 
 /// What a kernel's code depends on: what it computes, the target, whether it is optimized, the width of a search.
 type Key = (u128, Arc<kiln_compile::target::Target>, bool, usize);
-type Codes = Mutex<Generations<Key, Arc<Code>>>;
-static CODES: LazyLock<Codes> = LazyLock::new(|| Mutex::new(Generations::new(KERNELS_KEPT)));
+static CODES: LazyLock<Mutex<Generations<Key, Arc<Code>>>> = LazyLock::new(remembering);
 
 /// Compiles what is new, on as many threads as the device has.
 fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
@@ -200,7 +254,9 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
         Ok::<_, Failure>(origins)
     };
     let origins = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        // a thread that the system refuses is one that does not help
+        let spawn = |_| Builder::new().spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..workers).filter_map(spawn).collect();
         let mine = work();
         let joined =
             others.into_iter().map(|h| h.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
@@ -257,7 +313,7 @@ fn compile(
     debug::compiled(kernel, &compiled, &loaded);
     let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled) });
     let key = key(kernel, opened, width);
-    CODES.lock().expect("kernel cache").insert(key, code.clone());
+    CODES.lock().expect("kernel cache").insert(key, code.clone(), code.size());
     Ok((code, (loaded.origin, lowering)))
 }
 

@@ -164,7 +164,14 @@ pub(super) fn launched(device: &Device, kernel: &ReadyKernel, took: Duration, op
     eprintln!("{}", launch.line(is_colored()));
 }
 
+/// Kernels that are known to have been launched, at most.
+const MOST_SEEN: usize = 1 << 16;
+
 fn is_first(ast: &UOp) -> bool {
     static SEEN: LazyLock<Mutex<HashSet<u128>>> = LazyLock::new(Mutex::default);
-    SEEN.lock().expect("debug lock").insert(ast.hash())
+    let mut seen = SEEN.lock().expect("debug lock");
+    if seen.len() >= MOST_SEEN {
+        seen.clear();
+    }
+    seen.insert(ast.hash())
 }

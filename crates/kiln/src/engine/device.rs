@@ -1,6 +1,6 @@
 //! Devices by name: what runs programs, and the target that they are compiled for. Opened on first use, once.
 
-use super::{Failure, debug, matrices};
+use super::{Failure, debug, env, matrices};
 use crate::Device;
 use kiln_compile::target::{Language, Machine, Target};
 use kiln_runtime::Backend;
@@ -10,6 +10,7 @@ use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::null::NullBackend;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 /// An open device.
 #[derive(Clone)]
@@ -27,18 +28,15 @@ fn table() -> MutexGuard<'static, HashMap<String, Opened>> {
 
 /// The device of this name; an unknown one is an error that lists those that are known.
 pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
-    let mut table = table();
-    if let Some(opened) = table.get(device.name()) {
-        return Ok(opened.clone());
-    }
     // files have memory but no processor: what is computed from them is computed by the CPU, into memory
     let name = if device.file().is_some() { "CPU" } else { device.name() };
-    let opened = match table.get(name) {
-        Some(opened) => opened.clone(),
-        None => open_new(name)?,
-    };
-    debug::opened(device.name(), &opened);
-    table.insert(device.name().to_owned(), opened.clone());
+    let mut table = table();
+    if let Some(opened) = table.get(name) {
+        return Ok(opened.clone());
+    }
+    let opened = open_new(name)?;
+    debug::opened(name, &opened);
+    table.insert(name.to_owned(), opened.clone());
     Ok(opened)
 }
 
@@ -68,9 +66,19 @@ fn null() -> Opened {
     Opened { backend: Arc::new(NullBackend::new()), target: Arc::new(Target::interp()) }
 }
 
+/// What the environment says.
+fn config() -> CpuConfig {
+    let seconds = u64::try_from(env::KILN_CC_SECONDS.get()).unwrap_or(0);
+    CpuConfig {
+        cache_limit: env::cache_bytes() as u64,
+        cc_time: Duration::from_secs(seconds),
+        ..CpuConfig::from_env()
+    }
+}
+
 /// The ladder: LLVM, a C compiler, and where there is neither, the interpreter.
 fn open_cpu(rung: Option<Rung>) -> Result<Opened, Failure> {
-    match cpu::open(&CpuConfig::from_env(), rung) {
+    match cpu::open(&config(), rung) {
         Ok(backend) => {
             let features = backend.host().features.clone();
             let machine = Machine::with(std::env::consts::ARCH, features);
@@ -88,8 +96,7 @@ fn open_cpu_as(name: &str) -> Result<Opened, Failure> {
         return Err(format!("{name:?} names no processor, such as \"x86_64,haswell\""));
     };
     let machine = Machine::named(arch, cpu)?;
-    let backend =
-        cpu::open(&CpuConfig::from_env(), Some(Rung::Llvm)).map_err(|error| error.to_string())?;
+    let backend = cpu::open(&config(), Some(Rung::Llvm)).map_err(|error| error.to_string())?;
     if arch != std::env::consts::ARCH {
         return Err(format!("this machine is no {arch} but an {}", std::env::consts::ARCH));
     }

@@ -76,9 +76,34 @@ pub(crate) static SPEC: Var = Var::new(
     "1 verifies graphs between passes in release builds too (debug builds always do)",
 );
 
+/// Bound of what is remembered.
+pub(crate) static KILN_CACHE_MB: Var = Var::new(
+    "KILN_CACHE_MB",
+    256,
+    "the most megabytes of kernels that are kept on disk, and with their schedules in memory; what was not used longest goes first",
+);
+
+/// Bound of a C compiler's time.
+pub(crate) static KILN_CC_SECONDS: Var =
+    Var::new("KILN_CC_SECONDS", 120, "the most seconds that a C compiler may take for a kernel");
+
+/// What may be kept of what can be made again, in bytes.
+pub(crate) fn cache_bytes() -> usize {
+    usize::try_from(KILN_CACHE_MB.get()).map_or(0, |mb| mb.saturating_mul(1 << 20))
+}
+
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 7] =
-    [&BEAM, &BEAM_REORDER, &BEAM_SECONDS, &DEBUG, &NOOPT, &SPEC, &TRACK_MATCH_STATS];
+static NUMBERS: [&Var; 9] = [
+    &BEAM,
+    &BEAM_REORDER,
+    &BEAM_SECONDS,
+    &DEBUG,
+    &KILN_CACHE_MB,
+    &KILN_CC_SECONDS,
+    &NOOPT,
+    &SPEC,
+    &TRACK_MATCH_STATS,
+];
 
 /// Every other variable: its name, what holds where it is not set, and help.
 static TEXTS: [[&str; 3]; 8] = [

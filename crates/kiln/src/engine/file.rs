@@ -4,12 +4,13 @@
 //! in place. Somebody who still needs the old version keeps it: it is copied to other memory before. Kernels that read
 //! a file elsewhere are waited for.
 
-use super::{Failure, leaf, realize};
+use super::{Failure, leaf, realize, testing};
 use crate::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, UOp};
 use kiln_runtime::disk::{self, Identity};
 use kiln_runtime::{Backend, Buffer};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -20,6 +21,8 @@ pub(crate) struct File {
     pub(crate) leaf: UOp,
     /// Its memory; none as long as there is no file.
     memory: Option<(Buffer, Identity)>,
+    /// Whether it was written and nobody has waited for the disk since.
+    pub(crate) is_dirty: bool,
 }
 
 /// Reading files excludes writing to them. Taken after the planning lock, if at all, and given back before.
@@ -66,7 +69,8 @@ impl File {
             Err(why) if path.exists() => return Err(why.to_string()),
             Err(why) => {
                 let why = format!("{why}; the first write would make it");
-                return Ok(File { leaf: leaf::missing(&why, dtype, shape, device), memory: None });
+                let leaf = leaf::missing(&why, dtype, shape, device);
+                return Ok(File { leaf, memory: None, is_dirty: false });
             }
         };
         let holds = memory.len();
@@ -81,7 +85,7 @@ impl File {
             false => (DType::U8, Shape::from_slice(&[holds])),
         };
         let leaf = leaf::new(memory.clone(), dtype, shape, device);
-        Ok(File { leaf, memory: Some((memory, identity)) })
+        Ok(File { leaf, memory: Some((memory, identity)), is_dirty: false })
     }
 
     /// Whether `path` still names this file.
@@ -89,16 +93,25 @@ impl File {
         self.memory.as_ref().map(|(_, identity)| *identity) == disk::identity(path).ok()
     }
 
+    /// Fails where `path` names no file any more, or another one.
+    pub(crate) fn check_is_at(&self, path: &Path) -> Result<(), Failure> {
+        let now = disk::identity(path).map_err(|why| format!("{why}; it was there before"))?;
+        match &self.memory {
+            Some((_, then)) if *then != now => {
+                Err(format!("{} is another file than was opened", path.display()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Makes sure that the file can be written: it is mapped anew, or made.
     pub(crate) fn make_writable(&mut self, path: &Path) -> Result<(), Failure> {
         let text = |e: kiln_runtime::Error| e.to_string();
         let memory = match &self.memory {
             Some((memory, _)) if memory.is_writable() => return Ok(()),
-            Some(_) if !self.is_at(path) => {
-                return Err(format!("{} is another file than was opened", path.display()));
-            }
             Some((memory, _)) => {
-                let writable = disk::open_writable(path).map_err(text)?;
+                self.check_is_at(path)?;
+                let writable = opened_writable(path).map_err(text)?;
                 writable.view(0, memory.len()).map_err(text)?
             }
             None => disk::create(path, leaf::bytes_of(self.leaf.dtype(), self.leaf.shape())?)
@@ -109,19 +122,39 @@ impl File {
         Ok(())
     }
 
-    /// Computes `version` into the file, and gives the leaf that the file is then. The storage that the file belongs to
-    /// holds one other `File`.
-    pub(crate) fn write(self, version: &UOp, device: &Device) -> Result<UOp, Failure> {
+    /// Computes `version` into the file at `path`, and gives the leaf that the file is then. The storage that the file
+    /// belongs to holds one other `File`.
+    pub(crate) fn write(self, version: &UOp, path: &Path, device: &Device) -> Result<UOp, Failure> {
+        self.check_is_at(path)?;
         let (memory, _) = self.memory.expect("what has been written to is mapped");
         let pinned = Pinned { version: version.clone(), old: self.leaf, own: 2, memory };
         realize::write(&pinned, device)
     }
 
-    /// Waits until the file itself holds what its memory does.
+    /// Waits until the disk holds what was written to the file.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
-        let flush = |(memory, _): &(Buffer, Identity)| memory.flush();
-        self.memory.as_ref().map_or(Ok(()), flush).map_err(|e| e.to_string())
+        let Some((memory, _)) = &self.memory else { return Ok(()) };
+        memory.check().and_then(|()| memory.flush()).map_err(|e| e.to_string())
     }
+}
+
+/// A file for reading and writing.
+fn opened_writable(path: &Path) -> kiln_runtime::Result<Buffer> {
+    match testing::cannot_reserve() {
+        true => disk::open_writable_copied(path),
+        false => disk::open_writable(path),
+    }
+}
+
+/// Brings bytes that have changed to a file: from elsewhere, or where its own memory was written.
+pub(super) fn bring(
+    memory: &Buffer,
+    elsewhere: Option<&Buffer>,
+    changed: &Range<usize>,
+) -> Result<(), Failure> {
+    let part = |buffer: &Buffer| buffer.view(changed.start, changed.len());
+    let copied = elsewhere.map_or(Ok(()), |from| part(memory)?.copy_from(&part(from)?));
+    copied.and_then(|()| memory.commit(changed.clone())).map_err(|e| e.to_string())
 }
 
 impl Pinned {

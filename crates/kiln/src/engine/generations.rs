@@ -5,39 +5,51 @@ use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::mem;
 
-/// Entries of which the last `limit` that were used are certain to be there, and twice as many at most.
+/// Entries of which those that were used last, `limit` bytes of them, are certain to be there; and at most twice as many
+/// bytes, but for one entry that is larger.
 pub(super) struct Generations<K, V> {
-    young: FxHashMap<K, V>,
-    old: FxHashMap<K, V>,
+    young: FxHashMap<K, Entry<V>>,
+    old: FxHashMap<K, Entry<V>>,
+    /// Of the young ones.
+    bytes: usize,
     limit: usize,
+}
+
+struct Entry<V> {
+    value: V,
+    bytes: usize,
 }
 
 impl<K: Hash + Eq, V> Generations<K, V> {
     pub(super) fn new(limit: usize) -> Generations<K, V> {
-        Generations { young: FxHashMap::default(), old: FxHashMap::default(), limit }
+        Generations { young: FxHashMap::default(), old: FxHashMap::default(), bytes: 0, limit }
     }
 
     /// What was added under the key, which counts as used.
-    pub(super) fn get(&mut self, key: &K) -> Option<&mut V> {
+    pub(super) fn get(&mut self, key: &K) -> Option<&V> {
         if !self.young.contains_key(key) {
-            let (key, value) = self.old.remove_entry(key)?;
-            self.insert(key, value);
+            let (key, Entry { value, bytes }) = self.old.remove_entry(key)?;
+            self.insert(key, value, bytes);
         }
-        self.young.get_mut(key)
+        self.young.get(key).map(|entry| &entry.value)
     }
 
-    /// Adds an entry, or replaces the one of this key.
-    pub(super) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.limit && !self.young.contains_key(&key) {
-            self.old = mem::take(&mut self.young);
-        }
+    /// Adds an entry that takes so many bytes, or replaces the one of this key.
+    pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) {
         self.old.remove(&key);
-        self.young.insert(key, value);
+        if let Some(replaced) = self.young.remove(&key) {
+            self.bytes -= replaced.bytes;
+        }
+        if self.bytes + bytes > self.limit {
+            (self.old, self.bytes) = (mem::take(&mut self.young), 0);
+        }
+        self.bytes += bytes;
+        self.young.insert(key, Entry { value, bytes });
     }
 
     /// All values, in no order.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
-        self.young.values().chain(self.old.values())
+        self.young.values().chain(self.old.values()).map(|entry| &entry.value)
     }
 }
 
@@ -47,11 +59,11 @@ mod tests {
 
     #[test]
     fn what_is_used_stays_and_what_is_not_is_forgotten() {
-        let mut map = Generations::new(4);
-        map.insert(0, 0);
+        let mut map = Generations::new(40);
+        map.insert(0, 0, 10);
         for i in 1..1000 {
-            map.insert(i, i);
-            assert_eq!(map.get(&0), Some(&mut 0), "after {i}");
+            map.insert(i, i, 10);
+            assert_eq!(map.get(&0), Some(&0), "after {i}");
             assert!(map.values().count() <= 8, "after {i}");
         }
         let found: Vec<i32> = (1..1000).filter(|i| map.get(i).is_some()).collect();
@@ -61,9 +73,24 @@ mod tests {
     #[test]
     fn a_key_has_one_value() {
         let mut map = Generations::new(2);
-        (0..4).for_each(|i| map.insert(i, 0));
-        map.insert(0, 1);
-        assert_eq!(map.get(&0), Some(&mut 1));
+        (0..4).for_each(|i| map.insert(i, 0, 1));
+        map.insert(0, 1, 1);
+        assert_eq!(map.get(&0), Some(&1));
         assert_eq!(map.values().filter(|v| **v == 1).count(), 1);
+        (0..100).for_each(|_| map.insert(7, 2, 2));
+        assert!(map.bytes <= 2, "{} bytes", map.bytes);
+    }
+
+    #[test]
+    fn bytes_are_the_bound_and_one_large_entry_is_kept() {
+        let mut map = Generations::new(100);
+        for i in 0..1000usize {
+            map.insert(i, i % 30, i % 30);
+            assert!(map.values().sum::<usize>() <= 200, "after {i}");
+        }
+        map.insert(1000, 0, 1 << 40);
+        assert!(map.get(&1000).is_some());
+        map.insert(1001, 0, 1);
+        assert!(map.get(&1001).is_some() && map.values().count() == 2);
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Launches<'a> {
     vars: Vec<i64>,
     /// What a kernel's first argument must hold before it runs, if that is other memory, by its number.
     copied: Vec<(usize, Buffer)>,
+    /// Whether arguments are files.
+    has_files: bool,
 }
 
 impl Launches<'_> {
@@ -29,7 +31,8 @@ impl Launches<'_> {
         scalars: &[i64],
     ) -> Result<Launches<'a>, (usize, Failure)> {
         let buffers = Vec::with_capacity(ready.kernels.iter().map(arguments).sum());
-        let mut all = Launches { ready, buffers, vars: Vec::new(), copied: Vec::new() };
+        let has_files = bound.access.is_some();
+        let mut all = Launches { ready, buffers, vars: Vec::new(), copied: Vec::new(), has_files };
         for step in 0..ready.kernels.len() {
             all.add(bound, scalars, step).map_err(|why| (step, why))?;
         }
@@ -80,7 +83,8 @@ impl Launches<'_> {
             let launch = launch.map_err(|e| (step, e.to_string()))?;
             let program = &kernel.code.compiled.program;
             let bytes = program.bytes + copied.map_or(0, |(old, _)| 2 * old.len() as u64);
-            calls.push(Call { launch, copied, bytes, flops: program.flops });
+            let files = if self.has_files { own } else { &[] };
+            calls.push(Call { launch, copied, files, bytes, flops: program.flops });
         }
         Ok(calls)
     }
@@ -100,6 +104,8 @@ struct Call<'a> {
     launch: Prepared<'a>,
     /// What its first argument must hold before, and that.
     copied: Option<(&'a Buffer, &'a Buffer)>,
+    /// Arguments, if there are files among them.
+    files: &'a [Buffer],
     /// What it reads and writes.
     bytes: u64,
     flops: u64,
@@ -110,6 +116,7 @@ impl Call<'_> {
         if let Some((old, new)) = self.copied {
             new.copy_from(old).map_err(|e| e.to_string())?;
         }
+        self.files.iter().try_for_each(Buffer::check).map_err(|e| e.to_string())?;
         (self.launch)().map_err(|e| e.to_string())
     }
 }

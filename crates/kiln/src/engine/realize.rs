@@ -49,7 +49,9 @@ pub(super) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
     if pinned.is_old_there() {
         pinned.keep_old(opened.backend.as_ref())?;
     }
-    pinned.memory.copy_from(&new).map_err(|e| e.to_string())?;
+    let whole = 0..new.len();
+    pinned.memory.reserve(whole.clone()).map_err(|e| e.to_string())?;
+    file::bring(&pinned.memory, Some(&new), &whole)?;
     Ok(pinned.leaf(device))
 }
 
@@ -226,7 +228,7 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
         use kiln_compile::schedule::BufferRef;
         let new = || (leaf::new(buffer.clone(), *dtype, shape.clone(), device), false);
         leaves.push(match ready.schedule.outputs[root] {
-            _ if bound.file.as_ref().is_some_and(|(at, _)| *at == root) => new(),
+            _ if bound.file.as_ref().is_some_and(|file| file.root == root) => new(),
             BufferRef::Param(slot) => (closed.nodes[closed.leaves[slot]].clone(), true),
             BufferRef::Output(first) if first < root => leaves[first].clone(),
             _ => new(),
@@ -238,6 +240,17 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
 /// Computes a node and copies it out, row-major.
 pub(super) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Failure> {
     look(node, device, |memory| memory.to_vec().map_err(|e| e.to_string()))
+}
+
+/// Computes a node and copies out the elements at these positions.
+pub(super) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Failure> {
+    let (buffer, _access) = computed(node, device)?;
+    let size = node.dtype().size();
+    let mut bytes = vec![0; at.len() * size];
+    for (&at, to) in at.iter().zip(bytes.chunks_exact_mut(size)) {
+        buffer.view(at * size, size).and_then(|from| from.read(to)).map_err(|e| e.to_string())?;
+    }
+    Ok(bytes)
 }
 
 /// As [`read`], but passes one part after the other to `take`, so that there is never a copy of all.

@@ -10,6 +10,7 @@ thread_local! {
     static FAIL: Cell<Option<usize>> = const { Cell::new(None) };
     static FAULT: Cell<Option<usize>> = const { Cell::new(None) };
     static PENDING: Cell<Option<usize>> = const { Cell::new(None) };
+    static NO_RESERVE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What an injected failure says.
@@ -56,6 +57,16 @@ pub fn limit_pending(writes: Option<usize>) {
 /// How long a chain of pending writes may be, if a test has its own mind about it.
 pub(crate) fn pending_limit() -> Option<usize> {
     PENDING.get()
+}
+
+/// Makes this thread open files for writing as where the file system reserves no room.
+pub fn reserve_nothing(on: bool) {
+    NO_RESERVE.set(on);
+}
+
+/// Whether files are opened as where no room can be reserved.
+pub(crate) fn cannot_reserve() -> bool {
+    NO_RESERVE.get()
 }
 
 /// One step before a launch, which may fail on request.

@@ -18,8 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Files that are open, by their absolute names.
 static OPEN: Mutex<BTreeMap<PathBuf, Weak<Storage>>> = Mutex::new(BTreeMap::new());
 
-/// What went wrong while a last handle went, for the next one who can be told.
-static FAILED: Mutex<Option<Error>> = Mutex::new(None);
+/// What went wrong while a last handle went.
+static FAILED: Mutex<Failed> = Mutex::new(Failed { next: None, sync: None });
+
+/// Errors that nobody could be told when they happened.
+struct Failed {
+    /// For the next one who can be told anything.
+    next: Option<Error>,
+    /// For the next `sync`, whoever was told before.
+    sync: Option<Error>,
+}
 
 /// Versions are written to files one at a time.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -52,18 +60,27 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[track_caller]
 pub fn sync() -> Result<(), Error> {
     let open: Vec<_> = locked(&OPEN).values().filter_map(Weak::upgrade).collect();
-    let synced = |storage: &Arc<Storage>| {
-        write(storage)?;
-        storage.file().map_or(Ok(()), |file| file.flush().map_err(Fault::Failed))
-    };
     // one that fails does not keep others from being written
-    let results: Vec<Result<(), Fault>> = open.iter().map(synced).collect();
-    at_caller("sync", results.into_iter().collect::<Result<(), Fault>>().and_then(|()| late()))
+    let results: Vec<Result<(), Fault>> = open.iter().map(|s| complete(s)).collect();
+    let untold = {
+        let mut failed = locked(&FAILED);
+        failed.sync.take().or(failed.next.take())
+    };
+    let untold = untold.map_or(Ok(()), |error| Err(error.into()));
+    at_caller("sync", results.into_iter().collect::<Result<(), Fault>>().and(untold))
+}
+
+/// Writes to the storage's file what it does not hold yet, and waits until the disk has it. A write that was refused is an
+/// error: its value is not there.
+fn complete(storage: &Storage) -> Result<(), Fault> {
+    write(storage)?;
+    storage.flush_file()?;
+    storage.error().map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// An error of a last handle, which the next one who can be told gets.
 fn late() -> Result<(), Fault> {
-    locked(&FAILED).take().map_or(Ok(()), |error| Err(error.into()))
+    locked(&FAILED).next.take().map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Writes the versions of files that are still to be written and that `nodes` are computed from. Whether there were any.
@@ -92,15 +109,22 @@ pub(crate) fn written_below(nodes: &[UOp]) -> Result<bool, Fault> {
 fn write(storage: &Storage) -> Result<(), Fault> {
     let _one = locked(&WRITING);
     let Some((version, file)) = storage.unwritten() else { return Ok(()) };
-    let leaf = file.write(&version, &storage.device).map_err(Fault::Failed)?;
+    let Some(path) = storage.device.file() else { return Ok(()) };
+    let leaf = file.write(&version, path, &storage.device).map_err(Fault::Failed)?;
     storage.settle_file(&version, leaf);
     Ok(())
 }
 
-/// Writes the last version of a storage that nobody has any more.
-pub(super) fn write_last(storage: &Storage) {
-    if let Err(error) = at_caller("write", write(storage)) {
-        locked(&FAILED).get_or_insert(error);
+/// Completes the file of a storage that nobody has any more.
+pub(super) fn complete_last(storage: &Storage) {
+    let refused = storage.error();
+    if let Err(error) = at_caller("write", write(storage).and_then(|()| storage.flush_file())) {
+        let mut failed = locked(&FAILED);
+        failed.next.get_or_insert(error.clone());
+        failed.sync.get_or_insert(error);
+    } else if let Some(error) = refused {
+        // whoever read the tensor was told
+        locked(&FAILED).sync.get_or_insert(error);
     }
 }
 

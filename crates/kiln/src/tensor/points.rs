@@ -239,11 +239,12 @@ impl Points {
     }
 }
 
-/// The integers of `index` as a node, for something on `device`.
+/// The integers of `index` as a node, for something on `device`. For a file they may be on any, and are copied now.
 pub(super) fn integers(index: &Tensor, device: &Device) -> Result<UOp, Fault> {
     Tensor::all_valid([index])?;
     match index.device() == device {
         true => Ok(index.value()?),
+        false if device.file().is_some() => Ok(index.to(device).value()?),
         false => refuse!("the index is on {}, what is indexed on {device}", index.device()),
     }
 }

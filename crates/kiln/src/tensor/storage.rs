@@ -157,9 +157,30 @@ impl Storage {
     /// The file holds `version` now, as `leaf`.
     pub(crate) fn settle_file(&self, version: &UOp, leaf: UOp) {
         if let Some(file) = &mut self.cell().file {
-            file.leaf = leaf.clone();
+            (file.leaf, file.is_dirty) = (leaf.clone(), true);
         }
         self.settle(version, leaf);
+    }
+
+    /// Waits until the disk has what was written to the file. If it cannot have it, the value is lost.
+    pub(crate) fn flush_file(&self) -> Result<(), Fault> {
+        let Some((file, path)) = self.file().filter(|f| f.is_dirty).zip(self.device.file()) else {
+            return Ok(());
+        };
+        file.check_is_at(path).map_err(Fault::Failed)?;
+        // before, as somebody may write meanwhile
+        self.set_dirty(false);
+        file.flush().map_err(|why| {
+            // the system says so once
+            self.fail(Error::failed("sync", why.clone()));
+            Fault::Failed(why)
+        })
+    }
+
+    fn set_dirty(&self, is_dirty: bool) {
+        if let Some(file) = &mut self.cell().file {
+            file.is_dirty = is_dirty;
+        }
     }
 
     /// Makes sure that a file can be written.
@@ -277,8 +298,8 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.unwritten().is_some() {
-            file::write_last(self);
+        if self.device.file().is_some() && self.file().is_some() {
+            file::complete_last(self);
         }
         if self.requires_grad() {
             marked().lock().expect("registry lock").remove(&self.id);

@@ -159,19 +159,23 @@ impl Tensor {
         }
     }
 
-    /// `value` in this tensor's dtype, if no kind of number is lost, and on its device.
+    /// `value` in this tensor's dtype, if no kind of number is lost, and on its device. What goes to a file may be on any
+    /// device: it is computed and copied there now.
     pub(super) fn typed(&self, value: &Value) -> Result<UOp, Fault> {
         let dtype = self.dtype();
-        if let Value::Tensor(t) = value {
-            Tensor::all_valid([t])?;
-            if t.device() != self.device() {
-                return refuse!("target is on {}, value on {}", self.device(), t.device());
-            }
-            if dtype.promote(t.dtype()) != dtype {
-                return refuse!("{} does not go into {dtype} without a cast", t.dtype());
-            }
+        let Value::Tensor(t) = value else { return Ok(value.node(dtype)?) };
+        Tensor::all_valid([t])?;
+        if dtype.promote(t.dtype()) != dtype {
+            return refuse!("{} does not go into {dtype} without a cast", t.dtype());
         }
-        Ok(value.node(dtype)?)
+        match t.device() == self.device() {
+            true => Ok(value.node(dtype)?),
+            false if self.device().file().is_some() => {
+                let here = t.to(self.device());
+                Ok(Value::Tensor(here).node(dtype)?)
+            }
+            false => refuse!("target is on {}, value on {}", self.device(), t.device()),
+        }
     }
 }
 

@@ -23,6 +23,11 @@ mod offsets;
 mod optim;
 mod state;
 mod structures;
+mod files;
+#[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod shapes;
 mod golden;
 mod derivatives;
 mod sums;
