@@ -1,9 +1,9 @@
 //! DISK: files as memory. A file is mapped whole; its parts are views at any byte.
 //!
 //! A file that is mapped may come short of two things, and the system tells by a signal that ends the process. Where the
-//! file system has no room for what is written to a mapping: so the room is [reserved](FileMemory::reserve) before. And
+//! file system has no room for what is written to a mapping: so the room is reserved before (`reserve`). And
 //! where another program has cut the file: nothing here changes the length of a mapped file, and its length is
-//! [looked at](FileMemory::check) before each use. Who cuts it between that look and the use still ends the process.
+//! looked at before each use (`check`). Who cuts it between that look and the use still ends the process.
 
 use crate::buffer::Buffer;
 use crate::device::{Backend, Loaded};

@@ -1,6 +1,7 @@
 //! The Rust types that elements and scalar operands have.
 
 use crate::Tensor;
+use crate::error::Fault;
 use kiln_ir::dtype::{Const, Weak};
 use kiln_ir::{DType, UOp};
 use kiln_runtime::plain::{Bytes, Plain};
@@ -56,9 +57,13 @@ impl Element for bool {
     }
 }
 
-/// Elements from row-major bytes.
-pub(crate) fn decode<T: Element>(bytes: &[u8]) -> Vec<T> {
-    bytes.chunks_exact(T::DTYPE.size()).map(T::decode).collect()
+/// An empty vector with room for `len` elements, or the reason why there is none.
+pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>, Fault> {
+    let mut elements = Vec::new();
+    let bytes = len.saturating_mul(size_of::<T>());
+    let why = |e| Fault::Failed(format!("cannot allocate {bytes} bytes: {e}"));
+    elements.try_reserve_exact(len).map_err(why)?;
+    Ok(elements)
 }
 
 /// A value in an expression: a tensor, or any Rust number or bool. Numbers are weak: they take the tensor's dtype unless

@@ -2,11 +2,14 @@
 
 use super::compiler::{Compiler, file_identity};
 use super::config::{Choice, CpuConfig};
+use super::process;
 use crate::error::{Error, Result};
-use std::io::Write;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The names to look for, fastest first.
 const NAMES: [&str; 3] = ["clang", "gcc", "cc"];
@@ -44,14 +47,20 @@ pub(super) struct Cc {
     identity: String,
     /// For the object files, each of which lives as long as its compilation.
     temp: PathBuf,
+    /// What it may take for a kernel.
+    time: Duration,
 }
+
+/// More than any object has; what is longer is cut, and does not load.
+const MOST_OBJECT: u64 = 256 << 20;
 
 /// Every C compiler that may be used, best first.
 pub(super) fn candidates(config: &CpuConfig) -> Vec<Cc> {
     let of = |path: PathBuf| {
         let temp = config.cache.clone().filter(|folder| folder.is_dir());
         let identity = format!("{} {}", file_identity(&path), FLAGS_VERSION);
-        Cc { identity, path, temp: temp.unwrap_or_else(std::env::temp_dir) }
+        let temp = temp.unwrap_or_else(std::env::temp_dir);
+        Cc { identity, path, temp, time: config.cc_time }
     };
     match &config.cc {
         Choice::Hidden => Vec::new(),
@@ -90,7 +99,11 @@ impl Compiler for Cc {
         let failed = |message| Error::Compile { compiler: self.describe(), message };
         let object = TempFile::new(&self.temp).map_err(|e| failed(e.to_string()))?;
         self.run(source, &object.0).map_err(failed)?;
-        std::fs::read(&object.0).map_err(|e| failed(e.to_string()))
+        let file = File::open(&object.0).map_err(|e| failed(e.to_string()))?;
+        let mut bytes = Vec::new();
+        let read = file.take(MOST_OBJECT).read_to_end(&mut bytes);
+        read.map_err(|e| failed(e.to_string()))?;
+        Ok(bytes)
     }
 
     fn disassemble(&self, _: &[u8]) -> Option<String> {
@@ -100,30 +113,13 @@ impl Compiler for Cc {
 
 impl Cc {
     fn run(&self, source: &str, object: &Path) -> Result<(), String> {
-        let mut child = Command::new(&self.path)
-            .args(MEANING)
-            .args(SHAPE)
-            .args(NATIVE)
-            .args(["-x", "c", "-c", "-", "-o"])
-            .arg(object)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        let input = child.stdin.take();
-        let output = std::thread::scope(|scope| {
-            // Both pipes at once: a compiler that complains before it has read everything must not block.
-            scope.spawn(move || input.map(|mut input| input.write_all(source.as_bytes())));
-            child.wait_with_output()
-        });
-        let output = output.map_err(|error| error.to_string())?;
+        let mut command = Command::new(&self.path);
+        command.args(MEANING).args(SHAPE).args(NATIVE);
+        command.args(["-x", "c", "-c", "-", "-o"]).arg(object);
+        let output = process::run(command, source, self.time)?;
         match output.status.success() {
             true => Ok(()),
-            false => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Err(format!("{}\n{}", output.status, said.trim_end()))
-            }
+            false => Err(format!("{}\n{}", output.status, output.said.trim_end())),
         }
     }
 }
@@ -137,7 +133,7 @@ impl TempFile {
         loop {
             let number = COUNT.fetch_add(1, Relaxed);
             let path = folder.join(format!("kiln-{}-{number}.o", std::process::id()));
-            match std::fs::File::create_new(&path) {
+            match File::create_new(&path) {
                 Ok(_) => return Ok(TempFile(path)),
                 // Left over from a process that had our id.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

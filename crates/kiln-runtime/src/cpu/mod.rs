@@ -7,6 +7,7 @@ pub mod host;
 mod compiler;
 mod llvm;
 mod cc;
+mod process;
 mod codes;
 mod loader;
 mod reloc;

@@ -4,6 +4,7 @@ mod agree;
 mod cache;
 mod cpu;
 mod devices;
+mod hanging;
 mod interp;
 #[allow(clippy::print_stdout, reason = "a child process tells its parent")]
 mod ladder;

@@ -135,7 +135,7 @@ fn files_are_buffers() {
     assert_eq!(std::fs::read(&path).unwrap(), b"HeaderxyCD");
     copied.commit(6..8).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"HeaderzzCD");
-    assert_eq!(copied.to_vec().unwrap(), b"HeaderzzCD");
+    assert_eq!(copied.to_vec::<u8>().unwrap(), b"HeaderzzCD");
 
     assert!(disk::create(&path, 3).is_err());
     assert_eq!(std::fs::read(&path).unwrap().len(), 10);

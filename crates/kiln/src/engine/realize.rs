@@ -244,12 +244,13 @@ pub(super) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Fail
 
 /// Computes a node and copies out the elements at these positions.
 pub(super) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Failure> {
-    let (buffer, _access) = computed(node, device)?;
     let size = node.dtype().size();
     let mut bytes = vec![0; at.len() * size];
-    for (&at, to) in at.iter().zip(bytes.chunks_exact_mut(size)) {
-        buffer.view(at * size, size).and_then(|from| from.read(to)).map_err(|e| e.to_string())?;
-    }
+    look(node, device, |memory| {
+        let mut pairs = at.iter().zip(bytes.chunks_exact_mut(size));
+        let copied = pairs.try_for_each(|(&at, to)| memory.view(at * size, size)?.read(to));
+        copied.map_err(|e: kiln_runtime::Error| e.to_string())
+    })?;
     Ok(bytes)
 }
 

@@ -176,7 +176,7 @@ fn of_list(
     match &list.numbers {
         Numbers::Mask(mask) => {
             Mask::check(shape, axis, lengths)?;
-            let at = true_positions(mask);
+            let at = true_positions(mask)?;
             trusted(&at, &[at.len()], in_view, mask.len(), device)
         }
         Numbers::Positions(at) => {

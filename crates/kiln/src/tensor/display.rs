@@ -2,11 +2,12 @@
 //! digits after the point.
 
 use super::Tensor;
-use crate::element::decode;
+use crate::element::Element;
 use crate::engine;
 use crate::error::Fault;
 use kiln_ir::DType;
 use std::fmt;
+use std::slice::Iter;
 
 /// Past this many elements only the ends of each axis are printed.
 const ABRIDGED_FROM: usize = 1000;
@@ -42,27 +43,31 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Every element as text; floats with so many digits after the point if that is said.
+/// Every element that is printed as text, in row-major order; floats with so many digits after the point if that is said.
 fn texts(t: &Tensor, digits: Option<usize>) -> Result<Vec<String>, Fault> {
-    let bytes = engine::read::<u8>(&t.value()?, t.device())?;
+    let bytes = engine::read_at(&t.value()?, t.device(), &printed(t.shape()))?;
     Ok(match t.dtype() {
-        DType::F32 => floats(&decode::<f32>(&bytes), t.shape(), digits),
-        DType::F64 => floats(&decode::<f64>(&bytes), t.shape(), digits),
-        DType::F16 => floats(&decode::<half::f16>(&bytes), t.shape(), digits),
-        DType::BF16 => floats(&decode::<half::bf16>(&bytes), t.shape(), digits),
+        DType::F32 => floats(&decoded::<f32>(&bytes), digits),
+        DType::F64 => floats(&decoded::<f64>(&bytes), digits),
+        DType::F16 => floats(&decoded::<half::f16>(&bytes), digits),
+        DType::BF16 => floats(&decoded::<half::bf16>(&bytes), digits),
         DType::Bool => {
-            plain(&decode::<bool>(&bytes), |b| (if *b { "True" } else { "False" }).into())
+            plain(&decoded::<bool>(&bytes), |b| (if *b { "True" } else { "False" }).into())
         }
-        DType::I8 => plain(&decode::<i8>(&bytes), i8::to_string),
-        DType::I16 => plain(&decode::<i16>(&bytes), i16::to_string),
-        DType::I32 => plain(&decode::<i32>(&bytes), i32::to_string),
-        DType::I64 => plain(&decode::<i64>(&bytes), i64::to_string),
-        DType::U8 => plain(&decode::<u8>(&bytes), u8::to_string),
-        DType::U16 => plain(&decode::<u16>(&bytes), u16::to_string),
-        DType::U32 => plain(&decode::<u32>(&bytes), u32::to_string),
-        DType::U64 => plain(&decode::<u64>(&bytes), u64::to_string),
+        DType::I8 => plain(&decoded::<i8>(&bytes), i8::to_string),
+        DType::I16 => plain(&decoded::<i16>(&bytes), i16::to_string),
+        DType::I32 => plain(&decoded::<i32>(&bytes), i32::to_string),
+        DType::I64 => plain(&decoded::<i64>(&bytes), i64::to_string),
+        DType::U8 => plain(&decoded::<u8>(&bytes), u8::to_string),
+        DType::U16 => plain(&decoded::<u16>(&bytes), u16::to_string),
+        DType::U32 => plain(&decoded::<u32>(&bytes), u32::to_string),
+        DType::U64 => plain(&decoded::<u64>(&bytes), u64::to_string),
         DType::Index | DType::Void => unreachable!("no tensor has it"),
     })
+}
+
+fn decoded<T: Element>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(T::DTYPE.size()).map(T::decode).collect()
 }
 
 fn plain<T>(data: &[T], text: impl Fn(&T) -> String) -> Vec<String> {
@@ -113,7 +118,7 @@ fn shortest(x: f64, is_same: impl Fn(f64) -> bool) -> f64 {
     (0..8).map(rounded).find(|&y| is_same(y)).unwrap_or(x)
 }
 
-fn floats<T: Float>(data: &[T], shape: &[usize], digits: Option<usize>) -> Vec<String> {
+fn floats<T: Float>(data: &[T], digits: Option<usize>) -> Vec<String> {
     if let Some(digits) = digits {
         let text = |x: &T| match x.wide() {
             wide if wide.is_finite() => format!("{wide:.digits$}"),
@@ -121,12 +126,11 @@ fn floats<T: Float>(data: &[T], shape: &[usize], digits: Option<usize>) -> Vec<S
         };
         return data.iter().map(text).collect();
     }
-    let shown: Vec<T> = printed(shape).into_iter().map(|i| data[i]).collect();
-    let sizes = || shown.iter().map(|x| x.wide().abs()).filter(|x| x.is_finite() && *x != 0.0);
+    let sizes = || data.iter().map(|x| x.wide().abs()).filter(|x| x.is_finite() && *x != 0.0);
     let (min, max) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
     let scientific = max >= 1e8 || min < 1e-4 || (max > 0.0 && max / min > 1000.0);
     let format = if scientific && max > 0.0 { exponential::<T> } else { positional::<T> };
-    let halves: Vec<(String, String)> = shown.iter().map(|x| format(*x)).collect();
+    let halves: Vec<(String, String)> = data.iter().map(|x| format(*x)).collect();
     let digits = halves.iter().map(|(_, fraction)| fraction_digits(fraction)).max().unwrap_or(0);
     let pad = |x: &T| {
         let (whole, fraction) = format(*x);
@@ -214,15 +218,15 @@ fn layout(texts: &[String], shape: &[usize]) -> String {
     if shape.is_empty() {
         return texts[0].trim_end().to_owned();
     }
-    let width = printed(shape).into_iter().map(|i| texts[i].len()).max().unwrap_or(0);
+    let width = texts.iter().map(String::len).max().unwrap_or(0);
     let mut out = String::new();
-    axis(texts, shape, width, is_abridged(shape), 1, &mut out);
+    axis(&mut texts.iter(), shape, width, is_abridged(shape), 1, &mut out);
     out
 }
 
 /// One axis in brackets; the depth of recursion is the rank.
 fn axis(
-    texts: &[String],
+    texts: &mut Iter<'_, String>,
     shape: &[usize],
     width: usize,
     abridged: bool,
@@ -234,14 +238,13 @@ fn axis(
     if inner.is_empty() {
         row(texts, n, width, abridged, depth, out);
     } else {
-        let size: usize = inner.iter().product();
         for (k, i) in along(n, abridged).into_iter().enumerate() {
             if k > 0 {
                 out.push_str(&"\n".repeat(inner.len()));
                 out.push_str(&" ".repeat(depth));
             }
             match i {
-                Some(i) => axis(&texts[i * size..], inner, width, abridged, depth + 1, out),
+                Some(_) => axis(texts, inner, width, abridged, depth + 1, out),
                 None => out.push_str("..."),
             }
         }
@@ -250,10 +253,18 @@ fn axis(
 }
 
 /// The elements of the last axis, broken into lines.
-fn row(texts: &[String], n: usize, width: usize, abridged: bool, depth: usize, out: &mut String) {
+fn row(
+    texts: &mut Iter<'_, String>,
+    n: usize,
+    width: usize,
+    abridged: bool,
+    depth: usize,
+    out: &mut String,
+) {
     let mut column = depth;
     for (k, i) in along(n, abridged).into_iter().enumerate() {
-        let text = i.map_or_else(|| "...".to_owned(), |i| format!("{:>width$}", texts[i]));
+        let text = i.and_then(|_| texts.next());
+        let text = text.map_or_else(|| "...".to_owned(), |text| format!("{text:>width$}"));
         if k > 0 && column + 1 + text.len() + depth > WIDTH {
             out.push('\n');
             out.push_str(&" ".repeat(depth));

@@ -4,6 +4,7 @@ use super::Tensor;
 use super::advanced::trusted;
 use super::broadcast::{broadcast_shapes, one_device};
 use super::points::Pick;
+use crate::element::with_room;
 use crate::error::{Caller, Fault, refuse};
 use crate::{Device, engine, s};
 use kiln_ir::arg::Shape;
@@ -45,7 +46,7 @@ impl Mask {
 
     /// The positions where it is true. Computes it.
     pub(super) fn positions(self, device: &Device) -> Result<Pick, Fault> {
-        let at = true_positions(&self.mask.read_as::<bool>()?);
+        let at = true_positions(&self.mask.read_as::<bool>()?)?;
         trusted(&at, &[at.len()], self.axis, self.len(), device)
     }
 
@@ -58,8 +59,10 @@ impl Mask {
 }
 
 /// Where `mask` is true.
-pub(super) fn true_positions(mask: &[bool]) -> Vec<i64> {
-    (0i64..).zip(mask).filter(|&(_, &is)| is).map(|(i, _)| i).collect()
+pub(super) fn true_positions(mask: &[bool]) -> Result<Vec<i64>, Fault> {
+    let mut at = with_room(mask.iter().filter(|&&is| is).count())?;
+    at.extend((0i64..).zip(mask).filter(|&(_, &is)| is).map(|(i, _)| i));
+    Ok(at)
 }
 
 /// Picking by conditions. The results' shapes follow from data: these methods compute the condition.
@@ -106,8 +109,10 @@ impl Tensor {
     }
 
     fn nonzero_positions(&self) -> Result<UOp, Fault> {
-        let flat = true_positions(&self.cast(DType::Bool).read_as::<bool>()?);
-        let mut at = vec![0; flat.len() * self.ndim()];
+        let flat = true_positions(&self.cast(DType::Bool).read_as::<bool>()?)?;
+        let numbers = flat.len() * self.ndim();
+        let mut at = with_room(numbers)?;
+        at.resize(numbers, 0);
         for (row, mut rest) in at.chunks_exact_mut(self.ndim().max(1)).zip(flat.iter().copied()) {
             for (i, &n) in row.iter_mut().zip(self.shape()).rev() {
                 (*i, rest) = (rest % n as i64, rest / n as i64);

@@ -23,10 +23,13 @@ mod offsets;
 mod optim;
 mod state;
 mod structures;
+#[allow(clippy::print_stderr, reason = "says what it skips")]
 mod files;
 #[cfg(target_os = "linux")]
+#[allow(clippy::print_stderr, reason = "says what it skips")]
 mod limits;
 #[cfg(target_os = "linux")]
+#[allow(clippy::print_stdout, reason = "a child process tells its parent")]
 mod shapes;
 mod golden;
 mod derivatives;

@@ -4,32 +4,42 @@
 //!
 //! It also has room: LLVM recurses deeper than the stack of an ordinary thread allows.
 
-use super::api::Text;
+use super::api::{SetNewHandler, Text};
 use std::cell::RefCell;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::io::Write;
-use std::sync::mpsc::{Sender, channel};
+use std::ptr::{null, null_mut};
+use std::sync::OnceLock;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Builder;
 
 /// Bytes of address space; memory is what is touched of it.
 const STACK: usize = 64 << 20;
 
-/// Tells whoever waits for a thread what has gone wrong.
-type Tell = Box<dyn FnOnce(String)>;
+/// What is told where there is no memory to say more.
+const NO_MEMORY: &str = "LLVM gives up: it gets no memory";
+
+/// Somebody who waits for a thread. That he is told takes no memory but the text.
+struct Waiting {
+    tell: Box<dyn Fn(String)>,
+    no_memory: String,
+}
 
 thread_local! {
     /// On a thread that works for somebody.
-    static WAITING: RefCell<Option<Tell>> = const { RefCell::new(None) };
+    static WAITING: RefCell<Option<Waiting>> = const { RefCell::new(None) };
 }
 
 /// What `work` gives, or why LLVM gave up.
 pub(super) fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    let (answer, found) = channel();
+    // a channel whose room is made now
+    let (answer, found) = sync_channel(1);
     let run = move || {
-        let failed: Sender<Result<T, String>> = answer.clone();
-        WAITING.set(Some(Box::new(move |why| drop(failed.send(Err(why))))));
+        let failed: SyncSender<Result<T, String>> = answer.clone();
+        let tell = Box::new(move |why| drop(failed.try_send(Err(why))));
+        WAITING.set(Some(Waiting { tell, no_memory: NO_MEMORY.to_owned() }));
         let _ = answer.send(work());
         WAITING.take();
     };
@@ -41,6 +51,18 @@ pub(super) fn apart<T: Send + 'static>(
     found
 }
 
+/// Who waits for this thread, if somebody does.
+fn waiting() -> Option<Waiting> {
+    WAITING.try_with(|waiting| waiting.take()).ok().flatten()
+}
+
+/// Leaves this thread behind, as those who have called it cannot go on.
+fn end() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
 /// LLVM's handler of errors after which it cannot go on.
 ///
 /// # Safety
@@ -48,17 +70,39 @@ pub(super) fn apart<T: Send + 'static>(
 pub(super) unsafe extern "C" fn on_fatal(reason: Text) {
     // SAFETY: the caller's promise.
     let why = unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned();
-    let waiting = WAITING.try_with(|waiting| waiting.take()).ok().flatten();
-    match waiting {
-        Some(tell) => {
+    match waiting() {
+        Some(Waiting { tell, .. }) => {
             tell(format!("LLVM gives up: {why}"));
-            loop {
-                std::thread::park();
-            }
+            end()
         }
         // somebody else's: LLVM ends the process, and would not say why
         None => drop(writeln!(std::io::stderr(), "LLVM ERROR: {why}")),
     }
+}
+
+/// LLVM's handler of allocations that fail. Where nobody waits it comes back, and LLVM ends the process.
+///
+/// # Safety
+/// Only LLVM calls it, where it can go without coming back.
+pub(super) unsafe extern "C" fn on_no_memory(_: *mut c_void, _: Text, _: bool) {
+    if let Some(Waiting { tell, no_memory }) = waiting() {
+        tell(no_memory);
+        end()
+    }
+}
+
+/// Where C++'s handler is replaced. That of one library: it does not tell which one has called.
+pub(super) static SET_NEW_HANDLER: OnceLock<SetNewHandler> = OnceLock::new();
+
+/// C++'s handler of the same. Where nobody waits, it is as if there had never been one: `new` tries again, and throws.
+///
+/// # Safety
+/// Only `new` calls it, for LLVM on a thread of ours, or for whoever else uses the same library.
+pub(super) unsafe extern "C" fn on_no_new() {
+    // SAFETY: no pointer is looked at.
+    unsafe { on_no_memory(null_mut(), null(), false) };
+    // SAFETY: no handler is one that C++ allows.
+    SET_NEW_HANDLER.get().map(|set| unsafe { set(None) });
 }
 
 #[cfg(test)]
@@ -76,5 +120,12 @@ mod tests {
             Ok(())
         };
         assert_eq!(apart(run), Err("LLVM gives up: enough".to_owned()));
+        // SAFETY: nothing is passed.
+        let no_room = || unsafe { on_no_new() };
+        let run = move || {
+            no_room();
+            Ok(())
+        };
+        assert_eq!(apart(run), Err(NO_MEMORY.to_owned()));
     }
 }

@@ -6,6 +6,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
 
 /// An object of LLVM's; which one is in the name of the parameter.
 pub(super) type Ref = *mut c_void;
@@ -15,6 +17,13 @@ pub(super) type Message = *mut c_char;
 pub(super) type Text = *const c_char;
 /// Called with why LLVM cannot go on; if it comes back, LLVM ends the process.
 pub(super) type FatalHandler = unsafe extern "C" fn(reason: Text);
+/// Called with a pointer of ours, with what could not be allocated, and with whether that shall look like a crash. It does
+/// not come back.
+pub(super) type MemoryHandler = unsafe extern "C" fn(data: *mut c_void, reason: Text, crash: bool);
+/// Called where `new` gets no memory: it makes some, or does not come back.
+pub(super) type NewHandler = unsafe extern "C" fn();
+/// Replaces that handler.
+pub(super) type SetNewHandler = unsafe extern "C" fn(Option<NewHandler>) -> Option<NewHandler>;
 /// Called with each diagnostic and the pointer that was registered.
 pub(super) type DiagnosticHandler = unsafe extern "C" fn(info: Ref, data: *mut c_void);
 
@@ -110,6 +119,36 @@ impl Api {
             version(&mut major, &mut minor, &mut patch);
         }
         Some((major, minor))
+    }
+
+    /// Hands over what to call where an allocation fails: of LLVM's own, and of C++ on its behalf. The C interface lacks
+    /// that; a library which does not let others see these functions ends the process then.
+    ///
+    /// # Safety
+    /// The handlers may be called on any thread, at any time.
+    pub(super) unsafe fn install_memory_handlers(
+        &self,
+        of_llvm: MemoryHandler,
+        of_new: NewHandler,
+        set_new: &OnceLock<SetNewHandler>,
+    ) {
+        type OfLlvm = unsafe extern "C" fn(MemoryHandler, *mut c_void);
+        // SAFETY: the types are those that the names spell, and plain functions of C++ are called as those of C.
+        unsafe {
+            let library = &self.library;
+            if let Ok(install) =
+                library.get::<OfLlvm>("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_")
+            {
+                install(of_llvm, null_mut());
+            }
+            if let Ok(set) = library.get::<SetNewHandler>("_ZSt15set_new_handlerPFvvE")
+                && set_new.set(*set).is_ok()
+                && let Some(other) = set(Some(of_new))
+            {
+                // who has one of his own keeps it
+                set(Some(other));
+            }
+        }
     }
 
     /// Release 14 has all functions of the table, but typed pointers; 15 brought this one, 16 `LLVMGetVersion`.

@@ -6,6 +6,7 @@
 mod apart;
 mod api;
 mod find;
+mod room;
 
 use super::compiler::{Compiler, file_identity};
 use super::config::CpuConfig;
@@ -82,6 +83,7 @@ impl Compiler for Llvm {
 
     fn compile(&self, source: &str) -> Result<Vec<u8>> {
         let source = source.to_owned();
+        let _room = room::of_compiling(source.len())?;
         let compile = |opened| apart::apart(move || Session::new(opened).compile(&source));
         let compiled = self.open().and_then(compile);
         compiled.map_err(|message| Error::Compile { compiler: self.describe(), message })
@@ -102,10 +104,12 @@ impl Llvm {
 
 impl Opened {
     fn new(api: Api) -> Result<Opened, String> {
-        // SAFETY: the handler is LLVM's to call from now on; each of the others returns a message of ours to free, which
+        // SAFETY: the handlers are LLVM's to call from now on; each of the others returns a message of ours to free, which
         // `own` does.
         let (triple, cpu, features) = unsafe {
             (api.LLVMInstallFatalErrorHandler)(apart::on_fatal);
+            let (of_llvm, of_new) = (apart::on_no_memory, apart::on_no_new);
+            api.install_memory_handlers(of_llvm, of_new, &apart::SET_NEW_HANDLER);
             (
                 own(&api, (api.LLVMGetDefaultTargetTriple)()),
                 own(&api, (api.LLVMGetHostCPUName)()),
