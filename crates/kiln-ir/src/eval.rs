@@ -180,6 +180,9 @@ fn floats(op: Op, dtype: DType, srcs: &[Const]) -> Option<Const> {
             let y = if op.is_transcendental() { y } else { through_f32(y, dtype) };
             Const::Float(y).cast(dtype)
         }),
+        [Const::Float(a), Const::Float(b)] if matches!(op, Op::FloorDiv | Op::FloorMod) => {
+            Some(Const::Float(floor_parts(op, dtype, a, b)).cast(dtype))
+        }
         [Const::Float(a), Const::Float(b)] => {
             Some(Const::Float(through_f32(float_binary(op, a, b)?, dtype)).cast(dtype))
         }
@@ -207,6 +210,9 @@ fn float_unary(op: Op, x: f64) -> Option<f64> {
         Op::Sin => x.sin(),
         Op::Cos => x.cos(),
         Op::Tanh => x.tanh(),
+        Op::Expm1 => x.exp_m1(),
+        Op::Log1p => x.ln_1p(),
+        Op::Sigmoid => sigmoid(x),
         Op::Trunc => x.trunc(),
         _ => return None,
     })
@@ -218,11 +224,40 @@ fn float_binary(op: Op, a: f64, b: f64) -> Option<f64> {
         Op::Sub => a - b,
         Op::Mul => a * b,
         Op::Div => a / b,
+        Op::Pow => a.powf(b),
         Op::Max if a < b || b.is_nan() => b,
         Op::Min if b < a || b.is_nan() => b,
         Op::Max | Op::Min => a,
         _ => return None,
     })
+}
+
+/// `e^x` is at most 1 on either side, so nothing overflows and nothing cancels.
+fn sigmoid(x: f64) -> f64 {
+    let power = (-x.abs()).exp();
+    (if x < 0.0 { power } else { 1.0 }) / (1.0 + power)
+}
+
+/// The quotient rounded down, or the remainder with the divisor's sign, of floats: the remainder of the quotient rounded
+/// toward zero is exact, and everything else rounds.
+fn floor_parts(op: Op, dtype: DType, a: f64, b: f64) -> f64 {
+    let round = |x| through_f32(x, dtype);
+    let rest = a % b;
+    let moves = rest != 0.0 && (rest < 0.0) != (b < 0.0);
+    if op == Op::FloorMod {
+        let zero = if rest == 0.0 { 0f64.copysign(b) } else { rest };
+        return if moves { round(rest + b) } else { zero };
+    }
+    if b == 0.0 {
+        return a / b;
+    }
+    let quotient = round(round(a - rest) / b);
+    let quotient = if moves { round(quotient - 1.0) } else { quotient };
+    if quotient == 0.0 {
+        return 0f64.copysign(round(a / b));
+    }
+    let floor = quotient.floor();
+    if round(quotient - floor) > 0.5 { round(floor + 1.0) } else { floor }
 }
 
 /// `a * b + c` that rounds once, when the result is cast.

@@ -115,9 +115,9 @@ ops! {
     Mul "mul" Binary;
     /// IEEE division (floats).
     Div "div" Binary;
-    /// Integer quotient rounded down; by zero is 0; `MIN / -1` is `MIN`.
+    /// Quotient rounded down. Of integers by zero 0; `MIN / -1` is `MIN`. Of floats what NumPy makes of it.
     FloorDiv "floordiv" Binary;
-    /// Integer remainder with the divisor's sign; by zero is 0.
+    /// Remainder with the divisor's sign. Of integers by zero 0. Of floats exact, but rounded where the sign is brought.
     FloorMod "floormod" Binary;
     /// The machine's quotient rounded toward zero. Divisor is never 0, and never -1 with `MIN`.
     TruncDiv "truncdiv" Binary;
@@ -214,6 +214,17 @@ ops! {
     /// is a `Dot`. Lanes are matrices in row-major order; `Arg::Mma` says of what size and types. Only sums make it,
     /// for targets that have it (docs/rules.md).
     Mma "mma" Vector;
+
+    // at the end, because the number of an op is part of hashes, by which operands are ordered and searches are noted
+
+    /// `x^y` (floats), with IEEE's special cases.
+    Pow "pow" Binary;
+    /// `e^x - 1`, to the last places where `x` is small too (floats).
+    Expm1 "expm1" Unary;
+    /// `ln(1 + x)`, to the last places where `x` is small too (floats).
+    Log1p "log1p" Unary;
+    /// `1 / (1 + e^-x)` (floats).
+    Sigmoid "sigmoid" Unary;
 }
 
 impl Op {
@@ -251,6 +262,7 @@ impl Op {
     /// Costs tens of machine operations: decomposed into polynomials before rendering.
     pub const fn is_transcendental(self) -> bool {
         matches!(self, Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sin | Op::Cos | Op::Tanh)
+            || matches!(self, Op::Expm1 | Op::Log1p | Op::Sigmoid | Op::Pow)
     }
 
     /// The op with this [`name`](Op::name).

@@ -24,6 +24,10 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::Sin => |y, g| one(g * UOp::unary(Op::Cos, y.src(0))),
         Op::Cos => |y, g| one(-&(g * UOp::unary(Op::Sin, y.src(0)))),
         Op::Tanh => |y, g| one(g * (y.const_like(1) - y * y)),
+        // not from the value, whose last places are those of 1
+        Op::Expm1 => |y, g| one(g * UOp::unary(Op::Exp, y.src(0))),
+        Op::Log1p => |y, g| one(div(g, &(y.src(0) + 1))),
+        Op::Sigmoid => |y, g| one(g * y * UOp::unary(Op::Sigmoid, &-y.src(0))),
         Op::Add => |_, g| two(g.clone(), g.clone()),
         Op::Sub => |_, g| two(g.clone(), -g),
         Op::Mul => |y, g| two(g * y.src(1), g * y.src(0)),
@@ -31,6 +35,12 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
             let numerator = div(g, y.src(1));
             let denominator = -&(&numerator * y);
             two(numerator, denominator)
+        },
+        Op::Pow => power,
+        // by the divisor: how often it was taken off
+        Op::FloorMod => |y, g| {
+            let times = UOp::binary(Op::FloorDiv, y.src(0), y.src(1));
+            two(g.clone(), -&(g * times))
         },
         Op::Max => |y, g| two(of_winner(g, y.src(1), y.src(0)), of_winner(g, y.src(0), y.src(1))),
         Op::Min => |y, g| two(of_winner(g, y.src(0), y.src(1)), of_winner(g, y.src(1), y.src(0))),
@@ -55,7 +65,7 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::Gather => gather,
         Op::Copy => copy,
         Op::Trunc | Op::Detach | Op::Bitcast => return None,
-        Op::Not | Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod => return None,
+        Op::Not | Op::FloorDiv | Op::TruncDiv | Op::TruncMod => return None,
         Op::Shl | Op::Shr | Op::And | Op::Or | Op::Xor => return None,
         Op::CmpLt | Op::CmpEq | Op::CmpNe | Op::Dot => return None,
         Op::Const | Op::Iota | Op::Buffer | Op::Param | Op::Var => return None,
@@ -77,10 +87,33 @@ fn div(a: &UOp, b: &UOp) -> UOp {
     UOp::binary(Op::Div, a, b)
 }
 
-/// The gradient of the operand that is `high` where it is above `low`; equal operands share.
+/// The gradient of the operand that is `high`, unless it is below `low`; equal operands share. Beside NaN both have it.
 fn of_winner(grad: &UOp, low: &UOp, high: &UOp) -> UOp {
-    let shared = low.eq_(high).where_(&(grad * grad.const_like(0.5)), &grad.const_like(0));
-    low.lt(high).where_(grad, &shared)
+    let shared = low.eq_(high).where_(&(grad * grad.const_like(0.5)), grad);
+    high.lt(low).where_(&grad.const_like(0), &shared)
+}
+
+/// `x^e`. Where `e` is 0 the power is 1 for every `x`; from 0 on `0^e` does not grow with `e`.
+fn power(y: &UOp, g: &UOp) -> Parts {
+    let (x, e, zero) = (y.src(0), y.src(1), &y.const_like(0));
+    let by_base = || {
+        let slope = e * x.pow(&less_one(e));
+        g * e.eq_(zero).where_(zero, &slope)
+    };
+    let by_exponent = || {
+        let flat = x.eq_(zero) & (zero.lt(e) | zero.eq_(e));
+        g * flat.where_(zero, &(y * UOp::unary(Op::Log, x)))
+    };
+    let varies = |x: &UOp| x.op() != Op::Const;
+    smallvec![varies(x).then(by_base), varies(e).then(by_exponent)]
+}
+
+/// `e - 1`; of a constant a constant, of which a power may be a product.
+fn less_one(e: &UOp) -> UOp {
+    match e.as_const() {
+        Some(c) => e.const_like(c.as_f64() - 1.0),
+        None => e - 1,
+    }
 }
 
 fn reduce(y: &UOp, g: &UOp) -> Parts {
@@ -101,23 +134,29 @@ fn unreduce(value: &UOp, axes: &Axes, shape: &[usize]) -> UOp {
     value.reshape(with_ones).expand(shape)
 }
 
-/// For each element the product of all others: the product of what is not 0, divided by the element if that is not 0
-/// itself, and nothing if another one is 0.
+/// For each element the product of all others: that of the numbers among all that can be divided by, divided by the
+/// element if it is one, times 0 if another is 0, and times infinity if another is infinite, of which the sign is left.
 fn product_of_others(x: &UOp, axes: &Axes) -> UOp {
     let (zero, one) = (&x.const_like(0), &x.const_like(1));
-    let is_zero = &x.eq_(zero);
-    let nonzero = &is_zero.where_(one, x);
     let whole = |value: UOp| unreduce(&value, axes, x.shape());
-    let product = whole(nonzero.reduce(ReduceOp::Mul, axes.clone()));
-    let zeros = whole(is_zero.where_(one, zero).reduce(ReduceOp::Add, axes.clone()));
-    let other_zeros = zeros - is_zero.where_(one, zero);
-    other_zeros.eq_(zero).where_(&div(&product, nonzero), zero)
+    let [up, down] = [f64::INFINITY, f64::NEG_INFINITY].map(|x_| x.const_like(x_));
+    let (is_up, is_down, is_zero) = (x.eq_(&up), x.eq_(&down), x.eq_(zero));
+    let sign = is_down.where_(&x.const_like(-1), x);
+    let number = &(&is_up | &is_zero).where_(one, &sign);
+    let product = whole(number.reduce(ReduceOp::Mul, axes.clone()));
+    let others_are = |which: &UOp| {
+        let count = &which.where_(one, zero);
+        (whole(count.reduce(ReduceOp::Add, axes.clone())) - count).ne_(zero)
+    };
+    let (some_zero, some_infinite) = (others_are(&is_zero), others_are(&(is_up | is_down)));
+    let factor = some_zero.where_(zero, one) * some_infinite.where_(&up, one);
+    div(&product, number) * factor
 }
 
-/// The elements that are the extreme one share its gradient evenly.
+/// The elements that are the extreme one share its gradient evenly; if that is NaN, those that are NaN.
 fn shared_by_ties(x: &UOp, extreme: &UOp, g: &UOp, axes: &Axes) -> UOp {
     let (zero, one) = (&x.const_like(0), &x.const_like(1));
-    let ties = &x.eq_(extreme);
+    let ties = &(x.eq_(extreme) | x.ne_(x));
     let count = ties.where_(one, zero).reduce(ReduceOp::Add, axes.clone());
     let share = unreduce(&div(g, &count), axes, x.shape());
     ties.where_(&share, zero)

@@ -58,7 +58,7 @@ pub(super) fn work(node: &UOp, below: &[Below]) -> f64 {
         Op::Param | Op::Reduce | Op::Contiguous | Op::Update => return memory(node.dtype()),
         Op::Pad | Op::Unwindow | Op::Gather => ALU,
         _ if node.op().is_movement() => 0.0,
-        op => arithmetic(op),
+        op => arithmetic(op, node.dtype()),
     };
     (below + own).min(CEILING)
 }
@@ -92,9 +92,12 @@ impl Below {
     }
 }
 
-fn arithmetic(op: Op) -> f64 {
+fn arithmetic(op: Op, dtype: DType) -> f64 {
     match op {
+        Op::FloorDiv | Op::FloorMod if dtype.is_float() => 2.0 * TRANSCENDENTAL,
         Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod => DIVIDE,
+        // in f64, whatever the type
+        Op::Pow => 2.0 * TRANSCENDENTAL,
         _ if op.is_transcendental() => TRANSCENDENTAL,
         _ => ALU,
     }
@@ -209,7 +212,7 @@ pub(super) fn is_small(nodes: &[UOp], iterations: f64) -> bool {
     let time = |n: &UOp| match n.op() {
         Op::Load => memory(n.dtype()),
         Op::Store => WRITE * memory(n.src(2).dtype()),
-        op if op.is_alu() && n.dtype() != DType::Index => arithmetic(op),
+        op if op.is_alu() && n.dtype() != DType::Index => arithmetic(op, n.dtype()),
         _ => 0.0,
     };
     iterations * nodes.iter().map(time).sum::<f64>() <= LAUNCH

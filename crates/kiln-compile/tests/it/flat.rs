@@ -121,6 +121,8 @@ fn pick(node: &UOp) -> Loop {
         (op, DType::U32) => uint32(op),
         (op, DType::U64) => uint64(op),
         (Op::Or, DType::Bool) => binary!(a, b: bool => a | b),
+        (Op::And, DType::Bool) => binary!(a, b: bool => a & b),
+        (Op::Not, DType::Bool) => unary!(a: bool => !a),
         (op, dtype) => panic!("{op} of {dtype}"),
     }
 }

@@ -69,7 +69,20 @@ fn check(y: &UOp, at: &[f64]) {
 
 #[test]
 fn of_unary_ops() {
-    let ops = [Op::Neg, Op::Sqrt, Op::Exp, Op::Exp2, Op::Log, Op::Log2, Op::Sin, Op::Cos, Op::Tanh];
+    let ops = [
+        Op::Neg,
+        Op::Sqrt,
+        Op::Exp,
+        Op::Exp2,
+        Op::Log,
+        Op::Log2,
+        Op::Sin,
+        Op::Cos,
+        Op::Tanh,
+        Op::Expm1,
+        Op::Log1p,
+        Op::Sigmoid,
+    ];
     for op in ops {
         check(&UOp::unary(op, &x()), &POSITIVE);
     }
@@ -82,6 +95,10 @@ fn of_binary_and_ternary_ops() {
         check(&UOp::binary(op, &x(), b), &MIXED);
         check(&UOp::binary(op, b, &x()), &POSITIVE);
     }
+    let base = &(x() * x() + UOp::constant(0.5, DType::F64));
+    check(&UOp::binary(Op::Pow, base, &x()), &MIXED);
+    check(&UOp::binary(Op::Pow, base, &x().const_like(2.5)), &MIXED);
+    check(&UOp::binary(Op::FloorMod, &x(), &UOp::constant(0.7, DType::F64)), &POSITIVE);
     check(&UOp::ternary(Op::MulAdd, &x(), b, &(&x() * x())), &MIXED);
     check(&x().lt(b).where_(&(x() * x()), b), &MIXED);
 }
@@ -165,11 +182,13 @@ fn of_notes_and_copies() {
     );
     let factor = UOp::unary(Op::Sin, &x());
     let grad = gradient_of(&weighted(&(factor.detach() * x())));
-    let value = weighted(&(factor * x()));
+    let value = weighted(&(&factor * x()));
     let held = gradient(&value, &one(), &[x()]).remove(0).expect("a gradient");
     assert_ne!(numbers(&grad, &MIXED), numbers(&held, &MIXED));
     assert_eq!(gradient(&weighted(&x().detach()), &one(), &[x()]), [None]);
-    assert_eq!(gradient(&weighted(&UOp::unary(Op::Trunc, &x())), &one(), &[x()]), [None]);
+    assert_eq!(numbers(&gradient_of(&weighted(&UOp::unary(Op::Trunc, &x()))), &MIXED), [0.0; 6]);
+    let compared = x().lt(&x().const_like(0)).cast(DType::F64);
+    assert_eq!(gradient(&weighted(&(compared * factor.detach())), &one(), &[x()]), [None]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod lower_kinds;
 mod mma;
 mod nests;
 mod option_kinds;
+mod powers;
 mod options;
 mod random_reductions;
 mod render;

@@ -9,7 +9,7 @@ use kiln_ir::{DType, Op, UOp};
 pub(crate) type Truth = fn(f64) -> f64;
 
 /// The functions, with what they are measured against and the bounds in units of the last place of f32 and f64.
-pub(crate) const FUNCTIONS: [(Op, Truth, f64); 7] = [
+pub(crate) const FUNCTIONS: [(Op, Truth, f64); 10] = [
     (Op::Exp, f64::exp, 4.0),
     (Op::Exp2, f64::exp2, 2.0),
     (Op::Log, f64::ln, 4.0),
@@ -17,7 +17,15 @@ pub(crate) const FUNCTIONS: [(Op, Truth, f64); 7] = [
     (Op::Sin, f64::sin, 2.0),
     (Op::Cos, f64::cos, 4.0),
     (Op::Tanh, f64::tanh, 4.0),
+    (Op::Expm1, f64::exp_m1, 2.0),
+    (Op::Log1p, f64::ln_1p, 2.0),
+    (Op::Sigmoid, sigmoid, 4.0),
 ];
+
+fn sigmoid(x: f64) -> f64 {
+    let power = (-x.abs()).exp();
+    (if x < 0.0 { power } else { 1.0 }) / (1.0 + power)
+}
 
 /// The program of `op` on one variable of type `dtype`.
 pub(crate) fn program(op: Op, dtype: DType) -> Flat {
@@ -33,7 +41,7 @@ pub(crate) fn program_for(op: Op, dtype: DType, target: &Target) -> Flat {
 /// The worst error over the f32 inputs with these bits, and the bits of the input that has it.
 pub(crate) fn worst_f32(
     program: &Flat,
-    truth: Truth,
+    truth: impl Fn(f64) -> f64,
     inputs: impl Iterator<Item = u32>,
 ) -> (f64, u32) {
     let mut worst = (0.0, 0);

@@ -139,11 +139,9 @@ fn operands(op: Op) -> u16 {
     match op {
         Op::Div | Op::Sqrt | Op::Trunc | Op::MulAdd => dtypes_where(DType::is_float),
         _ if op.is_transcendental() => dtypes_where(DType::is_float),
-        Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod | Op::Shl | Op::Shr => {
-            dtypes_where(DType::is_int)
-        }
+        Op::TruncDiv | Op::TruncMod | Op::Shl | Op::Shr => dtypes_where(DType::is_int),
         Op::And | Op::Or | Op::Xor | Op::Not => dtypes_where(|d| !d.is_float()),
-        Op::Sub | Op::Neg => dtypes_where(|d| d != DType::Bool),
+        Op::Sub | Op::Neg | Op::FloorDiv | Op::FloorMod => dtypes_where(|d| d != DType::Bool),
         // what is left is defined on everything, or not elementwise
         _ => dtypes_where(|_| true),
     }

@@ -81,11 +81,11 @@ fn elementwise(node: &UOp) -> Result<(), String> {
 fn defined(op: Op, dtype: DType) -> bool {
     let (boolean, int, float) = (dtype == DType::Bool, dtype.is_int(), dtype.is_float());
     match op {
-        Op::Neg | Op::Sub => int || float,
+        Op::Neg | Op::Sub | Op::FloorDiv | Op::FloorMod => int || float,
         Op::Add | Op::Mul | Op::Max | Op::Min => boolean || int || float,
         Op::CmpLt | Op::CmpEq | Op::CmpNe | Op::Where => boolean || int || float,
         Op::Not | Op::And | Op::Or | Op::Xor => boolean || int,
-        Op::FloorDiv | Op::FloorMod | Op::TruncDiv | Op::TruncMod | Op::Shl | Op::Shr => int,
+        Op::TruncDiv | Op::TruncMod | Op::Shl | Op::Shr => int,
         _ => float,
     }
 }

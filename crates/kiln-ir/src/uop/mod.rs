@@ -8,6 +8,7 @@ mod derive;
 mod hash;
 mod intern;
 mod origin;
+mod power;
 mod seen;
 mod strides;
 mod table;

@@ -5,14 +5,14 @@
 //! another type, or `f64::from(k) * &a`.
 
 use super::Tensor;
-use super::elementwise::{binary, binary_op, counted, floor_remainder};
+use super::elementwise::{binary, binary_op, counted};
 use crate::element::{Operand, Value};
-use kiln_ir::Op;
+use kiln_ir::{Op, UOp};
 use std::ops;
 
 #[track_caller]
 fn remainder(lhs: Value, rhs: Value) -> Tensor {
-    binary("rem", lhs, rhs, counted, floor_remainder)
+    binary("rem", lhs, rhs, counted, UOp::floormod)
 }
 
 macro_rules! operators {

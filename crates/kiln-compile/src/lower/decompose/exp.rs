@@ -21,7 +21,7 @@ const EXP_F64: [f64; 10] = [
 /// `(2^r - 1) / r` for `|r| <= 1 / 2`.
 const EXP2_F32: [f64; 6] =
     [0.693147188, 0.240226508, 0.0555035711, 0.00961808256, 0.00133908634, 0.000154531629];
-const EXP2_F64: [f64; 11] = [
+pub(super) const EXP2_F64: [f64; 11] = [
     std::f64::consts::LN_2,
     0.2402265069591013,
     0.055504108664820084,
@@ -51,7 +51,7 @@ pub(super) fn exp(x: &UOp, sums: Sums) -> UOp {
 
 /// The same, with the whole power in one factor: what is far below 1 is computed larger by a power of two that brings every
 /// exponent among those of normal floats, and made as small as it is last.
-fn exp_of_at_most_zero(x: &UOp, sums: Sums) -> UOp {
+pub(super) fn exp_of_at_most_zero(x: &UOp, sums: Sums) -> UOp {
     let x = &x.maximum(&x.const_like(by_type(x, -104.0, -746.0)));
     let Parts { less, power } = exp_parts(x, Biases::AndHalf, sums);
     let larger = (one(x) - less) * biased(&power, x);
@@ -81,6 +81,17 @@ pub(super) fn one_less_exp(x: &UOp, sums: Sums) -> UOp {
     sums.mul_add(power, &less, &minus(&(power - one(x))))
 }
 
+/// `e^x - 1`. It is computed half as large, so that the power is a normal float up to the largest result; what is so
+/// small that the difference is `x` would lose a place by that.
+pub(super) fn expm1(x: &UOp, sums: Sums) -> UOp {
+    let tiny = super::abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
+    let inside = &by_type(x, clamp(x, -20.0, 89.0), clamp(x, -40.0, 710.0));
+    let Parts { less, power } = exp_parts(inside, Biases::LessOne, sums);
+    let power = &biased(&power, x);
+    let half = sums.mul_add(&minus(power), &less, &(power - x.const_like(0.5)));
+    tiny.where_(x, &(&half + &half))
+}
+
 /// `e^x = (1 - less) 2^n`, where `n` is what [`nearest_power`] gives.
 struct Parts {
     less: UOp,
@@ -96,8 +107,10 @@ fn exp_parts(x: &UOp, biases: Biases, sums: Sums) -> Parts {
 }
 
 /// How often the bias of an exponent is added to a power of two.
-enum Biases {
+pub(super) enum Biases {
     One,
+    /// One, of the power's half.
+    LessOne,
     Two,
     /// One, and [`half_bias`].
     AndHalf,
@@ -110,10 +123,11 @@ fn half_bias(format: &Format) -> i64 {
 
 /// The integer nearest to `x * unit`, as a float and with its biases in the low bits of an integer. Of one with two biases
 /// half is biased once, and halves are all that [`scale`] needs. `x` is small, or NaN.
-fn nearest_power(x: &UOp, unit: f64, biases: Biases, sums: Sums) -> (UOp, UOp) {
+pub(super) fn nearest_power(x: &UOp, unit: f64, biases: Biases, sums: Sums) -> (UOp, UOp) {
     let format = Format::of(x);
     let bias = match biases {
         Biases::One => format.bias,
+        Biases::LessOne => format.bias - 1,
         Biases::Two => 2 * format.bias,
         Biases::AndHalf => format.bias + half_bias(&format),
     };
@@ -127,20 +141,20 @@ fn nearest_power(x: &UOp, unit: f64, biases: Biases, sums: Sums) -> (UOp, UOp) {
 }
 
 /// `part * 2^n` in two factors, because the whole power may be larger or smaller than any normal float.
-fn scale(part: &UOp, power: &UOp) -> UOp {
+pub(super) fn scale(part: &UOp, power: &UOp) -> UOp {
     let half = &shr(power, 1);
     part * biased(half, part) * biased(&(power - half), part)
 }
 
 /// The float of the type of `like` whose exponent is, with its bias, in the low bits of `i`.
-fn biased(i: &UOp, like: &UOp) -> UOp {
+pub(super) fn biased(i: &UOp, like: &UOp) -> UOp {
     shl(i, Format::of(like).mantissa).bitcast(like.dtype())
 }
 
-fn minus(x: &UOp) -> UOp {
+pub(super) fn minus(x: &UOp) -> UOp {
     UOp::unary(Op::Neg, x)
 }
 
-fn one(like: &UOp) -> UOp {
+pub(super) fn one(like: &UOp) -> UOp {
     like.const_like(1.0)
 }

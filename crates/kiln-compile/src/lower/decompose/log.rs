@@ -31,11 +31,16 @@ struct Parts {
 /// The natural logarithm.
 pub(super) fn log(x: &UOp, sums: Sums) -> UOp {
     let p = parts(x, sums);
+    let small = p.correction.clone();
+    at_the_edges(x, &natural(x, &p, &small, sums))
+}
+
+/// `exponent * ln(2) + f - half_square + small`.
+fn natural(x: &UOp, p: &Parts, small: &UOp, sums: Sums) -> UOp {
     let (ln2, ln2_rest) = by_type(x, LN2_F32, LN2_F64);
-    let small = sums.mul_add(&p.exponent, &x.const_like(ln2_rest), &p.correction);
-    let rest = p.f - (p.half_square - small);
-    let y = sums.mul_add(&p.exponent, &x.const_like(ln2), &rest);
-    at_the_edges(x, &y)
+    let small = sums.mul_add(&p.exponent, &x.const_like(ln2_rest), small);
+    let rest = &p.f - (&p.half_square - small);
+    sums.mul_add(&p.exponent, &x.const_like(ln2), &rest)
 }
 
 /// The logarithm to base 2. `ln(1 + f)` is kept in two parts, the first of half the bits, so that the product with
@@ -53,8 +58,27 @@ pub(super) fn log2(x: &UOp, sums: Sums) -> UOp {
     at_the_edges(x, &(rest + lost + sum))
 }
 
+/// `ln(1 + x)`. The sum's exponent and mantissa, and what the addition lost. A small `x` is the mantissa less 1 itself.
+pub(super) fn log1p(x: &UOp, sums: Sums) -> UOp {
+    let sum = &(x + 1);
+    let (exponent, f) = split(sum);
+    let unmoved = &exponent.eq_(&exponent.const_like(0));
+    let p = parts_of(x, exponent.clone(), unmoved.where_(x, &f), sums);
+    let back = sum - 1;
+    let lost = x - back;
+    let share = unmoved.where_(&x.const_like(0.0), &div(&lost, sum));
+    let y = natural(x, &p, &(&p.correction + share), sums);
+    let tiny = super::abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
+    tiny.where_(x, &at_the_edges(sum, &y))
+}
+
 fn parts(x: &UOp, sums: Sums) -> Parts {
     let (exponent, f) = split(x);
+    parts_of(x, exponent, f, sums)
+}
+
+/// Those of `2^exponent (1 + f)`.
+fn parts_of(x: &UOp, exponent: UOp, f: UOp, sums: Sums) -> Parts {
     let s = &div(&f, &(&f + 2));
     let z = &(s * s);
     let half_square = &f * &f * x.const_like(0.5);
@@ -64,7 +88,7 @@ fn parts(x: &UOp, sums: Sums) -> Parts {
 }
 
 /// The integer exponent and the mantissa less 1. Subnormals are made normal first.
-fn split(x: &UOp) -> (UOp, UOp) {
+pub(super) fn split(x: &UOp) -> (UOp, UOp) {
     let Format { int, mantissa, .. } = Format::of(x);
     let tiny = &x.lt(&x.const_like(by_type(x, f32::MIN_POSITIVE as f64, f64::MIN_POSITIVE)));
     let normal = tiny.where_(&(x * x.const_like(((1i64 << mantissa) as f64) * 4.0)), x);

@@ -7,10 +7,14 @@
 //! outside of the integer's range, no cast to bool, and no arithmetic on f16, bf16 or bool but `And`, `Or`, `Xor`, `Not`.
 
 mod convert;
+mod double;
 mod exp;
 mod integer;
 mod log;
 mod narrow;
+mod pow;
+mod remainder;
+mod sigmoid;
 mod tanh;
 mod trig;
 
@@ -47,6 +51,9 @@ fn node_in_machine_ops(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
 fn arithmetic(node: &UOp, srcs: Srcs, sums: Sums) -> UOp {
     match (node.op(), srcs.as_slice()) {
         (op, [x]) if op.is_transcendental() => transcendental(op, x, sums),
+        (Op::Pow, [a, b]) => pow::pow(a, b, sums),
+        (Op::FloorDiv, [a, b]) if a.dtype().is_float() => remainder::floor_div(a, b, sums),
+        (Op::FloorMod, [a, b]) if a.dtype().is_float() => remainder::floor_mod(a, b, sums),
         (Op::FloorDiv, [a, b]) => integer::floor_div(a, b),
         (Op::FloorMod, [a, b]) => integer::floor_mod(a, b),
         (Op::Shl, [a, b]) => integer::shl(a, b),
@@ -65,6 +72,9 @@ fn transcendental(op: Op, x: &UOp, sums: Sums) -> UOp {
         Op::Sin => trig::sin(x, sums),
         Op::Cos => trig::cos(x, sums),
         Op::Tanh => tanh::tanh(x, sums),
+        Op::Expm1 => exp::expm1(x, sums),
+        Op::Log1p => log::log1p(x, sums),
+        Op::Sigmoid => sigmoid::sigmoid(x, sums),
         _ => unreachable!("{op} is not transcendental"),
     }
 }

@@ -44,9 +44,9 @@ fn applies(op: Op, dtype: DType) -> bool {
     match op {
         Op::Trunc | Op::Sqrt | Op::Div | Op::MulAdd => dtype.is_float(),
         _ if op.is_transcendental() => dtype.is_float(),
-        Op::FloorDiv | Op::FloorMod | Op::Shl | Op::Shr => dtype.is_int(),
+        Op::Shl | Op::Shr => dtype.is_int(),
         Op::And | Op::Or | Op::Xor | Op::Not => !dtype.is_float(),
-        Op::Neg | Op::Sub => dtype != DType::Bool,
+        Op::Neg | Op::Sub | Op::FloorDiv | Op::FloorMod => dtype != DType::Bool,
         // preconditions that only lowering can promise, and ops of another type
         Op::TruncDiv | Op::TruncMod | Op::Where | Op::Cast | Op::Bitcast | Op::Dot => false,
         _ => op.is_elementwise(),

@@ -1,9 +1,10 @@
 //! Activation functions; integers become f32 first.
 
 use super::compare::at_most;
-use super::{as_float, as_is, like, math, quotient};
+use super::{as_float, as_is, like, wide};
 use crate::Tensor;
 use kiln_ir::{Op, UOp};
+use std::f64::consts::PI;
 
 /// Activation functions.
 impl Tensor {
@@ -41,7 +42,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn silu(&self) -> Tensor {
-        self.map("silu", as_float, |x| x * sigmoid(x))
+        self.map("silu", as_float, |x| wide(x, |x| x * sigmoid(x)))
     }
 
     /// The Gaussian error linear unit in its tanh form: `0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
@@ -52,12 +53,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gelu(&self) -> Tensor {
-        self.map("gelu", as_float, |x| {
-            let cubic = x + x * x * x * like(x, 0.044715);
-            let scale = (2.0 / std::f64::consts::PI).sqrt();
-            let tanh = UOp::unary(Op::Tanh, &(cubic * like(x, scale)));
-            x * like(x, 0.5) * (tanh + like(x, 1))
-        })
+        self.map("gelu", as_float, |x| wide(x, gelu))
     }
 
     /// `x`, times `slope` where it is negative.
@@ -79,13 +75,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn elu(&self, alpha: f64) -> Tensor {
-        self.map("elu", as_float, |x| {
-            // e^x of a large x would be infinite in the branch that is not taken, and so would its gradient
-            let (zero, positive) = (like(x, 0), like(x, 0).lt(x));
-            let low = positive.where_(&zero, x);
-            let curve = (UOp::unary(Op::Exp, &low) - like(x, 1)) * like(x, alpha);
-            positive.where_(x, &curve)
-        })
+        self.map("elu", as_float, |x| wide(x, |x| elu(x, alpha)))
     }
 
     /// `log(1 + e^x)`.
@@ -97,14 +87,36 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn softplus(&self) -> Tensor {
-        self.map("softplus", as_float, |x| {
-            let small = UOp::unary(Op::Exp, &-&math::abs(x));
-            UOp::binary(Op::Max, x, &like(x, 0)) + UOp::unary(Op::Log, &(small + like(x, 1)))
-        })
+        self.map("softplus", as_float, |x| wide(x, softplus))
     }
 }
 
 fn sigmoid(x: &UOp) -> UOp {
-    let one = like(x, 1);
-    quotient(&one, &(UOp::unary(Op::Exp, &-x) + &one))
+    UOp::unary(Op::Sigmoid, x)
+}
+
+/// `1 + tanh(u)` is `2 sigmoid(2 u)`, which keeps its places where `u` is far below 0.
+fn gelu(x: &UOp) -> UOp {
+    let scale = 2.0 * (2.0 / PI).sqrt();
+    // past this the sigmoid is 0 or 1, and a larger square would be infinite at last, times 0 in the gradient
+    let (square, most) = (x * x, like(x, 10_000));
+    let bounded = most.lt(&square).where_(&most, &square);
+    let slope = bounded * like(x, 0.044715 * scale) + like(x, scale);
+    x * sigmoid(&(x * slope))
+}
+
+/// e^x of a large x would be infinite in the branch that is not taken, and so would its gradient.
+fn elu(x: &UOp, alpha: f64) -> UOp {
+    let zero = &like(x, 0);
+    let positive = zero.lt(x);
+    let low = positive.where_(zero, x);
+    positive.where_(x, &(UOp::unary(Op::Expm1, &low) * like(x, alpha)))
+}
+
+/// `max(x, 0) + log(1 + e^-|x|)`. At 0 the second term alone has a gradient, which is the right one.
+fn softplus(x: &UOp) -> UOp {
+    let zero = &like(x, 0);
+    let positive = zero.lt(x);
+    let power = UOp::unary(Op::Exp, &positive.where_(&-x, x));
+    positive.where_(x, zero) + UOp::unary(Op::Log1p, &power)
 }

@@ -1,12 +1,13 @@
 //! Powers, roots, exponentials, trigonometry, signs.
 
-use super::{as_float, as_is, binary, counted, like, quotient};
+use super::{as_float, as_is, binary, counted, like, quotient, wide};
 use crate::Tensor;
 use crate::element::{Operand, Value};
+use crate::error::{Error, Fault};
 use crate::tensor::origin::outermost;
-use kiln_ir::dtype::{Const, Weak};
+use kiln_ir::dtype::Weak;
 use kiln_ir::{DType, Op, UOp};
-use std::f64::consts::{LN_10, LOG10_2};
+use std::f64::consts::LOG10_2;
 
 macro_rules! float_methods {
     ($($(#[doc = $doc:literal])+ $name:ident $op:ident;)*) => {
@@ -43,6 +44,13 @@ float_methods! {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     exp2 Exp2;
+    /// `e^x - 1`, to the last places where `x` is small too.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1e-10f32]).expm1().to_vec::<f32>()?, [1e-10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    expm1 Expm1;
     /// The natural logarithm.
     ///
     /// ```
@@ -50,6 +58,13 @@ float_methods! {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     log Log;
+    /// The natural logarithm of `1 + x`, to the last places where `x` is small too.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1e-10f32]).log1p().to_vec::<f32>()?, [1e-10]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    log1p Log1p;
     /// The logarithm to base 2.
     ///
     /// ```
@@ -107,12 +122,12 @@ impl Tensor {
     /// `10^x`.
     ///
     /// ```
-    /// assert_eq!(kiln::Tensor::from([0.0f32]).exp10().to_vec::<f32>()?, [1.0]);
+    /// assert_eq!(kiln::Tensor::from([0.0f32, 3.0]).exp10().to_vec::<f32>()?, [1.0, 1000.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     #[track_caller]
     pub fn exp10(&self) -> Tensor {
-        self.map("exp10", as_float, |x| UOp::unary(Op::Exp, &(x * like(x, LN_10))))
+        self.map("exp10", as_float, |x| wide(x, |x| like(x, 10).pow(x)))
     }
 
     /// `1 / sqrt(x)`.
@@ -134,7 +149,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
-        self.map("reciprocal", as_float, |x| quotient(&like(x, 1), x))
+        self.map("reciprocal", as_float, UOp::reciprocal)
     }
 }
 
@@ -194,68 +209,57 @@ impl Tensor {
         self.map("square", as_is, |x| x * x)
     }
 
-    /// `x^exponent`. Small whole constants multiply, 0.5 is a square root; the others go through `exp2` and `log2`.
-    /// A negative base has a power where the exponent is whole, else NaN. Integers stay integers where the exponent is
-    /// a constant of 0 or more.
+    /// `x^exponent`, with IEEE's special cases: a negative base has a power where the exponent is whole, else NaN.
+    /// Integers stay integers where the exponent is a whole constant, which must not be negative then.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([2, 3]).pow(3).to_vec::<i32>()?, [8, 27]);
+    /// assert_eq!(kiln::Tensor::from([4.0f32, 100.0]).pow(-1.5).to_vec::<f32>()?, [0.125, 0.001]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     ///
     /// # Errors
-    /// Shapes that do not broadcast, other devices.
+    /// Shapes that do not broadcast, other devices; a negative power of integers.
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
         let _method = outermost("pow");
         let exponent = exponent.into_value();
-        match constant_power(&exponent) {
-            Some(Power::Whole(n)) => self.map("pow", weak_float(&exponent), |x| whole_power(x, n)),
-            Some(Power::Inverse(n)) => {
-                self.map("pow", as_float, |x| quotient(&like(x, 1), &whole_power(x, n)))
+        if let (Some(n), false) = (whole(&exponent), self.dtype().is_float()) {
+            return self.whole_pow(n);
+        }
+        let base = self.into_value();
+        let dtype = base.common_dtype(&exponent).least_float();
+        binary("pow", base, exponent, wide_float, |x, e| x.pow(e).cast(dtype))
+    }
+
+    /// The power of integers.
+    #[track_caller]
+    fn whole_pow(&self, n: i128) -> Tensor {
+        match u64::try_from(n) {
+            Ok(n) => self.map("pow", counted, |x| whole_power(x, n)),
+            Err(_) => {
+                let why = format!("integers have no power {n}: make them floats first");
+                Tensor::broken(Error::invalid("pow", why))
             }
-            Some(Power::Root) => self.sqrt(),
-            None => binary("pow", self.into_value(), exponent, as_float, power),
         }
     }
 }
 
-/// What a weak exponent makes of the base's dtype.
-fn weak_float(exponent: &Value) -> impl FnOnce(DType) -> Result<DType, crate::error::Fault> {
-    let is_float = matches!(exponent, Value::Scalar(_, Weak::Float));
-    move |dtype| if is_float { as_float(dtype) } else { counted(dtype) }
+/// The type that powers are computed in.
+fn wide_float(dtype: DType) -> Result<DType, Fault> {
+    Ok(dtype.least_float().accumulator())
 }
 
-/// Exponents that need no logarithm.
-enum Power {
-    Whole(u32),
-    Inverse(u32),
-    Root,
-}
-
-/// The largest whole exponent that is multiplied out: 2^5 takes ten products at most.
-const MULTIPLIED_POWER: f64 = 32.0;
-
-fn constant_power(exponent: &Value) -> Option<Power> {
-    let Value::Scalar(c, _) = exponent else { return None };
-    match c.as_f64() {
-        0.5 => Some(Power::Root),
-        e if e.fract() != 0.0 => None,
-        e if (0.0..=MULTIPLIED_POWER).contains(&e) => Some(Power::Whole(e as u32)),
-        // one division rounds twice, which a reciprocal of a square or a cube is allowed
-        e if (-3.0..0.0).contains(&e) => Some(Power::Inverse(-e as u32)),
-        // past that an integer has wrapped to what repeated squaring says
-        e if matches!(c, Const::Int(_) | Const::UInt(_))
-            && (0.0..=u32::MAX as f64).contains(&e) =>
-        {
-            Some(Power::Whole(e as u32))
-        }
+/// An exponent that is a constant integer.
+fn whole(exponent: &Value) -> Option<i128> {
+    match exponent {
+        Value::Scalar(c, Weak::Int | Weak::Bool) => c.as_i128().or(Some(c.as_f64() as i128)),
         _ => None,
     }
 }
 
-/// `x^n` by repeated squaring.
-fn whole_power(x: &UOp, mut n: u32) -> UOp {
+/// `x^n` of integers by repeated squaring.
+fn whole_power(x: &UOp, mut n: u64) -> UOp {
     let mut result: Option<UOp> = None;
     let mut square = x.clone();
     while n > 0 {
@@ -271,30 +275,16 @@ fn whole_power(x: &UOp, mut n: u32) -> UOp {
     result.unwrap_or_else(|| like(x, 1).broadcast_to(x.shape()))
 }
 
-/// `base^exponent` for floats: the magnitude through base-2 logarithms, then the sign and the cases that they miss.
-fn power(base: &UOp, exponent: &UOp) -> UOp {
-    let (zero, one) = (like(base, 0), like(base, 1));
-    let magnitude = UOp::unary(Op::Exp2, &(UOp::unary(Op::Log2, &abs(base)) * exponent));
-    let whole = UOp::unary(Op::Trunc, exponent).eq_(exponent);
-    let half = exponent * like(exponent, 0.5);
-    let odd = UOp::unary(Op::Trunc, &half).ne_(&half);
-    let signed = odd.where_(&-&magnitude, &magnitude);
-    // a root of minus infinity is a limit, of which the sign does not matter
-    let infinite = base.eq_(&like(base, f64::NEG_INFINITY));
-    let root = infinite.where_(&magnitude, &like(base, f64::NAN));
-    let of_negative = whole.where_(&signed, &root);
-    let result = base.lt(&zero).where_(&of_negative, &magnitude);
-    let is_one = exponent.eq_(&zero) | base.eq_(&one);
-    is_one.where_(&one, &result)
-}
-
-/// The distance from 0, -0.0 included; the gradient at 0 is 0.
+/// The distance from 0, -0.0 included. NaN stays; neither has a gradient there.
 pub(super) fn abs(x: &UOp) -> UOp {
-    let zero = like(x, 0);
-    let unsigned = x.dtype().is_unsigned() || x.dtype() == DType::Bool;
-    if unsigned {
+    let zero = &like(x, 0);
+    if x.dtype().is_unsigned() || x.dtype() == DType::Bool {
         return x.clone();
     }
-    let by_sign = x.lt(&zero).where_(&-x, x);
-    if x.dtype().is_float() { x.eq_(&zero).where_(&zero, &by_sign) } else { by_sign }
+    if !x.dtype().is_float() {
+        return x.lt(zero).where_(&-x, x);
+    }
+    let rest = x.detach();
+    let rest = &rest * &rest;
+    x.lt(zero).where_(&-x, &zero.lt(x).where_(x, &rest))
 }

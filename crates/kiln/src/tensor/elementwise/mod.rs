@@ -66,22 +66,6 @@ pub(super) fn binary_op(name: &'static str, op: Op, lhs: Value, rhs: Value) -> T
     binary(name, lhs, rhs, typing, |a, b| UOp::binary(op, a, b))
 }
 
-/// The quotient rounded down, as a node.
-fn floor_quotient(a: &UOp, b: &UOp) -> UOp {
-    if a.dtype().is_float() {
-        return round::floor(&UOp::binary(Op::Div, a, b));
-    }
-    a.floordiv(b)
-}
-
-/// The remainder with the divisor's sign, as a node.
-pub(super) fn floor_remainder(a: &UOp, b: &UOp) -> UOp {
-    if a.dtype().is_float() {
-        return a - round::floor(&UOp::binary(Op::Div, a, b)) * b;
-    }
-    a.floormod(b)
-}
-
 /// No arithmetic on bools: they count.
 pub(super) fn counted(dtype: DType) -> Result<DType, Fault> {
     Ok(if dtype == DType::Bool { DType::I32 } else { dtype })
@@ -186,7 +170,7 @@ binary_methods! {
 
 /// Division that rounds down.
 impl Tensor {
-    /// The quotient rounded down; of integers by zero, 0.
+    /// The quotient rounded down; of integers by zero, 0. Of floats it is NumPy's: what the exact remainder leaves, divided.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([7, -7]).floor_div(2).to_vec::<i32>()?, [3, -4]);
@@ -197,10 +181,11 @@ impl Tensor {
     /// Shapes that do not broadcast, other devices.
     #[track_caller]
     pub fn floor_div(&self, other: impl Operand) -> Tensor {
-        binary("floor_div", self.into_value(), other.into_value(), counted, floor_quotient)
+        binary("floor_div", self.into_value(), other.into_value(), counted, UOp::floordiv)
     }
 
-    /// The remainder with the divisor's sign; of integers by zero, 0. Same as `%`.
+    /// The remainder with the divisor's sign; of integers by zero, 0. Of floats it is exact, however large the quotient,
+    /// but for the rounding where it takes the divisor's sign. Same as `%`.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([7, -7]).modulo(4).to_vec::<i32>()?, [3, 1]);
@@ -211,7 +196,7 @@ impl Tensor {
     /// Shapes that do not broadcast, other devices.
     #[track_caller]
     pub fn modulo(&self, other: impl Operand) -> Tensor {
-        binary("modulo", self.into_value(), other.into_value(), counted, floor_remainder)
+        binary("modulo", self.into_value(), other.into_value(), counted, UOp::floormod)
     }
 }
 
@@ -269,6 +254,11 @@ impl Tensor {
         let result: Result<UOp, Fault> = typed();
         self.lift(op, result.map(|x| change(&x)))
     }
+}
+
+/// `f` of floats, the narrow ones in f32: the result rounds once.
+pub(super) fn wide(x: &UOp, f: impl FnOnce(&UOp) -> UOp) -> UOp {
+    f(&x.cast(x.dtype().accumulator())).cast(x.dtype())
 }
 
 /// A constant beside `x`.

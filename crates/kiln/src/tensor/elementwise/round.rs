@@ -60,7 +60,7 @@ fn trunc(x: &UOp) -> UOp {
     UOp::unary(Op::Trunc, x)
 }
 
-pub(super) fn floor(x: &UOp) -> UOp {
+fn floor(x: &UOp) -> UOp {
     let whole = trunc(x);
     x.lt(&whole).where_(&(&whole - like(x, 1)), &whole)
 }
