@@ -11,7 +11,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// The gradients of `root` with respect to `targets`, where `root_grad` (of the root's shape, or of rank 0) is what
-/// the root weighs in the end. `None` for a target that the root does not depend on smoothly.
+/// the root weighs in the end. `None` for a target that the root does not depend on; zeros where it does, but moves only
+/// in steps.
 ///
 /// The walk ends at each `Mark` that says so or is a target; other targets pass gradients on.
 pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>> {
@@ -23,21 +24,40 @@ pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>
     if let Some(at) = position.get(&root.id()) {
         grads[*at].push(in_shape(root_grad, root));
     }
+    // nodes that something which moves in steps was computed from
+    let mut stepped = vec![false; nodes.len()];
     for (at, node) in nodes.iter().enumerate().rev() {
-        if ends(node, &wanted) || grads[at].is_empty() {
+        if ends(node, &wanted) || (grads[at].is_empty() && !stepped[at]) {
             continue;
         }
-        let grad = summed(std::mem::take(&mut grads[at]));
-        grads[at].push(grad.clone());
-        let Some(rule) = rules::rule(node.op()) else { continue };
-        for (src, part) in node.srcs().iter().zip(rule(node, &grad)) {
-            if let (Some(part), Some(&at)) = (part, position.get(&src.id())) {
-                grads[at].push(in_shape(&part, src));
+        let parts = passed(node, &mut grads[at]);
+        for (i, src) in node.srcs().iter().enumerate() {
+            let Some(&at) = position.get(&src.id()) else { continue };
+            match parts.get(i).and_then(Option::as_ref) {
+                Some(part) => grads[at].push(in_shape(part, src)),
+                None => stepped[at] = true,
             }
         }
     }
-    let of = |target: &UOp| Some(&grads[*position.get(&target.id())?]).filter(|g| !g.is_empty());
-    targets.iter().map(|t| of(t).cloned().map(summed)).collect()
+    let of = |target: &UOp| {
+        let at = *position.get(&target.id())?;
+        let zeros = || target.const_like(0).broadcast_to(target.shape());
+        match grads[at].is_empty() {
+            true => stepped[at].then(zeros),
+            false => Some(summed(grads[at].clone())),
+        }
+    };
+    targets.iter().map(of).collect()
+}
+
+/// What a node passes to its sources of what its users passed to it, which is summed.
+fn passed(node: &UOp, users: &mut Parts) -> rules::Parts {
+    let Some(rule) = rules::rule(node.op()).filter(|_| !users.is_empty()) else {
+        return rules::Parts::new();
+    };
+    let grad = summed(std::mem::take(users));
+    users.push(grad.clone());
+    rule(node, &grad)
 }
 
 /// What a node's users pass to it: most have one user.

@@ -78,7 +78,13 @@ fn var(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
 }
 
 fn std(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
-    Ok(UOp::unary(Op::Sqrt, &variance(x, axes, 1)).cast(x.dtype().least_float()))
+    Ok(root(&variance(x, axes, 1)).cast(x.dtype().least_float()))
+}
+
+/// The square root, whose gradient at 0 is 0: equal values do not spread whichever moves a little.
+fn root(x: &UOp) -> UOp {
+    let (none, zero) = (x.eq_(&like(x, 0)), like(x, 0));
+    none.where_(&zero, &UOp::unary(Op::Sqrt, &none.where_(&like(x, 1), x)))
 }
 
 pub(super) fn kept_shape(shape: &[usize], axes: &Axes) -> Shape {

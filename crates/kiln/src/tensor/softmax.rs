@@ -8,7 +8,7 @@ use crate::error::Fault;
 use kiln_ir::arg::{Axes, ReduceOp};
 use kiln_ir::{DType, Op, UOp};
 
-/// The value less its largest along the axes, e to that, and the sum of those with axes kept.
+/// The value less its largest along the axes, e to that, and the sum of those with axes kept; the largest, made finite.
 struct Parts {
     shifted: UOp,
     exps: UOp,
@@ -43,9 +43,9 @@ impl Parts {
         let x = only(x.cast(x.dtype().least_float().accumulator()), f64::NEG_INFINITY);
         let kept = kept_shape(x.shape(), axes);
         let max = x.reduce(ReduceOp::Max, axes.clone()).reshape(kept.clone()).detach();
-        // infinity less infinity would be NaN where everything is -infinity
-        let is_inf = max.eq_(&like(&max, f64::INFINITY)) | max.eq_(&like(&max, f64::NEG_INFINITY));
-        let largest = is_inf.where_(&like(&max, 0), &max);
+        // infinity less infinity would be NaN
+        let most = if max.dtype() == DType::F64 { f64::MAX } else { f32::MAX as f64 };
+        let largest = max.maximum(&like(&max, -most)).minimum(&like(&max, most));
         let shifted = &x - by(&max).expand(x.shape().clone());
         let exps = only(UOp::unary(Op::Exp, &shifted), 0.0);
         let sum = wide_sum(&exps, axes).reshape(kept);

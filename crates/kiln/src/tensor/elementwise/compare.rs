@@ -1,12 +1,12 @@
 //! Comparisons, conditions, choices.
 
-use super::{as_is, binary, like, math};
+use super::{as_is, binary, binary_op, like, math};
 use crate::Tensor;
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
 use crate::tensor::broadcast::{Pair, broadcast_shapes, common_device, fit, valid};
 use crate::tensor::origin::outermost;
-use kiln_ir::{DType, UOp};
+use kiln_ir::{DType, Op, UOp};
 use std::cmp::Ordering;
 
 macro_rules! comparisons {
@@ -198,7 +198,9 @@ impl Tensor {
         self.lift("masked_fill", choose(&values))
     }
 
-    /// No less than `low`, no more than `high`; of integers, as far as the dtype reaches.
+    /// No less than `low`, no more than `high`; of integers, as far as the dtype reaches. Between two numbers the gradient is
+    /// that of what lies inside, bounds not included, as in PyTorch; bounds that are tensors share it as
+    /// [`maximum`](Tensor::maximum) does.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1, 5, 9]).clamp(2, 6).to_vec::<i32>()?, [2, 5, 6]);
@@ -210,7 +212,17 @@ impl Tensor {
     #[track_caller]
     pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
         let _method = outermost("clamp");
-        self.maximum(low).minimum(high)
+        let (low, high) = (low.into_value(), high.into_value());
+        let numbers = matches!((&low, &high), (Value::Scalar(..), Value::Scalar(..)));
+        let [above, below] = [&low, &high].map(Value::clone);
+        let bounded = binary_op("maximum", Op::Max, self.into_value(), low);
+        let bounded = binary_op("minimum", Op::Min, bounded.into_value(), high);
+        if !numbers || !bounded.dtype().is_float() {
+            return bounded;
+        }
+        let inside = binary("gt", self.into_value(), above, as_is, |x, low| low.lt(x))
+            & binary("lt", self.into_value(), below, as_is, |x, high| x.lt(high));
+        inside.where_(self, bounded.detach())
     }
 }
 
