@@ -157,13 +157,9 @@ pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Faul
 }
 
 /// Computes a node and copies out the elements at these row-major positions.
-#[track_caller]
-pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Error> {
-    at_caller("read", files::written_below(std::slice::from_ref(node)))?;
-    match realize::read_at(node, device, at) {
-        Ok(bytes) => Ok(bytes),
-        Err(why) => Err(Error::failed("read", why)),
-    }
+pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Fault> {
+    files::written_below(std::slice::from_ref(node))?;
+    realize::read_at(node, device, at).map_err(Fault::Failed)
 }
 
 /// As [`read`], but passes one part after the other to `take`.
