@@ -1,6 +1,9 @@
 //! Kernels with several reductions: beside each other, over different windows, and one after the other through the steps
 //! of a loop. Small whole numbers make every order of a sum exact.
 
+mod networks;
+mod updates;
+
 use crate::fuzz::Rng;
 use kiln::{Device, Tensor, s};
 
