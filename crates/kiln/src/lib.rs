@@ -48,7 +48,7 @@ pub mod args {
 #[doc(hidden)]
 pub mod testing {
     pub use crate::engine::testing::{
-        INJECTED, Stages, break_next_kernel, fail_after, fault_after, limit_pending,
+        INJECTED, Stages, break_next_kernel, fail_after, fault_after, limit_options, limit_pending,
         reserve_nothing, stages,
     };
 }

@@ -252,12 +252,8 @@ impl Items {
             }
         }
         let sorted: usize = orders.iter().map(Vec::len).sum();
-        assert_eq!(sorted, self.topo.len(), "loops wait for each other in\n{}", self.text());
+        assert_eq!(sorted, self.topo.len(), "loops wait for each other");
         orders
-    }
-
-    fn text(&self) -> String {
-        self.topo.last().map(kiln_ir::text::print).unwrap_or_default()
     }
 
     /// Arguments by slot, launch-time scalars by slot, local memory by number.

@@ -21,7 +21,7 @@ fn llvm() -> Option<CpuBackend> {
 }
 
 fn compiled(root: &UOp, target: &Target) -> Compiled {
-    let settings = Settings { optimize: true, verify: true };
+    let settings = Settings { optimize: true, verify: true, ..Settings::default() };
     compile(&kernel_of(root), target, settings).expect("compiles")
 }
 

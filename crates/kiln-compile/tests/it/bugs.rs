@@ -2,7 +2,7 @@
 
 use kiln_compile::pipeline::{Bug, Settings, compile, schedule};
 use kiln_compile::target::Target;
-use kiln_ir::arg::Arg;
+use kiln_ir::arg::{Arg, ReduceOp};
 use kiln_ir::{DType, Op, UOp, text};
 
 fn node(op: Op, dtype: DType, srcs: &[UOp]) -> UOp {
@@ -15,7 +15,7 @@ fn nonsense() -> UOp {
 }
 
 fn bug(verify: bool) -> Bug {
-    let settings = Settings { optimize: true, verify };
+    let settings = Settings { optimize: true, verify, ..Settings::default() };
     compile(&nonsense(), &Target::interp(), settings).expect_err("makes no sense")
 }
 
@@ -42,4 +42,29 @@ fn roots_that_cannot_be_scheduled_are_an_error() {
     let bug =
         schedule(&[node(Op::Update, DType::F32, &[x.clone(), x])]).expect_err("makes no sense");
     assert_eq!(bug.pass, "schedule");
+}
+
+#[test]
+fn a_kernel_that_cannot_be_lowered_falls_back_to_fewer_options_then_to_none() {
+    let x = UOp::param(0, DType::F32, [64, 64].as_slice());
+    let y = UOp::param(1, DType::F32, [64, 64].as_slice());
+    let wide = &[64, 64, 64][..];
+    let product =
+        x.reshape(&[64, 64, 1][..]).expand(wide) * y.reshape(&[1, 64, 64][..]).expand(wide);
+    let kernel = &schedule(&[product.reduce(ReduceOp::Add, &[1][..])]).expect("is fine").kernels[0];
+    let target = Target { vector_bytes: 32, vector_registers: 16, threads: 2, ..Target::interp() };
+    let settings = Settings { optimize: true, verify: true, ..Settings::default() };
+    let all = compile(&kernel.ast, &target, settings).expect("is fine");
+    let number = all.applied.len();
+    assert!(all.fallen.is_none() && number > 2, "{:?}", all.applied);
+    for most in 0..number {
+        let settings = Settings { most_options: Some(most), ..settings };
+        let bug = compile(&kernel.ast, &target, settings).expect_err("wants more");
+        assert_eq!((bug.pass, &bug.options), ("lower", &all.applied));
+        let settings = Settings { fall_back: true, ..settings };
+        let fewer = compile(&kernel.ast, &target, settings).expect("falls back");
+        assert!(fewer.fallen.is_some_and(|bug| bug.options == all.applied));
+        assert!(fewer.applied.len() <= most && all.applied.starts_with(&fewer.applied));
+        assert_eq!(fewer.applied.is_empty(), most == 0, "{most} of {number}");
+    }
 }

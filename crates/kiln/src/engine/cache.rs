@@ -8,7 +8,7 @@ use super::close::Closed;
 use super::device::Opened;
 use super::generations::Generations;
 use super::measure::count;
-use super::{Failure, debug, env, search, testing};
+use super::{Failure, debug, env, report, search, testing};
 use crate::Device;
 use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{self, Compiled, Settings};
@@ -173,7 +173,7 @@ fn make(
     let start = Instant::now();
     let variable = variable_constants(&constants, known);
     let roots = closed.build(&variable);
-    let mut schedule = pipeline::schedule(&roots).map_err(|bug| bug.to_string())?;
+    let mut schedule = pipeline::schedule(&roots).map_err(|bug| report::short(&bug.to_string()))?;
     let took = start.elapsed();
     debug::scheduled(&schedule, took);
     count(|c| {
@@ -236,6 +236,7 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     let start = Instant::now();
     let (mut new, mut seen) = (Vec::new(), FxHashSet::default());
     let width = search::width();
+    let how = (width, testing::settings(settings()));
     for kernel in kernels {
         if remembered(kernel, opened, width).is_none() && seen.insert(kernel.ast.id()) {
             testing::step()?;
@@ -249,7 +250,7 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
         while let Some((kernel, options)) =
             new.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
         {
-            origins.push(compile(kernel, opened, width, options.as_deref())?.1);
+            origins.push(compile(kernel, opened, options.as_deref(), how)?.1);
         }
         Ok::<_, Failure>(origins)
     };
@@ -266,7 +267,7 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     // another thread may have made the cache forget a kernel since
     let code = |k: &ScheduledKernel| match remembered(k, opened, width) {
         Some(code) => Ok(code),
-        None => compile(k, opened, width, None).map(|(code, _)| code),
+        None => compile(k, opened, None, how).map(|(code, _)| code),
     };
     kernels.iter().map(code).collect()
 }
@@ -290,26 +291,34 @@ fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option
     CODES.lock().expect("kernel cache").get(&key(kernel, opened, width)).cloned()
 }
 
+/// Where graphs are verified, a pass that fails is an error; programs of others go on with slower kernels.
+fn settings() -> Settings {
+    let verify = cfg!(debug_assertions) || env::SPEC.get() != 0;
+    let optimize = env::NOOPT.get() == 0;
+    Settings { optimize, verify, fall_back: !verify, ..Settings::default() }
+}
+
 /// Compiles a kernel, under `options` if a search has found some.
 fn compile(
     kernel: &ScheduledKernel,
     opened: &Opened,
-    width: usize,
     options: Option<&[Opt]>,
+    (width, settings): (usize, Settings),
 ) -> Result<(Arc<Code>, (Origin, Duration)), Failure> {
     let start = Instant::now();
-    let settings = Settings {
-        optimize: env::NOOPT.get() == 0,
-        verify: cfg!(debug_assertions) || env::SPEC.get() != 0,
-    };
     let ast = testing::maybe_broken(&kernel.ast);
     let found = options.and_then(|o| pipeline::compile_with(&ast, &opened.target, o).ok());
     let compiled = match found {
         Some(compiled) => compiled,
-        None => pipeline::compile(&ast, &opened.target, settings).map_err(|bug| bug.to_string())?,
+        None => pipeline::compile(&ast, &opened.target, settings)
+            .map_err(|bug| report::short(&bug.to_string()))?,
     };
+    if let Some(bug) = &compiled.fallen {
+        debug::fell_back(&ast, bug, &report::filed(&bug.to_string()));
+    }
     let lowering = start.elapsed();
-    let loaded = opened.backend.load(&compiled.program).map_err(|e| e.to_string())?;
+    let loaded = opened.backend.load(&compiled.program);
+    let loaded = loaded.map_err(|error| report::short(&error.to_string()))?;
     debug::compiled(kernel, &compiled, &loaded);
     let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled) });
     let key = key(kernel, opened, width);

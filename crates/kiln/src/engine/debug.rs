@@ -10,9 +10,10 @@ use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
 use super::search::Found;
 use crate::Device;
-use kiln_compile::pipeline::Compiled;
+use kiln_compile::pipeline::{Bug, Compiled};
 use kiln_compile::schedule::{Schedule, ScheduledKernel};
 use kiln_ir::{UOp, rewrite, text};
+use kiln_runtime::warnings::warn_once;
 use kiln_runtime::{Loaded, Origin, exit};
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -52,6 +53,15 @@ pub(super) fn warnings() {
     for warning in kiln_runtime::warnings::take() {
         eprintln!("kiln: warning: {warning}");
     }
+}
+
+/// A kernel is compiled with fewer options than were chosen for it; what failed is in a file.
+pub(super) fn fell_back(kernel: &UOp, bug: &Bug, file: &str) {
+    let (pass, key) = (bug.pass, kernel.hash());
+    warn_once(format!(
+        "bug in kiln: pass `{pass}` failed on kernel {key:032x}, which may be slow now; its graph is in {file}"
+    ));
+    warnings();
 }
 
 pub(super) fn opened(name: &str, opened: &Opened) {

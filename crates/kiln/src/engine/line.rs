@@ -98,7 +98,7 @@ mod tests {
                    %v = load f32 %x %r\n%y = add f32 %v 2.0:f32\n%s = store %out %r %y\n%e = end %s %r\n\
                    sink name=E_3 %e\n";
         let ast = text::parse(ast).expect("parses");
-        let settings = Settings { optimize: false, verify: true };
+        let settings = Settings { verify: true, ..Settings::default() };
         let compiled = compile(&ast, &Target::interp(), settings).expect("compiles");
         let launch = Launch {
             device: "CPU",

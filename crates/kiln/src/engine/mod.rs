@@ -40,6 +40,8 @@ mod starts;
 mod measure;
 /// What DEBUG=2 says of a launch.
 mod line;
+/// Long texts about what failed.
+mod report;
 /// Everything that DEBUG prints: the one module that writes to stderr.
 mod debug;
 

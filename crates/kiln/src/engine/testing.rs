@@ -1,6 +1,7 @@
 //! What kiln's own tests may see and break. Not for programs.
 
 use super::{Failure, cache};
+use kiln_compile::pipeline::Settings;
 use kiln_ir::UOp;
 use std::cell::Cell;
 use std::thread::LocalKey;
@@ -9,6 +10,7 @@ thread_local! {
     static BREAK: Cell<bool> = const { Cell::new(false) };
     static FAIL: Cell<Option<usize>> = const { Cell::new(None) };
     static FAULT: Cell<Option<usize>> = const { Cell::new(None) };
+    static MOST_OPTIONS: Cell<Option<(usize, bool)>> = const { Cell::new(None) };
     static PENDING: Cell<Option<usize>> = const { Cell::new(None) };
     static NO_RESERVE: Cell<bool> = const { Cell::new(false) };
 }
@@ -35,6 +37,20 @@ pub fn stages() -> Vec<Stages> {
 /// Makes the next kernel that this thread compiles one that makes no sense.
 pub fn break_next_kernel() {
     BREAK.set(true);
+}
+
+/// Makes lowering fail for kernels that this thread compiles with more than so many options; whether they are then compiled
+/// with fewer, as in programs of others, or that is an error.
+pub fn limit_options(most: Option<(usize, bool)>) {
+    MOST_OPTIONS.set(most);
+}
+
+/// How to compile, as a test may want it.
+pub(super) fn settings(settings: Settings) -> Settings {
+    match MOST_OPTIONS.get() {
+        Some((most, fall_back)) => Settings { fall_back, most_options: Some(most), ..settings },
+        None => settings,
+    }
 }
 
 /// Makes the step after `steps` more of this thread fail, once: steps are making a schedule, compiling a kernel, allocating

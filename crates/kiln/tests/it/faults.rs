@@ -1,6 +1,6 @@
 //! Failures on the way: before the first launch nothing changes; after it, what was being overwritten is an error.
 
-use kiln::testing::{INJECTED, fail_after, fault_after, limit_pending};
+use kiln::testing::{INJECTED, fail_after, fault_after, limit_options, limit_pending};
 use kiln::{Tensor, measure, s};
 
 fn numbers(n: usize) -> Tensor {
@@ -173,4 +173,52 @@ fn a_chain_that_cannot_be_computed_says_so_at_the_write() {
     (0..9).for_each(|_| all += 1.0);
     assert_eq!(floats(&t), [17.0, 17.0, 11.0, 12.0]);
     limit_pending(None);
+}
+
+/// Whole numbers, and what their product with themselves is.
+fn square(n: usize) -> (Tensor, Vec<f32>) {
+    let x: Vec<f32> = (0..n * n).map(|i| (i * 7 % 11) as f32 - 5.0).collect();
+    let at = |i: usize| (0..n).map(|k| x[i / n * n + k] * x[k * n + i % n]).sum();
+    let product = (0..n * n).map(at).collect();
+    (Tensor::from_vec(x, [n, n]), product)
+}
+
+#[test]
+fn a_kernel_that_cannot_be_lowered_is_compiled_with_fewer_options() {
+    let fallen = || {
+        let said = kiln_runtime::warnings::said();
+        said.iter().filter(|text| text.contains("pass `lower` failed on kernel ")).count()
+    };
+    // kernels are remembered: each case has a size of its own
+    for (case, most) in [0, 1, 2, 3].into_iter().enumerate() {
+        let (x, product) = square(50 + case);
+        x.realize().expect("is there");
+        let before = fallen();
+        limit_options(Some((most, true)));
+        let computed = x.matmul(&x).to_vec::<f32>();
+        let sums = x.softmax(-1).sum(-1).to_vec::<f32>();
+        limit_options(None);
+        assert!(computed.expect("falls back") == product, "at most {most} options");
+        assert!(sums.expect("falls back").iter().all(|sum| (sum - 1.0).abs() < 1e-5));
+        assert!(fallen() > before, "at most {most} options");
+    }
+}
+
+#[test]
+fn the_error_of_a_pass_is_short_and_its_graph_is_in_a_file() {
+    let (x, product) = square(48);
+    let steps = x.matmul(&x);
+    let y = (0..40).fold(steps.clone(), |y, i| (y * 0.5 + i as f32).maximum(&steps));
+    limit_options(Some((0, false)));
+    let error = y.to_vec::<f32>().expect_err("cannot be lowered").to_string();
+    limit_options(None);
+    assert!(error.contains("bug in kiln: pass `lower`: a test made this fail"), "{error}");
+    assert!(error.lines().count() <= 40, "{} lines", error.lines().count());
+    let file = error.rsplit_once("lines, in ").expect("is cut").1;
+    let file = file.split_whitespace().next().expect("a name");
+    let whole = std::fs::read_to_string(file).expect("is there");
+    let (_, graph) = whole.split_once("on the graph\n").expect("a graph");
+    kiln_ir::text::parse(graph).expect("parses");
+    std::fs::remove_file(file).expect("is there");
+    assert!(x.matmul(&x).to_vec::<f32>().expect("nothing is in the way") == product);
 }

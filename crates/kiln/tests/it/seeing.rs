@@ -5,6 +5,7 @@ use kiln::nn::{Conv2d, Linear, Module};
 use kiln::optim::Adam;
 use kiln::{Tensor, measure, testing};
 use kiln_ir::text;
+use std::collections::HashSet;
 use std::process::Command;
 
 /// What the child does: runs one small program.
@@ -25,6 +26,13 @@ fn child() {
             let y = x.matmul(&Tensor::from([[1.0f32], [2.0], [3.0]]));
             y.realize().expect("computes");
             y.relu()
+        }
+        "fallen" => {
+            testing::limit_options(Some((0, true)));
+            let x = Tensor::arange(64 * 64).cast(kiln::DType::F32).reshape([64, 64]);
+            x.realize().expect("computes");
+            x.matmul(&x).realize().expect("falls back");
+            x.matmul(&x)
         }
         "views" => x.permute([1, 0]).flip(0).contiguous(),
         "layers" => x.layernorm(-1).clamp(0.0, 1.0),
@@ -168,6 +176,21 @@ fn a_broken_kernel_is_an_error_that_says_so() {
     assert!(error.contains("on the graph\nsink name="), "{error}");
     // the same program asks again, and nothing is in the way
     assert_eq!(bad.to_vec::<f32>().expect("computes"), [7.125, 14.25]);
+}
+
+#[test]
+fn a_kernel_that_falls_back_is_said_once() {
+    let text = stderr("fallen", &[("DEV", "CPU")]);
+    let said: Vec<&str> = text.lines().filter(|line| line.contains("bug in kiln")).collect();
+    let kernels: HashSet<&&str> = said.iter().collect();
+    assert!(!said.is_empty() && kernels.len() == said.len(), "{text}");
+    for line in said {
+        let start = "kiln: warning: bug in kiln: pass `lower` failed on kernel ";
+        assert!(line.starts_with(start), "{line}");
+        let file = line.rsplit_once(" is in ").expect("a file").1;
+        assert!(std::fs::read_to_string(file).expect("is there").contains("\non the graph\n"));
+        std::fs::remove_file(file).expect("is there");
+    }
 }
 
 #[test]

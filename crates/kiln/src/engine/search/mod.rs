@@ -12,7 +12,7 @@ mod climb;
 mod trial;
 
 use super::device::Opened;
-use super::{Failure, debug, env};
+use super::{Failure, debug, env, report};
 use climb::Climb;
 use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{self, Settings};
@@ -127,9 +127,10 @@ fn noted_or_found(
     width: usize,
     deadline: Instant,
 ) -> Result<Option<(Found, Vec<Opt>)>, Failure> {
-    let settings = Settings { optimize: true, verify: cfg!(debug_assertions) };
+    let settings =
+        Settings { optimize: true, verify: cfg!(debug_assertions), ..Settings::default() };
     let start = pipeline::compile(&kernel.ast, &opened.target, settings);
-    let start = start.map_err(|bug| bug.to_string())?;
+    let start = start.map_err(|bug| report::short(&bug.to_string()))?;
     let (name, heuristic) = (start.program.name.to_string(), text(&start.applied));
     let about = format!(
         "options of kiln {} for {:032x} on {:?} beside {} by a search of width {width}, orders {}",
