@@ -3,6 +3,7 @@
 
 use half::{bf16, f16};
 use kiln::{Element, Tensor};
+use std::f64::consts::FRAC_1_SQRT_2;
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -51,7 +52,7 @@ fn equal_values_do_not_spread() {
     check(&of(&[1.0, 1.0, 1.0], |x| x.std(0)), &[0.0; 3]);
     check(
         &of(&[1.0f32, 1.0, 1.0, 3.0], |x| x.reshape([2, 2]).std(1)),
-        &[0.0, 0.0, -0.70710678, 0.70710678],
+        &[0.0, 0.0, -FRAC_1_SQRT_2, FRAC_1_SQRT_2],
     );
     check(&of(&[INF, 1.0], |x| x.std(0)), &[NAN, NAN]);
 }
