@@ -8,6 +8,7 @@ use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
 use super::index::Index;
 use super::lookup::Lookups;
+use super::split;
 use super::writes::same_memory;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::{axis_of, toposort_all};
@@ -199,8 +200,7 @@ impl Planner {
         if node.op() != Op::Reduce || node.arg().reduce_op() != Some(ReduceOp::Add) {
             return false;
         }
-        let product = node.src(0);
-        let product = if product.op() == Op::Cast { product.src(0) } else { product };
+        let product = split::viewed(node.src(0));
         let factors = &self.below[self.plan.position[product]];
         product.op() == Op::Mul && factors.iter().all(|f| f.is_in_many(product.numel()))
     }

@@ -63,7 +63,7 @@ fn is_product_of_few(x: &UOp, results: usize) -> bool {
 }
 
 /// What a chain of views shows, perhaps in another dtype.
-fn viewed(x: &UOp) -> &UOp {
+pub(super) fn viewed(x: &UOp) -> &UOp {
     let mut x = x;
     while x.op().is_movement() || x.op() == Op::Cast {
         x = x.src(0);
