@@ -167,7 +167,11 @@ fn no_product_of_a_gradient_is_written_whatever_is_around() {
         let beside = 100 * (images / 4) as u64;
         let norms = [Around::NormBefore, Around::NormAfter].iter().filter(|&&a| m.has(a)).count();
         let times = 11 + 8 * norms as u64;
-        if counts.flops > flops as u64 + beside || counts.bytes > times * images as u64 {
+        // a loop that is divided where windows leave the image is counted as long as it may be in each part; without
+        // residues it would be twice this at a stride of 2, and five times at 3
+        let at_borders = 3 * second as u64;
+        if counts.flops > flops as u64 + at_borders + beside || counts.bytes > times * images as u64
+        {
             let product = 4 * second;
             failures.push(format!("{m:?}: {flops} {images} {product} {counts:?}"));
         }

@@ -126,7 +126,7 @@ pub(super) fn windows(p: &mut Program) {
                 &[a],
             );
         }
-        2 => windows_gradient(p, &x.shape().to_vec()),
+        2 => windows_gradient(p, x.shape()),
         _ => {
             let dtype = x.dtype();
             let b = p.input_of(&[2, x.shape()[1], 2, 2], dtype);
