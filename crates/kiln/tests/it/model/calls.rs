@@ -60,6 +60,7 @@ fn integer(index: &Handle) -> Option<Handle> {
 fn compared(x: &Handle, y: &Value, test: impl Fn(Num, Num) -> bool) -> Option<Handle> {
     let (dtype, y) = match y {
         Value::Tensor(y) => (x.dtype.promote(y.dtype), y.clone()),
+        Value::Num(n) if !n.with(x.dtype).is_float() => return compared_as_is(x, *n, test),
         Value::Num(n) => (n.with(x.dtype), Handle::new(&[], n.with(x.dtype), &[*n])),
     };
     if x.dtype == DType::Bool || y.dtype == DType::Bool {
@@ -70,6 +71,15 @@ fn compared(x: &Handle, y: &Value, test: impl Fn(Num, Num) -> bool) -> Option<Ha
     let (x, y) = (converted(&x.expand(&shape)?, dtype)?, converted(&y.expand(&shape)?, dtype)?);
     let tests = x.into_iter().zip(y).map(|(a, b)| Num::Int(test(a, b) as i64));
     Some(Handle::new(&shape, DType::Bool, &tests.collect::<Vec<_>>()))
+}
+
+/// Integers with a number, which is what it is even if their dtype does not reach it.
+fn compared_as_is(x: &Handle, n: Num, test: impl Fn(Num, Num) -> bool) -> Option<Handle> {
+    if x.dtype == DType::Bool {
+        return None;
+    }
+    let tests = converted(x, x.dtype)?.into_iter().map(|a| Num::Int(test(a, n) as i64));
+    Some(Handle::new(&x.shape, DType::Bool, &tests.collect::<Vec<_>>()))
 }
 
 /// Of tensors of one dtype, or a tensor and a number.

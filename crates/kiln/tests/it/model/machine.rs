@@ -4,7 +4,7 @@
 use super::calls::call;
 use super::eager::{Handle, Pick, broadcast};
 use super::numbers::{binary, fold, sum_dtype, unary};
-use super::program::{Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
+use super::program::{Binary, Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
 use kiln::DType;
 use std::collections::BTreeMap;
 
@@ -69,9 +69,7 @@ impl Machine {
             }
             Expr::View(x, view) => self.tensor(x)?.view(view)?,
             Expr::Unary(op, x) => self::map(*op, &self.tensor(x)?)?,
-            Expr::Binary(op, x, y) => {
-                combined(&self.tensor(x)?, &self.value(y)?, |a, b, dtype| binary(*op, a, b, dtype))?
-            }
+            Expr::Binary(op, x, y) => arithmetic(*op, &self.tensor(x)?, &self.value(y)?)?,
             Expr::Fold(op, axis, x) => folded(*op, *axis, &self.tensor(x)?)?,
             Expr::Cat(axis, xs) => {
                 let parts: Option<Vec<Handle>> = xs.iter().map(|x| self.tensor(x)).collect();
@@ -109,7 +107,7 @@ impl Machine {
             How::Assign | How::TryAssign => (target, self.value(value)?),
             How::Operator(op) | How::Method(op) => {
                 let operand = self.value(value)?;
-                let new = combined(&target, &operand, |a, b, dtype| binary(*op, a, b, dtype))?;
+                let new = arithmetic(*op, &target, &operand)?;
                 (target, Value::Tensor(new))
             }
         };
@@ -169,6 +167,17 @@ fn map(op: Unary, x: &Handle) -> Option<Handle> {
     }
     let elements = converted(x, dtype)?.into_iter().map(|a| unary(op, a, dtype));
     Some(Handle::new(&x.shape, dtype, &elements.collect::<Vec<_>>()))
+}
+
+/// A bound that an integer dtype does not reach is the last number that it does reach.
+fn arithmetic(op: Binary, x: &Handle, y: &Value) -> Option<Handle> {
+    let bound = match (op, y) {
+        (Binary::Maximum | Binary::Minimum, Value::Num(n)) => {
+            Some(Value::Num(n.saturated(x.dtype)))
+        }
+        _ => None,
+    };
+    combined(x, bound.as_ref().unwrap_or(y), |a, b, dtype| binary(op, a, b, dtype))
 }
 
 fn combined(x: &Handle, y: &Value, f: impl Fn(Num, Num, DType) -> Num) -> Option<Handle> {

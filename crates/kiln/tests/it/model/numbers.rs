@@ -54,6 +54,14 @@ impl Num {
         Num::decode(dtype, &self.encode(dtype))
     }
 
+    /// An integer as near as integers of the dtype come to it; they are taken as floats are.
+    pub(super) fn saturated(self, dtype: DType) -> Num {
+        match self {
+            Num::Int(i) if !dtype.is_float() => Num::Float(i as f64).cast(dtype),
+            other => other,
+        }
+    }
+
     /// The dtype of a value of a tensor of `dtype` and this number.
     pub(super) fn with(self, dtype: DType) -> DType {
         match self {
