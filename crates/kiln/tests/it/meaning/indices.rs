@@ -233,7 +233,8 @@ fn the_last_of_equal_positions_has_the_gradient() {
             let at = index.unsqueeze(1).expand([3, 2]);
             base.assign(base.scatter(0, &at, x));
         };
-        let ways: [&dyn Fn(&Tensor, &Tensor); 5] = [&known, &data, &computed, &across, &scattered];
+        type Way<'a> = &'a dyn Fn(&Tensor, &Tensor);
+        let ways: [Way<'_>; 5] = [&known, &data, &computed, &across, &scattered];
         for (way, write) in ways.iter().enumerate() {
             let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]]).set_requires_grad(true);
             let w = Tensor::from(vec![7.0f32; 2 * len]).reshape([len, 2]).set_requires_grad(true);
