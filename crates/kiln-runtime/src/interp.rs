@@ -65,7 +65,7 @@ pub enum InterpError {
     },
 }
 
-/// Runs all of `program`: every work-group, every thread's part. `buffers` by parameter slot; `vars` as in the CPU
+/// Runs all of `program`: every work-group, every thread's part, the last part first. `buffers` by parameter slot; `vars` as in the CPU
 /// ABI, 8 raw bytes each.
 pub fn run(
     program: &Program,

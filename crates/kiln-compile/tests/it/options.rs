@@ -213,6 +213,25 @@ fn blocks_of_one_reduction_are_not_around_what_is_staged_for_another() {
     }
 }
 
+/// Rows that blocks do not divide: most run without conditions, and the rest of a block is one row or none.
+#[test]
+fn the_rest_of_a_block_may_be_nothing() {
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    for m in [79, 78, 81, 121, 119] {
+        let kernel = kernel_of(&product([m, 8, 3], false, false));
+        let (rows, sums) = (axes(&kernel, RangeKind::Loop)[0], axes(&kernel, RangeKind::Reduce)[0]);
+        for (rows_by, sums_by) in [(20, 4), (20, 8), (24, 4)] {
+            let options = [
+                split(RangeKind::Upcast, rows, 2),
+                Opt::Block { axis: rows, by: rows_by },
+                Opt::Block { axis: sums, by: sums_by },
+                split(RangeKind::Thread, rows, 1),
+            ];
+            assert!(check("rows", &kernel, &options), "{options:?}");
+        }
+    }
+}
+
 /// Quotients, and each times the sum of its row.
 fn repeated(rows: usize, n: usize) -> UOp {
     let x = param(0, &[rows, n]);

@@ -88,7 +88,7 @@ fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
             c.as_i128().and_then(|c| i64::try_from(c).ok()).map(|c| (c, c))
         }
         (Op::Var, Arg::Var { min, max, .. }) => Some((*min, *max)),
-        (Op::Range, _) => Some((0, srcs[0].max().saturating_sub(1).max(0))),
+        (Op::Range, _) => Some((0, last_iteration(&srcs[0]))),
         (Op::Iota, Arg::Shape(s)) => Some((0, (s[0] as i64 - 1).max(0))),
         (Op::Pad | Op::Unwindow, _) => return (srcs[0].min().min(0), srcs[0].max().max(0)),
         _ if op.is_movement() => return (srcs[0].min(), srcs[0].max()),
@@ -109,6 +109,13 @@ fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
         Some((lo, hi)) if !unsayable && all.0 <= lo && hi <= all.1 => (lo, hi),
         _ => all,
     }
+}
+
+/// The largest value of a loop variable. A loop that may not run keeps a variable: if bounds decided its value, what is
+/// inside would no longer vary over the loop, and be computed outside of it.
+fn last_iteration(count: &UOp) -> i64 {
+    let least = if count.min() >= 1 { 0 } else { 1 };
+    count.max().saturating_sub(1).max(least)
 }
 
 fn hull(srcs: &[UOp]) -> Option<(i64, i64)> {

@@ -44,8 +44,8 @@ pub(super) enum Step {
     Store { access: Access, value: usize },
     /// A coordinate of the item: `which` counts global axes, then local ones.
     Coordinate { to: usize, which: usize },
-    /// Counts from 0; continues after the step `end` when done.
-    Loop { to: usize, bound: usize, end: usize },
+    /// Counts from 0, or down to it; continues after the step `end` when done.
+    Loop { to: usize, bound: usize, down: bool, end: usize },
     /// Next iteration of the loop at `start`.
     EndLoop { start: usize },
     /// Continues after the step `end` if the condition is false.
@@ -301,7 +301,9 @@ impl Resolver<'_> {
             }
             RangeKind::Thread | RangeKind::Loop | RangeKind::Reduce => {
                 self.open.push(here);
-                Step::Loop { to, bound, end: here }
+                // parts of threads may run in any order: in this one, a part that needs an earlier one is seen
+                let down = kind == RangeKind::Thread;
+                Step::Loop { to, bound, down, end: here }
             }
             RangeKind::Upcast | RangeKind::Unroll | RangeKind::Vector | RangeKind::Matrix => {
                 return Err(self.unsupported(op));

@@ -72,8 +72,11 @@ impl Item {
                 Step::Coordinate { to, which } => {
                     self.file[*to] = Const::Int(self.coordinates[*which] as i64);
                 }
-                Step::Loop { to, bound, end } => self.enter(0, *to, *bound, *end),
-                Step::EndLoop { start } => self.again(&around.code.steps[*start], *start),
+                Step::Loop { .. } => self.enter(step, 0),
+                Step::EndLoop { start } => {
+                    self.next = start + 1;
+                    self.go_on(&around.code.steps[*start]);
+                }
                 Step::If { condition, end } => {
                     if self.file[*condition] == Const::Bool(false) {
                         self.next = end + 1;
@@ -85,20 +88,22 @@ impl Item {
         Ok(Stop::Finished)
     }
 
-    /// Begins the iteration `i` of a loop, or leaves it.
-    fn enter(&mut self, i: i64, to: usize, bound: usize, end: usize) {
-        if i < int(self.file[bound]) {
-            self.file[to] = Const::Int(i);
+    /// Begins the `nth` iteration of a loop, or leaves it.
+    fn enter(&mut self, start: &Step, nth: i64) {
+        let Step::Loop { to, bound, down, end } = *start else { return };
+        let count = int(self.file[bound]);
+        if nth < count {
+            self.file[to] = Const::Int(if down { count - 1 - nth } else { nth });
         } else {
             self.next = end + 1;
         }
     }
 
-    fn again(&mut self, start: &Step, at: usize) {
-        if let Step::Loop { to, bound, end } = start {
-            self.next = at + 1;
-            self.enter(int(self.file[*to]) + 1, *to, *bound, *end);
-        }
+    /// Begins the iteration after the one that is done, or leaves the loop.
+    fn go_on(&mut self, start: &Step) {
+        let Step::Loop { to, bound, down, .. } = *start else { return };
+        let (i, count) = (int(self.file[to]), int(self.file[bound]));
+        self.enter(start, if down { count - i } else { i + 1 });
     }
 
     fn mma(

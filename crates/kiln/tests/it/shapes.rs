@@ -76,7 +76,8 @@ fn is_flat(device: &str, cache_mb: usize, stops: &[usize], spread: f64) {
 #[test]
 fn memory_and_disk_are_flat_over_new_shapes() {
     is_flat("NULL", 2, &[400, 1200], 3.0);
-    is_flat("CPU", 2, &[200, 500], 3.0);
+    // 24 KB for each would be 14 MB; threads of the compiler leave some more or less behind
+    is_flat("CPU", 2, &[300, 900], 8.0);
 }
 
 #[test]
