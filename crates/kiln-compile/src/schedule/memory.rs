@@ -8,6 +8,7 @@ use super::{BufferRef, Schedule, ScheduledKernel, Temp};
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 
 /// Temporaries start at multiples of this: a cache line, and the widest vector.
 pub const ARENA_ALIGN: usize = 64;
@@ -115,25 +116,78 @@ pub(super) fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
 /// First fit over time: a block is free for a step if nobody holds it then.
 #[derive(Default)]
 struct Arena {
-    /// (offset, size, last step).
-    taken: Vec<(usize, usize, usize)>,
+    /// What is held, offset and size, by the last step that needs it.
+    held: BTreeMap<usize, Vec<(usize, usize)>>,
+    /// What is free below `bytes`: size by offset. No two blocks touch.
+    free: BTreeMap<usize, usize>,
     bytes: usize,
 }
 
 impl Arena {
     fn take(&mut self, bytes: usize, from: usize, until: usize) -> usize {
         let size = bytes.next_multiple_of(ARENA_ALIGN);
-        self.taken.retain(|&(_, _, last)| last >= from);
-        self.taken.sort_unstable();
-        let mut offset = 0;
-        for &(start, len, _) in &self.taken {
-            if offset + size <= start {
-                break;
-            }
-            offset = offset.max(start + len);
-        }
-        self.taken.push((offset, size, until));
-        self.bytes = self.bytes.max(offset + size);
+        let still = self.held.split_off(&from);
+        let over = std::mem::replace(&mut self.held, still);
+        over.into_values().flatten().for_each(|(offset, size)| self.release(offset, size));
+        let offset = self.first_fit(size);
+        self.held.entry(until).or_default().push((offset, size));
         offset
+    }
+
+    /// The start of the first free block that is large enough; the last one may grow.
+    fn first_fit(&mut self, size: usize) -> usize {
+        let fits = |&(&start, &len): &(&usize, &usize)| len >= size || start + len == self.bytes;
+        let found = self.free.iter().find(fits).map(|(&start, &len)| (start, len));
+        let (start, len) = found.unwrap_or((self.bytes, 0));
+        self.free.remove(&start);
+        if len > size {
+            self.free.insert(start + size, len - size);
+        }
+        self.bytes = self.bytes.max(start + size);
+        start
+    }
+
+    /// Gives a block back, as one with the free blocks that it touches.
+    fn release(&mut self, offset: usize, size: usize) {
+        let (mut start, mut end) = (offset, offset + size);
+        if let Some(len) = self.free.remove(&end) {
+            end += len;
+        }
+        if let Some((&before, &len)) = self.free.range(..start).next_back()
+            && before + len == start
+        {
+            start = before;
+        }
+        self.free.insert(start, end - start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lives_together_does_not_overlap() {
+        let mut arena = Arena::default();
+        let mut all: Vec<(usize, usize, usize)> = Vec::new();
+        let mut dice = 1u64;
+        let mut below = |n: u64| {
+            dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((dice >> 33) % n) as usize
+        };
+        let mut most = 0;
+        for step in 0..2000 {
+            let (bytes, until) = (1 + below(5) * below(300), step + below(40));
+            let start = arena.take(bytes, step, until);
+            all.retain(|&(.., last)| last >= step);
+            for &(other, end, _) in &all {
+                assert!(start + bytes <= other || end <= start, "step {step}");
+            }
+            all.push((start, start + bytes, until));
+            most = most.max(all.iter().map(|(start, end, _)| end - start).sum::<usize>());
+            let free = arena.free.iter().map(|(start, len)| start + len);
+            assert!(free.zip(arena.free.keys().skip(1)).all(|(end, next)| end < *next));
+        }
+        assert!(arena.bytes >= most && arena.bytes < 2 * most, "{} for {most}", arena.bytes);
     }
 }

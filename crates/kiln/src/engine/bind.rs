@@ -98,6 +98,7 @@ pub(super) fn bind(
         stand_ins: closed.stand_ins(),
         references: closed.references(),
         slots: Vec::new(),
+        is_taken: vec![false; closed.leaves.len()],
     };
     // a failure must leave every leaf as it was: allocate first, take afterwards
     let arena = alloc(opened, ready.schedule.arena_bytes)?;
@@ -214,6 +215,8 @@ struct Released<'a> {
     references: Vec<usize>,
     /// The slots, and the roots that get their memory.
     slots: Vec<(usize, usize)>,
+    /// By slot: whether it is among them.
+    is_taken: Vec<bool>,
 }
 
 impl Released<'_> {
@@ -221,7 +224,7 @@ impl Released<'_> {
     /// whoever writes the same expression down finds it again. Such nodes forget their leaf. Unless another thread has
     /// got hold of it, the leaf is ours.
     fn release(&mut self, slot: usize, root: usize) -> bool {
-        if self.slots.iter().any(|&(taken, _)| taken == slot) {
+        if self.is_taken[slot] {
             return false;
         }
         self.forget(slot);
@@ -237,6 +240,7 @@ impl Released<'_> {
             return false;
         }
         self.slots.push((slot, root));
+        self.is_taken[slot] = true;
         true
     }
 

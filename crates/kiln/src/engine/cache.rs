@@ -171,7 +171,7 @@ fn make(
     testing::step()?;
     debug::started();
     let start = Instant::now();
-    let variable = variable_constants(&constants, known);
+    let variable = variable_constants(closed, &constants, known);
     let roots = closed.build(&variable);
     let mut schedule = pipeline::schedule(&roots).map_err(|bug| report::short(&bug.to_string()))?;
     let took = start.elapsed();
@@ -216,9 +216,10 @@ fn stored(ast: &UOp) -> Range<usize> {
     all
 }
 
-/// Which constants become scalars: those that differ from the graphs of this shape that were seen before.
-fn variable_constants(constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
-    let Some(latest) = known.first() else { return vec![false; constants.len()] };
+/// Which constants become scalars: those that differ from the graphs of this shape that were seen before, and those that
+/// many expressions of this one differ in.
+fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
+    let Some(latest) = known.first() else { return closed.differing() };
     let differs = |i: usize| latest.variable[i] || latest.constants[i] != constants[i];
     let ever = |i: usize| known.iter().any(|k| k.variable[i] || k.constants[i] != constants[i]);
     match known.len() < MAX_VARIANTS {

@@ -3,6 +3,8 @@
 //!
 //! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
 
+mod alike;
+
 use super::leaf::{self, Latch, Slot, Value};
 use super::measure::count;
 use super::runs::{self, Upload};

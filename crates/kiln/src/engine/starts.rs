@@ -71,6 +71,12 @@ impl Starts {
         self.values.iter().map(|&start| Const::Int(start as i64))
     }
 
+    /// The axes of the slice at a position whose start is a constant, and the constant's number.
+    pub(super) fn numbers(&self, at: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let axes = self.of.get(&at).into_iter().flatten().enumerate();
+        axes.filter_map(|(axis, number)| Some((axis, (*number)?)))
+    }
+
     /// The slice at a position over new sources, if it has a start that is a launch-time scalar: `slots` says which, by
     /// number.
     pub(super) fn build(

@@ -130,6 +130,39 @@ fn long_chains_are_cut_and_linear() {
     assert_eq!(x.to_vec::<f32>().expect("computes"), [f32::INFINITY; 4]);
 }
 
+/// Outputs of one expression over numbers, or over rows, that differ: more of them are more launches, and nothing new to
+/// compile.
+#[test]
+fn outputs_that_differ_in_a_number_share_their_kernels() {
+    type Outputs = fn(&Tensor, usize) -> Tensor;
+    let x = iota(16);
+    let table = Tensor::arange(4096).reshape([1024, 4]).contiguous();
+    kiln::realize([&x, &table]).expect("realizes");
+    let kinds: [(&str, Outputs); 4] = [
+        ("sums", |x, i| x + (i as f32 + 0.5)),
+        ("reductions", |x, i| (x * (i as f32 + 0.5)).sum(..)),
+        ("fills", |_, i| Tensor::full([4], i as f32)),
+        ("powers", |x, i| (x * 0.01).pow(i as f32)),
+    ];
+    for (name, of) in kinds {
+        let compiled = |n: usize| {
+            let outputs: Vec<Tensor> = (0..n).map(|i| of(&x, i)).collect();
+            let ((), counts) = measure(|| kiln::realize(&outputs).expect("realizes"));
+            for i in [0, 1, 2, 3, 7, 100] {
+                let alone = of(&x, i).to_vec::<f32>().expect("computes");
+                assert_eq!(outputs[i].to_vec::<f32>().expect("computes"), alone, "{name} {i}");
+            }
+            counts.compiled + counts.loaded
+        };
+        let (few, many) = (compiled(200), compiled(900));
+        assert!(few <= 6 && many <= 6, "{name}: {few} kernels for 200, {many} for 900");
+    }
+    let rows: Vec<Tensor> = (0..900).map(|i| table.get(s![i]) * 2).collect();
+    let ((), counts) = measure(|| kiln::realize(&rows).expect("realizes"));
+    assert!(counts.compiled + counts.loaded <= 6, "{} kernels", counts.compiled + counts.loaded);
+    assert_eq!(rows[77].to_vec::<i32>().expect("computes"), [616, 618, 620, 622]);
+}
+
 #[test]
 fn a_long_chain_drops() {
     let mut x = Tensor::ones([4]);

@@ -1,0 +1,88 @@
+//! Constants that stand in one place of many alike expressions.
+//!
+//! `x + 1`, `x + 2`, ... up to 20 000 are one expression over different numbers. With the numbers inside, each few of them
+//! would be a kernel of their own to compile; as launch-time scalars they share one.
+
+use super::Closed;
+use kiln_ir::Op;
+use kiln_ir::arg::Arg;
+use kiln_ir::uop::{Mixer, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::hash::Hash;
+
+/// In a place with more numbers than this, they become scalars. A network has fewer: its numbers stay where the compiler
+/// sees them.
+const MOST_INSIDE: usize = 64;
+
+/// Where a constant stands: a hash of the expression that uses it, and which of its sources or starts it is.
+type Place = u128;
+
+impl Closed {
+    /// For every constant, whether it stands in a place that has many numbers.
+    pub(in super::super) fn differing(&self) -> Vec<bool> {
+        let all = self.constants();
+        if all.len() <= MOST_INSIDE {
+            return vec![false; all.len()];
+        }
+        let places = self.places();
+        let mut numbers: FxHashMap<Place, FxHashSet<(u8, u64)>> = FxHashMap::default();
+        for (place, constant) in places.iter().zip(all) {
+            numbers.entry(*place).or_default().insert(constant.key());
+        }
+        places.iter().map(|place| numbers[place].len() > MOST_INSIDE).collect()
+    }
+
+    /// The place of every constant, in order.
+    fn places(&self) -> Vec<Place> {
+        let mut uses = Vec::with_capacity(self.constants.len());
+        let mut starts = vec![0; self.starts.constants().count()];
+        let mut hashes: Vec<u128> = Vec::with_capacity(self.nodes.len());
+        for (at, node) in self.nodes.iter().enumerate() {
+            if !self.active[at] || self.is_computed(at) {
+                hashes.push(of_memory(node));
+                continue;
+            }
+            let hash = self.expression(at, &hashes);
+            uses.extend(self.constants_of(&self.edges[at]).map(|nth| of((hash, nth))));
+            for (axis, number) in self.starts.numbers(at) {
+                starts[number] = of((hash, "start", axis));
+            }
+            // kernels read what is stored as they read any memory
+            hashes.push(if self.is_root[at] { of_memory(node) } else { hash });
+        }
+        uses.extend(self.constants_of(&self.targets).map(|_| of("root")));
+        uses.extend(starts);
+        uses
+    }
+
+    /// Which of these nodes are constants.
+    fn constants_of<'a>(&'a self, nodes: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+        (0..nodes.len()).filter(|&nth| self.nodes[nodes[nth]].op() == Op::Const)
+    }
+
+    /// What a node computes, but for which memory and which numbers.
+    fn expression(&self, at: usize, hashes: &[u128]) -> u128 {
+        let node = &self.nodes[at];
+        let mut h = Mixer::default();
+        (node.op(), node.dtype()).hash(&mut h);
+        match node.arg() {
+            Arg::Buffer { shape, .. } => shape.hash(&mut h),
+            Arg::Slice(axes) => axes.iter().for_each(|a| (a.step, a.len).hash(&mut h)),
+            Arg::Const(_) | Arg::Mark { .. } | Arg::Check(_) => {}
+            arg => arg.hash(&mut h),
+        }
+        self.edges[at].iter().for_each(|&s| h.add(hashes[s]));
+        h.finish128()
+    }
+}
+
+/// Memory of this type and shape, whichever it is.
+fn of_memory(node: &UOp) -> u128 {
+    of((node.dtype(), node.shape()))
+}
+
+fn of(what: impl Hash) -> u128 {
+    let mut h = Mixer::default();
+    what.hash(&mut h);
+    h.finish128()
+}
