@@ -2,7 +2,7 @@
 
 use super::grid::Grid;
 use super::program::Program;
-use kiln::{Index, Indices, Tensor};
+use kiln::{Index, Indices, Tensor, s};
 
 pub(super) fn movement(p: &mut Program) {
     let a = p.any();
@@ -140,4 +140,31 @@ pub(super) fn write(p: &mut Program) {
     let grid = p.grid(a).zip(p.grid(b)).map(|(a, b)| a.or(b));
     x.set(Indices::new(indices), p.get(b));
     p.push(x, grid, format!("{text}, v{b})"), &[a, b]);
+}
+
+/// A copy of a value, some of whose rows are overwritten at places of which some are equal; and for what was written, the
+/// gradient of that copy times some weights.
+pub(super) fn write_rows(p: &mut Program) {
+    let a = p.any();
+    let x = p.get(a);
+    if x.ndim() == 0 || x.numel() == 0 {
+        return;
+    }
+    let n = x.shape()[0] as i64;
+    let places: Vec<i64> =
+        (0..1 + p.rng.below(6)).map(|_| p.rng.below(2 * n as usize) as i64 - n).collect();
+    let mut region = x.shape().to_vec();
+    region[0] = places.len();
+    let (b, weights) = (p.input_of(&region, x.dtype()), p.input_of(x.shape(), x.dtype()));
+    let (written, copy) = (p.get(b).copy().set_requires_grad(x.dtype().is_float()), x.copy());
+    copy.set(s![places.clone()], &written);
+    let grid = p.grid(a).zip(p.grid(b)).map(|(a, b)| a.or(b));
+    let text = format!("v{a}.copy().set({places:?}, v{b})");
+    if x.dtype().is_float() {
+        let loss = (&copy * p.get(weights)).sum(..);
+        let grad = loss.gradient([&written]).map(|mut grads| grads.remove(0)).expect(&text);
+        let text = format!("the gradient for v{b} of ({text} * v{weights}).sum() + 0");
+        p.push(grad + 0, p.grid(weights), text, &[a, b, weights]);
+    }
+    p.push(copy, grid, text, &[a, b]);
 }

@@ -13,7 +13,7 @@ type OnGrids = fn(Grid, Grid) -> Option<Grid>;
 
 /// Adds one step.
 pub(super) fn any(p: &mut Program) {
-    match p.rng.below(22) {
+    match p.rng.below(24) {
         0 => {
             let shape = p.shape();
             p.input(&shape);
@@ -32,6 +32,8 @@ pub(super) fn any(p: &mut Program) {
         18 => moves::join(p),
         19 => sums::product(p),
         20 => sums::windows(p),
+        21 => sums::convolutions(p),
+        22 => moves::write_rows(p),
         _ => moves::write(p),
     }
 }

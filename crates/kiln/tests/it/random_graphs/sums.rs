@@ -170,3 +170,26 @@ fn windows_gradient(p: &mut Program, shape: &[usize]) {
     let text = format!("conv2d(v{weights}, stride {stride} dilation {dilation} padding {padding})");
     p.push(grad + 0, grid, format!("the gradient of ({text} * v{by}).sum() + 0"), &[weights, by]);
 }
+
+/// The sum of two convolutions of one image, over windows of different sizes.
+pub(super) fn convolutions(p: &mut Program) {
+    let dtype = p.rng.pick(&[DType::F32, DType::F64, DType::I32]);
+    let (channels, outputs) = (p.rng.pick(&[1, 3, 8, 33]), p.rng.pick(&[1, 2, 5, 16]));
+    let (images, side, stride) = (1 + p.rng.below(2), 4 + p.rng.below(5), 1 + p.rng.below(2));
+    let image = p.input_of(&[images, channels, side, side], dtype);
+    let wide = p.input_of(&[outputs, channels, 3, 3], dtype);
+    let narrow = p.input_of(&[outputs, channels, 1, 1], dtype);
+    let of = |x: usize, padding: usize, p: &Program| {
+        p.get(image).conv2d(&p.get(x), None, 1, stride, 1, padding)
+    };
+    let sum = of(wide, 1, p) + of(narrow, 0, p) + 0;
+    let grids = p.grid(image).zip(p.grid(wide)).zip(p.grid(narrow));
+    let grid =
+        grids.map(|((x, a), b)| x.times(a).summed(9 * channels).plus(x.times(b).summed(channels)));
+    if grid.is_some_and(|g| g.is_exact(dtype)) {
+        let text = format!(
+            "v{image}.conv2d(v{wide}, stride {stride} padding 1) + v{image}.conv2d(v{narrow}, stride {stride}) + 0"
+        );
+        p.push(sum, grid, text, &[image, wide, narrow]);
+    }
+}
