@@ -137,7 +137,7 @@ impl Buffer {
         self.block.memory.get()?.as_file()
     }
 
-    /// Fails where it is part of a file that is shorter by now. Who follows its pointer asks before.
+    /// An error if it is part of a file that has become shorter. To be called before its pointer is followed.
     pub fn check(&self) -> Result<()> {
         self.file().map_or(Ok(()), FileMemory::check)
     }

@@ -1,9 +1,9 @@
 //! DISK: files as memory. A file is mapped whole; its parts are views at any byte.
 //!
-//! A file that is mapped may come short of two things, and the system tells by a signal that ends the process. Where the
-//! file system has no room for what is written to a mapping: so the room is reserved before (`reserve`). And
-//! where another program has cut the file: nothing here changes the length of a mapped file, and its length is
-//! looked at before each use (`check`). Who cuts it between that look and the use still ends the process.
+//! An access to a mapping can fail in two ways, and the system then ends the process by a signal. The first: the file
+//! system has no room for a write. So room is reserved before (`reserve`). The second: another program has made the
+//! file shorter. Kiln never does, and compares the length before each use (`check`). Only a change between that
+//! comparison and the use still ends the process.
 
 use crate::buffer::Buffer;
 use crate::device::{Backend, Loaded};

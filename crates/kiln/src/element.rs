@@ -132,8 +132,8 @@ impl Value {
         }
     }
 
-    /// A number as the dtype has it that it meets `other` in: the nearest that is there, and how this compares with that
-    /// if it is not reached. Of a tensor nothing changes.
+    /// A number in the dtype that it shares with `other`: the nearest value of that dtype, and how the number compares
+    /// with it. A tensor stays as it is.
     pub(crate) fn saturated(self, other: &Value) -> (Value, Ordering) {
         let dtype = self.common_dtype(other);
         match self {

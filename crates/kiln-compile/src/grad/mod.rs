@@ -50,7 +50,7 @@ pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>
     targets.iter().map(of).collect()
 }
 
-/// What a node passes to its sources of what its users passed to it, which is summed.
+/// The gradients for a node's sources, by its rule, from the sum of the gradients that its users gave.
 fn passed(node: &UOp, users: &mut Parts) -> rules::Parts {
     let Some(rule) = rules::rule(node.op()).filter(|_| !users.is_empty()) else {
         return rules::Parts::new();

@@ -134,8 +134,9 @@ fn unreduce(value: &UOp, axes: &Axes, shape: &[usize]) -> UOp {
     value.reshape(with_ones).expand(shape)
 }
 
-/// For each element the product of all others: that of the numbers among all that can be divided by, divided by the
-/// element if it is one, times 0 if another is 0, and times infinity if another is infinite, of which the sign is left.
+/// For each element the product of all others. Zeros are replaced by 1 and infinities by their sign in the product of
+/// all; dividing by the element leaves the others. Then it is multiplied by 0 if another element is 0, and by infinity
+/// if another is infinite.
 fn product_of_others(x: &UOp, axes: &Axes) -> UOp {
     let (zero, one) = (&x.const_like(0), &x.const_like(1));
     let whole = |value: UOp| unreduce(&value, axes, x.shape());

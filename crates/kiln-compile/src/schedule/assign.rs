@@ -462,7 +462,7 @@ fn nest(shape: &[usize], first: u32) -> (Index, Rc<[UOp]>) {
     (identity, loops)
 }
 
-/// Who overwrites what a node left in memory.
+/// The updates that overwrite a node's memory.
 #[derive(Clone, Copy)]
 enum Users {
     None,

@@ -32,8 +32,8 @@ const SERIAL_PENALTY: f64 = 2.0;
 const NESTED_PENALTY: f64 = 4.0;
 /// A sum inside a sum becomes one reduction, whose register tile reads each operand for several results.
 const MERGED_DISCOUNT: f64 = 0.5;
-/// Two sums of products beside each other share registers and caches. What that takes is little of what this model thinks
-/// that they cost, which knows nothing of tiles.
+/// Two sums of products beside each other share registers and caches. Sharing costs little, compared with the price of
+/// the sums in this model: it knows nothing of tiles.
 const BESIDE_PENALTY: f64 = 1.02;
 /// Reductions up to this length are unrolled wherever they stand, and lose nothing by nesting.
 const SHORT_REDUCE: usize = 9;

@@ -49,7 +49,7 @@ pub(super) fn order(kernels: &[Built], roots: &[usize]) -> Order {
     Order { steps, separate }
 }
 
-/// Who waits for whom.
+/// The dependencies between kernels.
 struct Edges {
     /// How many values each kernel waits for.
     waits: Vec<usize>,

@@ -1,12 +1,12 @@
-//! What windows give back to the elements that they share: the gradient of a convolution for its input.
+//! Sums over the windows that share an element (`Unwindow`): the gradient of a convolution for its input.
 //!
-//! Each element gets a sum over positions in windows, and what a position gives is a sum of its own, of products. Left
-//! apart, there would be something to keep for every position of every window, and nobody who asks for the outer sum
-//! would see what it costs. So the two are one sum.
+//! Each element is a sum over the positions at which a window covers it. Each term is a sum of products, over channels.
+//! As two nodes, the inner sums would be stored for every position of every window, and the price of the outer sum
+//! would not include them. So the two become one sum.
 //!
-//! Windows that start several elements apart give to an element only from the positions of one residue. All others would
-//! be visited in vain: three of four for windows at every second element of two axes. So there is a sum for each residue,
-//! over its positions alone, and the results are put between each other.
+//! With a stride of `s`, an element is covered only at positions congruent to it modulo `s`. A sum over all positions
+//! would do most of its work for nothing: three quarters, with a stride of 2 along two axes. So there is one sum for
+//! each residue, over its positions alone, and the results are interleaved.
 
 use super::cost;
 use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
@@ -80,8 +80,8 @@ fn beside(view: &UOp, x: &UOp, more: &[usize]) -> UOp {
     }
 }
 
-/// The graph with sums over positions by residue, where that pays, and taken only where somebody looks: what a convolution
-/// has around its input is cut off from the gradient.
+/// The graph with sums over positions split by residue, where that pays. Only elements that a view shows are summed:
+/// the padding of a convolution's input, for example, is cut off from its gradient.
 pub(super) fn by_residue(roots: Vec<UOp>) -> Vec<UOp> {
     let nodes = toposort_all(&roots, |_| true);
     if !nodes.iter().any(|n| n.op() == Op::Unwindow) {

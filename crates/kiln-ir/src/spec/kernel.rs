@@ -1,9 +1,9 @@
 //! Kernels: what each source is for, and how ranges nest.
 //!
 //! A range is one loop, and stands in one place: whatever ends it does so inside of the same other loops. A node is
-//! *inside* the ranges of its scope; `End` and `Reduce` leave them. What is inside a loop cannot wait for that loop's end,
-//! a loop cannot end while one further in is still open, and of two loops that are beside each other one does not wait for
-//! the other in both directions.
+//! *inside* the ranges of its scope; `End` and `Reduce` leave them. Three things follow. A node inside a loop does not
+//! use a result of that loop. A loop does not end before the loops inside it. Two loops beside each other do not each
+//! use a result of the other.
 
 use super::ensure;
 use super::typing::typed;

@@ -44,7 +44,7 @@ pub(super) struct ReadyKernel {
     pub(super) code: Arc<Code>,
     /// What its arguments are, and what may share memory.
     pub(super) plan: ScheduledKernel,
-    /// The bytes of its first argument between which it stores, if it starts from what that holds.
+    /// If it changes parts of its first argument: the bytes from the first to the last that it stores.
     pub(super) stored: Range<usize>,
 }
 
@@ -216,8 +216,8 @@ fn stored(ast: &UOp) -> Range<usize> {
     all
 }
 
-/// Which constants become scalars: those that differ from the graphs of this shape that were seen before, and those that
-/// many expressions of this one differ in.
+/// Which constants become scalars. In the first graph of its shape: those by which many alike expressions differ. In
+/// later graphs: those that have changed.
 fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
     let Some(latest) = known.first() else { return closed.differing() };
     let differs = |i: usize| latest.variable[i] || latest.constants[i] != constants[i];

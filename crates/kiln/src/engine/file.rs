@@ -28,7 +28,7 @@ pub(crate) struct File {
 /// Reading files excludes writing to them. Taken after the planning lock, if at all, and given back before.
 static ACCESS: RwLock<()> = RwLock::new(());
 
-/// Who reads files, or writes to one.
+/// A lock for reading files, or for writing to one.
 pub(super) enum Access {
     Reads { _guard: RwLockReadGuard<'static, ()> },
     Writes { _guard: RwLockWriteGuard<'static, ()> },

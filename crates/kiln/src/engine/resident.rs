@@ -1,5 +1,5 @@
-//! Values that are in memory as they are: leaves, and views that show elements of a leaf in the order in which they lie
-//! there. Nothing has to be computed to read them.
+//! Values that lie in memory already: leaves, and views of elements of a leaf in the order of its memory. Reading them
+//! computes nothing.
 
 use super::{Failure, checks, leaf, realize};
 use crate::Device;
@@ -47,9 +47,9 @@ impl Resident {
     }
 }
 
-/// What a node becomes that is in memory as it is, and not as a leaf of its own. All of what a leaf holds shares its memory,
-/// as a view of the leaf; a part has memory of its own, as whoever keeps it should not keep the rest, and what is in a file
-/// has, as others may write there.
+/// The realized form of a value that lies in memory already, but is no leaf. A view of the whole leaf shares its
+/// memory. A part is copied: keeping a part must not keep the rest alive. A part of a file is copied, too: others may
+/// write there.
 pub(super) fn copy(node: &UOp, device: &Device) -> Result<Option<UOp>, Failure> {
     if leaf::of(node).is_some() {
         return Ok(None);

@@ -28,7 +28,7 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// What it is and what it holds, which computes it, or the error.
+/// Dtype, shape and elements; so it computes the tensor. Or the error.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error() {

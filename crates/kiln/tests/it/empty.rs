@@ -1,5 +1,5 @@
-//! Axes of length 0: what gives one element for each has none to give, what combines them gives what combining nothing does,
-//! and what needs one says so.
+//! Axes of length 0. Elementwise operations give no elements. Reductions give the result of reducing nothing, such as 0
+//! for a sum. Operations that need an element (`max`) are an error.
 
 use kiln::{DType, Tensor, s};
 

@@ -104,7 +104,7 @@ fn a_full_file_system_is_an_error() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 }
 
-/// Needs a namespace in which it may mount something; where that is not allowed, the next test is what there is.
+/// Needs a namespace in which it may mount something. If that is not allowed, only the next test covers the case.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_small_file_system() {

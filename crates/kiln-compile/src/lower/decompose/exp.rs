@@ -81,8 +81,8 @@ pub(super) fn one_less_exp(x: &UOp, sums: Sums) -> UOp {
     sums.mul_add(power, &less, &minus(&(power - one(x))))
 }
 
-/// `e^x - 1`. It is computed half as large, so that the power is a normal float up to the largest result; what is so
-/// small that the difference is `x` would lose a place by that.
+/// `e^x - 1`. Half of it is computed, so that the power is a normal float up to the largest result. A tiny `x` is its
+/// own result: halving it could lose a bit.
 pub(super) fn expm1(x: &UOp, sums: Sums) -> UOp {
     let tiny = super::abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
     let inside = &by_type(x, clamp(x, -20.0, 89.0), clamp(x, -40.0, 710.0));

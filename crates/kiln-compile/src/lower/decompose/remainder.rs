@@ -1,15 +1,15 @@
 //! Remainders of floats, exactly, and NumPy's quotient rounded down.
 //!
-//! A float is a whole mantissa times a power of two, so the remainder of `m 2^n` by a whole `k` is that of `m r`, where `r`
-//! is what `2^n` leaves; and that is squared together from the bits of `n`. Remainders on the way are between `-k / 2` and
-//! `k / 2`, give or take a rounding error of the quotient, which keeps every one of them exact.
+//! A float is an integer mantissa times a power of two. The remainder of `m 2^n` by an integer `k` equals the remainder
+//! of `m r`, with `r = 2^n mod k`. `r` comes from repeated squaring, over the bits of `n`. All remainders on the way
+//! lie between `-k / 2` and `k / 2`, up to a rounding error of the quotient, so each of them is exact.
 
 use super::double::Double;
 use super::exp::scale;
 use super::{Format, Sums, abs, div, shl, shr};
 use kiln_ir::{DType, UOp};
 
-/// The quotient rounded down: what the remainder leaves over the divisor, and one less where that took its sign. Rounding
+/// The quotient rounded down: `(a - remainder) / b`, minus 1 if the remainder was moved to the divisor's sign. Rounding
 /// may bring it past the next whole number. Zeros have the quotient's sign.
 pub(super) fn floor_div(a: &UOp, b: &UOp, sums: Sums) -> UOp {
     let (zero, one) = (&a.const_like(0.0), &a.const_like(1.0));

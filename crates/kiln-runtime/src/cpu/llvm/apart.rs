@@ -91,7 +91,7 @@ pub(super) unsafe extern "C" fn on_no_memory(_: *mut c_void, _: Text, _: bool) {
     }
 }
 
-/// Where C++'s handler is replaced. That of one library: it does not tell which one has called.
+/// Sets the handler of C++'s `new`, in the library that came first: the handler is not told which library called it.
 pub(super) static SET_NEW_HANDLER: OnceLock<SetNewHandler> = OnceLock::new();
 
 /// C++'s handler of the same. Where nobody waits, it is as if there had never been one: `new` tries again, and throws.

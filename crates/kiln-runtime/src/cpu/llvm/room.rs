@@ -1,5 +1,6 @@
-//! Memory for LLVM. An allocation that fails leaves behind what it was part of, if not the process. So whoever compiles asks before whether
-//! there is as much as it takes, for everybody who compiles at that time. Nobody else is kept from taking it meanwhile.
+//! Memory for LLVM. LLVM cannot recover from an allocation that fails: the compilation is lost, and often the process.
+//! So before a compilation this module checks that the memory for all running compilations is there. Other programs may
+//! still take it in the meantime.
 
 use crate::error::Result;
 use crate::memory;

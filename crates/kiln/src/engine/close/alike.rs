@@ -14,7 +14,8 @@ use std::hash::Hash;
 /// sees them.
 const MOST_INSIDE: usize = 64;
 
-/// Where a constant stands: a hash of the expression that uses it, and which of its sources or starts it is.
+/// Identifies the place of a constant: a hash of the expression around it, and its position among the sources or
+/// starts.
 type Place = u128;
 
 impl Closed {
@@ -60,7 +61,7 @@ impl Closed {
         (0..nodes.len()).filter(|&nth| self.nodes[nodes[nth]].op() == Op::Const)
     }
 
-    /// What a node computes, but for which memory and which numbers.
+    /// A hash of what a node computes, without the identity of its memory and the values of its constants.
     fn expression(&self, at: usize, hashes: &[u128]) -> u128 {
         let node = &self.nodes[at];
         let mut h = Mixer::default();

@@ -1,4 +1,4 @@
-//! Who wrote last, by position.
+//! The last write to each position.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Index(BTreeMap<i64, (i64, usize)>);
 
-/// Who wrote an interval.
+/// The write that filled an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Nobody,

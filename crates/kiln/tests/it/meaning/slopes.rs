@@ -287,7 +287,8 @@ fn a_view_of_a_marked_storage_has_that_part_of_the_gradient() {
     assert_eq!(floats(&part), [4.0, 6.0]);
 }
 
-/// A storage that wants a gradient hands on what reaches values that were written to it.
+/// A gradient that reaches a storage goes on to the values that were written to it, also if the storage wants a
+/// gradient itself.
 #[test]
 fn through_a_write_to_a_storage_that_wants_one() {
     for realized in [false, true] {
