@@ -8,6 +8,8 @@ pub mod op;
 pub mod arg;
 /// Interned nodes, their constructors, derived facts and walks.
 pub mod uop;
+/// Index arithmetic as sums of multiples: how an index moves along each loop.
+pub mod affine;
 /// Positions that `Update` and `Gather` take: which of them are views, and where those lie.
 pub mod region;
 /// The meaning of every scalar op, in plain Rust.

@@ -4,7 +4,7 @@
 //! That is how memory is transposed in small squares: a vector is loaded from each of some rows, and what is stored are
 //! vectors across them.
 
-use super::fold::add_constant;
+use super::fold::{add_constant, constant_of};
 use kiln_ir::arg::Space;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
@@ -63,10 +63,7 @@ fn place_of(store: &UOp) -> Option<((UOp, UOp), i64)> {
     if store.op() != Op::Store || is_register || memory.lanes() > 1 || value.op() != Op::Lane {
         return None;
     }
-    let constant = match (index.op(), index.srcs()) {
-        (Op::Add, [_, c]) => c.as_int().unwrap_or(0),
-        _ => index.as_int().unwrap_or(0),
-    };
+    let constant = constant_of(index);
     Some(((memory.clone(), add_constant(index, -constant)), constant))
 }
 

@@ -3,6 +3,7 @@
 //! for that to be fetched meanwhile. It is a hint: what it names may lie past the end of the argument.
 
 use crate::target::Target;
+use kiln_ir::affine::Affine;
 use kiln_ir::uop::{Srcs, rebuild};
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -112,18 +113,17 @@ impl<'a> Row<'a> {
     }
 }
 
-/// How much the index grows with each iteration of `range`, but for parts of lines, if that is always the same. Looks
-/// `depth` ops down.
+/// How much the index grows with each iteration of `range`, if that is always the same. Parts of a line do not count: how
+/// far a row starts past a line, and whether a line of it is apart. Looks through `depth` casts.
 fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
-    let of = |i: usize| step(index.src(i), range, depth.checked_sub(1)?);
-    match index.op() {
-        _ if index == range => Some(1),
-        Op::Const | Op::Var | Op::Range => Some(0),
-        Op::Add => of(0)?.checked_add(of(1)?),
-        Op::Mul => of(0)?.checked_mul(index.src(1).as_int()?),
-        Op::Cast => of(0),
-        // how far a row starts past a line, and whether a line of it is apart
-        Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
+    let of_atom = |atom: &UOp| match atom.op() {
+        _ if atom == range => Some(1),
+        Op::Var | Op::Range | Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
+        Op::Cast => step(atom.src(0), range, depth.checked_sub(1)?),
         _ => None,
-    }
+    };
+    let sum = Affine::of(index)?;
+    sum.terms
+        .iter()
+        .try_fold(0i64, |all, (atom, k)| all.checked_add(of_atom(atom)?.checked_mul(*k)?))
 }

@@ -1,8 +1,8 @@
 //! What passes of `lower` need of arithmetic on indices: constants fold, and constant factors are known.
 
+use kiln_ir::affine::{Affine, Term, gcd};
 use kiln_ir::uop::{Srcs, mapped, rebuild};
 use kiln_ir::{DType, Op, UOp};
-use rustc_hash::FxHashMap;
 
 /// The node with other sources; index arithmetic on constants is done.
 pub(super) fn rebuild_folded(node: &UOp, srcs: Srcs) -> UOp {
@@ -27,6 +27,12 @@ pub(super) fn binary(op: Op, a: &UOp, b: &UOp) -> UOp {
         (Op::Add, None, Some(y)) => add_constant(a, y),
         _ => UOp::binary(op, a, b),
     }
+}
+
+/// The constant of a sum, gathered as [`add_constant`] does.
+pub(super) fn constant_of(index: &UOp) -> i64 {
+    let constant = if index.op() == Op::Add { index.src(1) } else { index };
+    constant.as_int().unwrap_or(0)
 }
 
 /// `a + y`, with constants gathered in one place.
@@ -54,6 +60,9 @@ fn evaluate(op: Op, x: i64, y: i64) -> Option<i64> {
     }
 }
 
+/// Remainders that [`is_multiple`] looks into, at most.
+const MOST_REMAINDERS: usize = 16;
+
 /// The largest number that is known to divide the index expression; 0 for the constant 0, which everything divides.
 pub(super) fn factor(x: &UOp) -> u64 {
     factor_within(x, 12)
@@ -76,47 +85,32 @@ fn factor_within(x: &UOp, fuel: u32) -> u64 {
     }
 }
 
-/// Whether an index expression is known to be a multiple of `m`. Looks into remainders, which [`factor`] does not: what
-/// they leave out is a multiple, too.
+/// Whether an index expression is known to be a multiple of `m`. Looks into remainders, which [`factor`] does not: `x % 8`
+/// and `x` differ by a multiple of 8.
 pub(super) fn is_multiple(x: &UOp, m: i64) -> bool {
-    let mut terms: FxHashMap<UOp, i64> = FxHashMap::default();
-    let (mut constant, mut stack, mut fuel) = (0i64, vec![(x.clone(), 1i64)], 100);
-    while let Some((x, times)) = stack.pop() {
-        let times = times.rem_euclid(m);
-        fuel -= 1;
-        if times == 0 || factor(&x).checked_mul(times as u64).is_some_and(|f| f % m as u64 == 0) {
-            continue;
-        }
-        let divisor = match x.op() {
-            Op::And => x.src(1).as_int().map(|c| c + 1).filter(|d| d.count_ones() == 1),
-            Op::FloorMod => x.src(1).as_int(),
-            _ => None,
+    let Some(mut sum) = Affine::of(x) else { return false };
+    for _ in 0..MOST_REMAINDERS {
+        let Some((atom, k)) = sum.terms.iter().find(|term| is_remainder(term, m)).cloned() else {
+            break;
         };
-        let of = |i: usize, times: i64| (x.src(i).clone(), times);
-        match (x.op(), x.srcs()) {
-            _ if fuel < 0 => return false,
-            (Op::Const, _) => constant += x.as_int().unwrap_or(1).rem_euclid(m) * times,
-            (Op::Add, _) => stack.extend([of(0, times), of(1, times)]),
-            (Op::Sub, _) => stack.extend([of(0, times), of(1, -times)]),
-            (Op::Neg, _) => stack.push(of(0, -times)),
-            (Op::Mul, [_, c]) if c.as_int().is_some() => {
-                stack.push(of(0, times * c.as_int().unwrap_or(0).rem_euclid(m)));
-            }
-            _ if divisor.is_some_and(|d| times * d.rem_euclid(m) % m == 0) => {
-                stack.push(of(0, times));
-            }
-            _ => *terms.entry(x).or_default() += times,
+        let whole = Affine::of(atom.src(0)).and_then(|inner| sum.plus(&inner, k));
+        match whole.and_then(|sum| sum.plus(&Affine::atom(atom), -k)) {
+            Some(next) => sum = next,
+            None => return false,
         }
     }
-    constant % m == 0 && terms.values().all(|times| times % m == 0)
+    let is_known = |(atom, k): &Term| factor(atom).wrapping_mul(k.unsigned_abs());
+    sum.constant % m == 0 && sum.terms.iter().all(|term| is_known(term).is_multiple_of(m as u64))
 }
 
-/// The greatest common divisor; of 0 and `b`, `b`.
-pub(super) fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+/// Whether a term differs from a multiple of `atom.src(0)` by a multiple of `m`.
+fn is_remainder((atom, k): &Term, m: i64) -> bool {
+    let divisor = match atom.op() {
+        Op::And => atom.src(1).as_int().map(|c| c + 1).filter(|d| d.count_ones() == 1),
+        Op::FloorMod => atom.src(1).as_int(),
+        _ => None,
+    };
+    divisor.is_some_and(|d| (k % m) * (d % m) % m == 0)
 }
 
 /// Effects held together; of one, itself.

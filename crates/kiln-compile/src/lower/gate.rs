@@ -23,24 +23,26 @@ pub(super) fn simplify_gates(kernel: &UOp) -> UOp {
 }
 
 fn load(node: &UOp, mut srcs: Srcs) -> UOp {
-    if let Some(gate) = srcs.get(2).map(scalar_gate) {
+    let at = node.gate_source();
+    if let Some(gate) = srcs.get(at).map(scalar_gate) {
         match gate.as_const() {
             Some(Const::Bool(false)) => return node.const_like(0),
-            Some(_) => srcs.truncate(2),
-            None => srcs[2] = gate,
+            Some(_) => srcs.truncate(at),
+            None => srcs[at] = gate,
         }
     }
     rebuild(node, srcs)
 }
 
 fn store(node: &UOp, mut srcs: Srcs) -> UOp {
-    if let Some(gate) = srcs.get(3).map(scalar_gate) {
+    let at = node.gate_source();
+    if let Some(gate) = srcs.get(at).map(scalar_gate) {
         match gate.as_const() {
             Some(Const::Bool(false)) => return fold::group(Vec::new()),
-            Some(_) => srcs.truncate(3),
+            Some(_) => srcs.truncate(at),
             None => match only_lane(&gate) {
                 Some(lane) => return one_of(&srcs, lane),
-                None => srcs[3] = gate,
+                None => srcs[at] = gate,
             },
         }
     }
@@ -79,7 +81,7 @@ fn masked(srcs: &[UOp]) -> Option<UOp> {
     if !zero.is_const(0) || load.op() != Op::Load {
         return None;
     }
-    let known = conjuncts(&scalar_gate(load.srcs().get(2)?));
+    let known = conjuncts(&scalar_gate(load.gate()?));
     conjuncts(&scalar_gate(mask)).iter().all(|g| known.contains(g)).then(|| load.clone())
 }
 

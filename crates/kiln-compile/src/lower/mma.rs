@@ -6,8 +6,9 @@
 
 use super::nest::closed_ranges;
 use crate::target::{Mma, Target};
+use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
-use kiln_ir::uop::{axis_of, free_local, kind_of, mapped, rebuild, strides, substitute, toposort};
+use kiln_ir::uop::{axis_of, free_local, kind_of, mapped, rebuild, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::slice::from_ref;
@@ -62,7 +63,7 @@ impl<'a> Product<'a> {
             closed_ranges(end).cloned().partition(is_side);
         outputs.sort_by_key(axis_of);
         let [rows, columns] = <[UOp; 2]>::try_from(outputs).ok()?;
-        if store.op() != Op::Store || store.srcs().len() > 3 || store.memory().op() != Op::Local {
+        if store.op() != Op::Store || store.gate().is_some() || store.memory().op() != Op::Local {
             return None;
         }
         let (sum, adds) = added(store)?;

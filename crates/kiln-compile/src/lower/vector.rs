@@ -4,8 +4,9 @@
 //! scalar one, and any other index one scalar access per lane. A sum over a vector range has a vector accumulator in
 //! its loops; its lanes are combined after them, as a balanced tree over halves.
 
-use super::fold::{self, factor, gcd};
+use super::fold::{self, factor};
 use crate::target::Target;
+use kiln_ir::affine::gcd;
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
@@ -206,11 +207,7 @@ fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>, target: &Target) -> 
         Some(Uniform(gate)) if gate.lanes() == 1 => Some(gate),
         Some(_) => return None,
     };
-    let constant = match base.op() {
-        Op::Add => base.src(1).as_int().unwrap_or(0),
-        _ => base.as_int().unwrap_or(0),
-    };
-    let first = constant.rem_euclid(*stride);
+    let first = fold::constant_of(base).rem_euclid(*stride);
     let (start, all) = (fold::add_constant(base, -first), *stride * *lanes as i64);
     if !target.has_vectors_of(all) {
         return None;

@@ -1,7 +1,8 @@
 //! How the accesses of a kernel move along its loops.
 
 use super::ranges::axis_of;
-use kiln_ir::uop::{strides, toposort};
+use kiln_ir::affine::strides;
+use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -48,7 +49,7 @@ impl Kernel {
             is_store: n.op() == Op::Store,
             strides: strides(n.src(1)),
             scope: scopes[n].clone(),
-            gate: gate_of(n).map(|g| scopes[g].clone()).unwrap_or_default(),
+            gate: n.gate().map(|g| scopes[g].clone()).unwrap_or_default(),
         };
         Kernel {
             accesses: nodes.iter().filter(is_access).map(access).collect(),
@@ -70,10 +71,6 @@ impl Kernel {
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(&a) && s.contains(&b))
     }
-}
-
-fn gate_of(access: &UOp) -> Option<&UOp> {
-    access.srcs().get(if access.op() == Op::Store { 3 } else { 2 })
 }
 
 /// The axes that meet in a node, those that it closes included: a reduction of what does not vary over one of its ranges

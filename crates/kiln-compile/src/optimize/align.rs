@@ -5,9 +5,10 @@
 
 use super::access::Kernel;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges};
+use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, strides, toposort};
+use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -2,8 +2,9 @@
 //! `E_4096`; and one of which values are only asked for by row and column is two.
 
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, mapped, strides, toposort};
+use kiln_ir::uop::{Srcs, mapped, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;

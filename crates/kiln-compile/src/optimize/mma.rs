@@ -4,8 +4,9 @@
 use super::carry::{Copy, end};
 use super::ranges::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
 use super::stage::{flat, reading_order, substitute};
+use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::uop::{strides, toposort};
+use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use smallvec::smallvec;
 

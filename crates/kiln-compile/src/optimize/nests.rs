@@ -89,7 +89,7 @@ impl Nests {
         for load in toposort(&self.ast).into_iter().filter(|n| n.op() == Op::Load) {
             if let Some(i) = self.ends.iter().position(|e| Some(e) == load.src(0).srcs().get(1)) {
                 let place = simplify(&(load.src(1) + first(i)));
-                let new = UOp::load_lanes(&argument(i), &place, load.srcs().get(2), 1);
+                let new = UOp::load_lanes(&argument(i), &place, load.gate(), 1);
                 loads.insert(load, new);
             }
         }

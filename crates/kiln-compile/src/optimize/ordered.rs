@@ -1,6 +1,7 @@
 //! Which loops must run in their order, one iteration after the other: those whose iterations may write the same element.
 
 use super::ranges::axis_of;
+use kiln_ir::affine::{Affine, gcd};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
@@ -15,14 +16,17 @@ pub(super) fn ordered(ast: &UOp) -> FxHashSet<u32> {
 /// Of the loops around a store at `index`, those whose iterations may meet. Where strides nest, each larger than what
 /// the smaller ones reach together, no two iterations do.
 fn colliding(index: &UOp, loops: &[UOp]) -> Vec<u32> {
-    let (mut steps, mut loose) = (Vec::new(), Vec::new());
-    terms(index, &mut steps, &mut loose);
+    let sum = Affine::of(index).unwrap_or_else(|| Affine::atom(index.clone()));
+    let (mut steps, mut loose): (Vec<_>, Vec<_>) =
+        sum.terms.into_iter().partition(|(x, _)| x.op() == Op::Range);
+    loose.retain(|(x, _)| x.op() != Op::Var);
     let scope = |x: &UOp| toposort(x).into_iter().filter(|n| n.op() == Op::Range);
     let entangled: FxHashSet<UOp> = loose.iter().flat_map(|(x, _)| scope(x)).collect();
     steps.retain(|(range, _)| !entangled.contains(range));
     steps.sort_by_key(|(_, stride)| stride.abs());
     // what is not a sum of strides moves in multiples of the least of its factors
-    let least = loose.iter().map(|(_, factor)| factor.abs()).reduce(gcd).unwrap_or(i64::MAX);
+    let least = loose.iter().map(|(_, factor)| factor.unsigned_abs()).reduce(gcd);
+    let least = least.and_then(|g| i64::try_from(g).ok()).unwrap_or(i64::MAX);
     let mut reach = 0i64;
     let mut free = FxHashSet::default();
     for (range, stride) in &steps {
@@ -34,32 +38,6 @@ fn colliding(index: &UOp, loops: &[UOp]) -> Vec<u32> {
         free.insert(axis_of(range));
     }
     loops.iter().map(axis_of).filter(|axis| !free.contains(axis)).collect()
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Takes a sum apart: multiples of ranges, and the rest with the factors before it. Constants do not matter.
-fn terms(index: &UOp, steps: &mut Vec<(UOp, i64)>, loose: &mut Vec<(UOp, i64)>) {
-    let mut stack = vec![(index.clone(), 1i64)];
-    while let Some((x, factor)) = stack.pop() {
-        match (x.op(), x.srcs()) {
-            (Op::Const | Op::Var, _) => {}
-            (Op::Range, _) => steps.push((x, factor)),
-            (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
-            (Op::Mul, [a, c]) if c.as_int().is_some() => {
-                let c = c.as_int().expect("just checked");
-                stack.push((a.clone(), factor.saturating_mul(c)));
-            }
-            _ => loose.push((x, factor)),
-        }
-    }
-    // a range that occurs twice has no one stride
-    let mut seen = FxHashSet::default();
-    let twice: Vec<UOp> =
-        steps.iter().filter(|(r, _)| !seen.insert(r.clone())).map(|(r, _)| r.clone()).collect();
-    loose.extend(twice.into_iter().map(|r| (r, 1)));
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 
 use super::dot::parts_of;
 use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
+use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::uop::{Srcs, mapped, rebuild, strides, toposort};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;

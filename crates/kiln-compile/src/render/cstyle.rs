@@ -213,7 +213,7 @@ impl Body {
     fn load(&mut self, op: &UOp) -> Expr {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
-        let gate = op.srcs().get(2);
+        let gate = op.gate();
         if let Arg::Ahead(n) = op.arg() {
             let at = self.address(op, *n);
             self.line(&format!("__builtin_prefetch({at}, 0, 2);"));
@@ -247,7 +247,7 @@ impl Body {
                 value = Expr::new(format!("{}&1", value.at(Level::Unary)), Level::Loose);
             }
         }
-        let gate = op.srcs().get(3).cloned();
+        let gate = op.gate().cloned();
         if let Some(gate) = gate.as_ref().filter(|g| g.lanes() > 1) {
             let dtype = op.memory().dtype();
             let gate = self.value(gate);

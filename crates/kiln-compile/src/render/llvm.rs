@@ -272,7 +272,7 @@ impl Function<'_> {
 
     fn load(&mut self, op: &UOp) -> String {
         let (dtype, lanes) = (op.dtype(), op.lanes());
-        let gate = op.srcs().get(2);
+        let gate = op.gate();
         let at = self.address(op, gate.is_some());
         self.fetch_ahead(op, &at);
         let at = match gate {
@@ -317,7 +317,7 @@ impl Function<'_> {
         if dtype == DType::Bool {
             value = self.emit(&format!("zext {} {value} to {of}", type_of(dtype, lanes)));
         }
-        let gate = op.srcs().get(3);
+        let gate = op.gate();
         let at = self.address(op, gate.is_some());
         let streamed = op.memory().arg().slot().is_some_and(|slot| self.streamed[slot]);
         let how = match streamed && gate.is_none() && lanes as usize * dtype.size() == LINE {

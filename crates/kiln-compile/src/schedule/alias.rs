@@ -5,9 +5,10 @@
 //! of it is written, as in a softmax.
 
 use super::build::Built;
+use kiln_ir::affine::Affine;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 impl Built {
     /// Pairs of slots `(written, read)` that may be the same memory. An update has its own rule: it starts from what is
@@ -106,23 +107,21 @@ fn ranges_around(reduce: &UOp, inside: &[UOp]) -> FxHashSet<UOp> {
 
 /// Whether all that is read in one iteration of the loops `around` lies in the block that this iteration writes.
 fn stays_inside(read: &UOp, written: &UOp, around: &FxHashSet<UOp>) -> bool {
-    let (Some(mut read), Some(written)) = (Affine::of(read), Affine::of(written)) else {
-        return false;
-    };
-    let (mut low, mut high) = (read.constant - written.constant, read.constant - written.constant);
+    let of_loops = |index: &UOp| Affine::of(index).filter(Affine::is_of_loops);
+    let (Some(read), Some(written)) = (of_loops(read), of_loops(written)) else { return false };
     let mut block: Vec<(i64, i64)> = Vec::new();
-    for (range, stride) in written.strides {
-        if around.contains(&range) {
-            if read.strides.remove(&range) != Some(stride) {
-                return false;
-            }
-        } else if read.strides.contains_key(&range) {
+    for (range, stride) in &written.terms {
+        let wanted = if around.contains(range) { *stride } else { 0 };
+        if read.coefficient(range) != wanted {
             return false;
-        } else {
-            block.push((stride, range.max() + 1));
+        }
+        if wanted == 0 {
+            block.push((*stride, range.max() + 1));
         }
     }
-    for (range, stride) in read.strides {
+    let start = read.constant - written.constant;
+    let (mut low, mut high) = (start, start);
+    for (range, stride) in read.terms.iter().filter(|(r, _)| written.coefficient(r) == 0) {
         low += (stride * range.max()).min(0);
         high += (stride * range.max()).max(0);
     }
@@ -134,29 +133,6 @@ fn stays_inside(read: &UOp, written: &UOp, around: &FxHashSet<UOp>) -> bool {
 fn block_size(mut axes: Vec<(i64, i64)>) -> Option<i64> {
     axes.sort_unstable();
     axes.into_iter().try_fold(1, |size, (stride, len)| (stride == size).then_some(size * len))
-}
-
-/// An index as a sum of multiples of ranges.
-#[derive(Default)]
-struct Affine {
-    constant: i64,
-    strides: FxHashMap<UOp, i64>,
-}
-
-impl Affine {
-    fn of(index: &UOp) -> Option<Affine> {
-        let (mut sum, mut stack) = (Affine::default(), vec![(index.clone(), 1i64)]);
-        while let Some((x, factor)) = stack.pop() {
-            match (x.op(), x.srcs()) {
-                (Op::Const, _) => sum.constant += factor * x.as_int()?,
-                (Op::Range, _) => *sum.strides.entry(x).or_default() += factor,
-                (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
-                (Op::Mul, [a, c]) => stack.push((a.clone(), factor.checked_mul(c.as_int()?)?)),
-                _ => return None,
-            }
-        }
-        Some(sum)
-    }
 }
 
 #[cfg(test)]

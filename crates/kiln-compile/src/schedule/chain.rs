@@ -104,7 +104,7 @@ fn place_in_row(access: &UOp, maker: &Built, reader: &Built, shared: usize) -> O
     let row = size(&maker.loops[shared..]);
     let place = simplify(&(access.src(1) - first_of_row(&reader.loops[..shared], row)));
     let inside = place.min() >= 0 && place.max() < row as i64;
-    let gate = access.srcs().get(if access.op() == Op::Store { 3 } else { 2 });
+    let gate = access.gate();
     let looked_up = |x: &UOp| toposort(x).iter().any(|n| n.op() == Op::Load);
     let known = ![access.src(1)].into_iter().chain(gate).any(looked_up);
     let apart = toposort(&place).iter().all(|n| !reader.loops[..shared].contains(n));
@@ -164,7 +164,7 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
     let filled = UOp::store(&target, &place(store.src(1)), &value, None)
         .end(maker.loops[shared..].iter().cloned());
     let memory = memory.after([filled]);
-    let staged = |l: &UOp| UOp::load_lanes(&memory, &place(l.src(1)), l.srcs().get(2), 1);
+    let staged = |l: &UOp| UOp::load_lanes(&memory, &place(l.src(1)), l.gate(), 1);
     let mut map: FxHashMap<UOp, UOp> = loads.iter().map(|&l| (l.clone(), staged(l))).collect();
     if gate.is_some() {
         let gated = nodes.iter().filter(|n| n.srcs().iter().any(|s| loads.contains(&s)));

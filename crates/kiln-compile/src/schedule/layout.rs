@@ -11,6 +11,7 @@
 use super::assign::{Placement, Plan};
 use super::index::{self, Index};
 use super::writes::same_memory;
+use kiln_ir::affine::Affine;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -182,23 +183,14 @@ fn slide(at: &UOp) -> Option<(Slide, Vec<UOp>)> {
         let is_loop = divided.op() == Op::Range && by.as_int().is_some();
         return is_loop.then(|| (Slide::Apart, vec![divided.clone()]));
     }
-    let (mut steps, mut stack) = (Vec::new(), vec![(at.clone(), 1i64)]);
-    while let Some((x, factor)) = stack.pop() {
-        match (x.op(), x.srcs()) {
-            (Op::Const, _) => {}
-            (Op::Range, _) => steps.push((factor, x)),
-            (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
-            (Op::Mul, [a, c]) => stack.push((a.clone(), factor.saturating_mul(c.as_int()?))),
-            _ => return None,
-        }
-    }
-    steps.sort_by_key(|(stride, _)| *stride);
+    let mut steps = Affine::of(at).filter(Affine::is_of_loops)?.terms;
+    steps.sort_by_key(|(_, stride)| *stride);
     let (mut reach, mut slide) = (0i64, Slide::Apart);
-    for (stride, range) in &steps {
+    for (range, stride) in &steps {
         if *stride <= reach {
             slide = Slide::Overlapping;
         }
         reach = reach.saturating_add(stride.saturating_mul(range.max()));
     }
-    (steps.len() > 1).then(|| (slide, steps.into_iter().map(|(_, range)| range).collect()))
+    (steps.len() > 1).then(|| (slide, steps.into_iter().map(|(range, _)| range).collect()))
 }

@@ -9,6 +9,7 @@
 //! each residue, over its positions alone, and the results are interleaved.
 
 use super::cost;
+use kiln_ir::affine::gcd;
 use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::uop::{mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp};
@@ -156,7 +157,7 @@ struct Spread {
 impl Spread {
     /// Positions this far apart give to elements of the same residue.
     fn step(&self) -> usize {
-        self.w.stride / gcd(self.w.stride, self.w.dilation)
+        self.w.stride / gcd(self.w.stride as u64, self.w.dilation as u64) as usize
     }
 
     /// How many residues get anything.
@@ -191,10 +192,6 @@ impl Spread {
         let pad = PadAxis { before, between: w.stride - 1, after };
         Some((SliceAxis { start: from, step: 1, len }, pad))
     }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// All of them under views that only change the order of axes.

@@ -2,7 +2,7 @@
 //! the right with the constant, no common factor. `-x < c` becomes `!(x < 1 - c)`, so that every bound of one
 //! expression has the same left side.
 
-use super::linear::{Linear, gcd, is_index};
+use crate::affine::{Affine, common_factor, is_index};
 use crate::dtype::Const;
 use crate::op::Op;
 use crate::uop::UOp;
@@ -12,12 +12,12 @@ pub(super) fn less(node: &UOp) -> Option<UOp> {
     if !is_index(node.src(0)) {
         return None;
     }
-    let sum = Linear::of(node.src(0))?.plus(&Linear::of(node.src(1))?, -1)?;
+    let sum = Affine::of(node.src(0))?.plus(&Affine::of(node.src(1))?, -1)?;
     below_zero(&sum)
 }
 
 /// `sum < 0`.
-fn below_zero(sum: &Linear) -> Option<UOp> {
+fn below_zero(sum: &Affine) -> Option<UOp> {
     if let Some(known) = decided(sum) {
         return Some(UOp::bool(known));
     }
@@ -31,7 +31,7 @@ fn below_zero(sum: &Linear) -> Option<UOp> {
 }
 
 /// What bounds say of `sum < 0`.
-fn decided(sum: &Linear) -> Option<bool> {
+fn decided(sum: &Affine) -> Option<bool> {
     let (lo, hi) = sum.bounds()?;
     if hi < 0 {
         return Some(true);
@@ -40,11 +40,11 @@ fn decided(sum: &Linear) -> Option<bool> {
 }
 
 /// With `sum = g*s + r`, where `r` stays on one side of what the constant leaves over: `g*s + r < k` is `s < q`.
-fn without_factor(sum: &Linear) -> Option<Linear> {
-    let terms = Linear { constant: 0, ..sum.clone() };
+fn without_factor(sum: &Affine) -> Option<Affine> {
+    let terms = Affine { constant: 0, ..sum.clone() };
     let k = sum.constant.checked_neg()?;
-    let mut factors: Vec<i64> = sum.terms.iter().map(|(_, k)| gcd(*k, 0)).collect();
-    factors.push(factors.iter().fold(0, |g, f| gcd(g, *f)));
+    let mut factors: Vec<i64> = sum.terms.iter().map(|(_, k)| common_factor(*k, 0)).collect();
+    factors.push(factors.iter().fold(0, |g, f| common_factor(g, *f)));
     factors.retain(|g| *g > 1);
     factors.sort_unstable_by(|a, b| b.cmp(a));
     for g in factors {
@@ -62,10 +62,10 @@ fn without_factor(sum: &Linear) -> Option<Linear> {
 }
 
 /// `x // c < k` is `x < k * c`.
-fn undivided(sum: Linear) -> Option<Linear> {
+fn undivided(sum: Affine) -> Option<Affine> {
     let Some(atom) = sum.as_single().filter(|a| a.op() == Op::FloorDiv) else { return Some(sum) };
     let Some(c) = atom.src(1).as_int().filter(|&c| c > 0) else { return Some(sum) };
-    Linear::of(atom.src(0))?.shifted(sum.constant.checked_mul(c)?)
+    Affine::of(atom.src(0))?.shifted(sum.constant.checked_mul(c)?)
 }
 
 /// `a == b` and `a != b` in normal form: terms on the left, the first of them positive.
@@ -73,8 +73,8 @@ pub(super) fn equal(node: &UOp) -> Option<UOp> {
     if !is_index(node.src(0)) {
         return None;
     }
-    let sum = Linear::of(node.src(0))?.plus(&Linear::of(node.src(1))?, -1)?;
-    let factor = sum.terms.iter().fold(0, |g, (_, k)| gcd(g, *k));
+    let sum = Affine::of(node.src(0))?.plus(&Affine::of(node.src(1))?, -1)?;
+    let factor = sum.terms.iter().fold(0, |g, (_, k)| common_factor(g, *k));
     let Some((_, first)) = sum.terms.first() else {
         return Some(UOp::bool((sum.constant == 0) == (node.op() == Op::CmpEq)));
     };

@@ -3,7 +3,7 @@
 
 use super::PLAIN;
 use super::compare::{as_bool, negated};
-use super::linear::{Linear, is_index};
+use crate::affine::{Affine, is_index};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::pattern::Pat;
@@ -113,7 +113,7 @@ fn parts_of(condition: &UOp) -> Option<SmallVec<[UOp; 8]>> {
 
 /// Bounds of a sum.
 struct Bound {
-    terms: Linear,
+    terms: Affine,
     lo: i64,
     hi: i64,
 }
@@ -149,8 +149,8 @@ impl Facts {
         if !condition.op().is_comparison() || !is_index(condition.src(0)) {
             return None;
         }
-        let sum = Linear::of(condition.src(0))?.plus(&Linear::of(condition.src(1))?, -1)?;
-        let (terms, k) = (Linear { constant: 0, ..sum.clone() }, sum.constant.checked_neg()?);
+        let sum = Affine::of(condition.src(0))?.plus(&Affine::of(condition.src(1))?, -1)?;
+        let (terms, k) = (Affine { constant: 0, ..sum.clone() }, sum.constant.checked_neg()?);
         let (lo, hi) = match (condition.op(), holds) {
             (Op::CmpLt, true) => (i64::MIN, k.checked_sub(1)?),
             (Op::CmpLt, false) => (k, i64::MAX),
@@ -166,7 +166,7 @@ impl Facts {
         Some(())
     }
 
-    fn intersect(&mut self, terms: Linear, lo: i64, hi: i64) {
+    fn intersect(&mut self, terms: Affine, lo: i64, hi: i64) {
         match self.bounds.iter_mut().find(|b| b.terms == terms) {
             Some(b) => (b.lo, b.hi) = (b.lo.max(lo), b.hi.min(hi)),
             None => self.bounds.push(Bound { terms, lo, hi }),
@@ -274,8 +274,8 @@ impl Scope {
         let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.has(atom));
         pivots.take(MAX_PIVOTS).find_map(|(atom, k)| {
             // sum = k*atom + rest, so atom = k*(sum - rest), as k is 1 or -1
-            let rest = bound.terms.plus(&Linear::atom(atom.clone()), -k)?;
-            let atom_by_sum = Linear::of(&value)?.plus(&rest, -1)?.scaled(*k)?.to_uop();
+            let rest = bound.terms.plus(&Affine::atom(atom.clone()), -k)?;
+            let atom_by_sum = Affine::of(&value)?.plus(&rest, -1)?.scaled(*k)?.to_uop();
             let new = self.replaced([(atom.clone(), atom_by_sum)]);
             self.if_smaller(&Scope::of(&new)?.replaced([(value.clone(), sum.clone())]))
         })

@@ -1,7 +1,7 @@
 //! Exact integer arithmetic: sums, quotients, remainders and comparisons of indices in normal form.
 
-use super::linear::{Linear, is_index};
 use super::{compare, divmod};
+use crate::affine::{Affine, is_index};
 use crate::op::Op;
 use crate::rule;
 use crate::rule::Rule;
@@ -22,7 +22,7 @@ fn sum(n: &UOp) -> Option<UOp> {
     if !is_index(n) {
         return None;
     }
-    let sum = divmod::recombine(Linear::of(n)?)?;
+    let sum = divmod::recombine(Affine::of(n)?)?;
     (!sum.is_built(n)).then(|| sum.to_uop())
 }
 
@@ -51,5 +51,5 @@ fn difference(x: &UOp, y: &UOp) -> Option<(i64, i64)> {
     if !is_index(x) {
         return None;
     }
-    Linear::of(x)?.plus(&Linear::of(y)?, -1)?.bounds()
+    Affine::of(x)?.plus(&Affine::of(y)?, -1)?.bounds()
 }

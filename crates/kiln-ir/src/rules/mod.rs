@@ -8,7 +8,6 @@ mod algebra;
 mod boolean;
 mod select;
 mod convert;
-mod linear;
 mod divmod;
 mod compare;
 mod index;

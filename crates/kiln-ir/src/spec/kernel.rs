@@ -38,12 +38,12 @@ pub(super) fn node(node: &UOp) -> Result<(), String> {
     match node.op() {
         Op::Load => {
             typed(node, 0, node.dtype())?;
-            access(node, 2)
+            access(node)
         }
         Op::Store => {
             wants(node, 2, Role::Value)?;
             typed(node, 2, node.src(0).dtype())?;
-            access(node, 3)
+            access(node)
         }
         Op::End => closes(node, Role::Effect),
         Op::Reduce => closes(node, Role::Value),
@@ -89,14 +89,14 @@ fn memory(node: &UOp) -> Result<(), String> {
     }
 }
 
-/// Memory, index and gate of a load or store; `gate` is where the gate would be.
-fn access(node: &UOp, gate: usize) -> Result<(), String> {
+/// Memory, index and gate of a load or store.
+fn access(node: &UOp) -> Result<(), String> {
     wants(node, 0, Role::Memory)?;
     wants(node, 1, Role::Value)?;
     typed(node, 1, DType::Index)?;
-    if node.srcs().len() > gate {
-        wants(node, gate, Role::Value)?;
-        return typed(node, gate, DType::Bool);
+    if node.gate().is_some() {
+        wants(node, node.gate_source(), Role::Value)?;
+        return typed(node, node.gate_source(), DType::Bool);
     }
     let (memory, index) = (node.src(0), node.src(1));
     let len = match memory.arg() {

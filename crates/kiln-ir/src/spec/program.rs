@@ -34,11 +34,11 @@ pub(super) fn node(node: &UOp) -> Result<(), String> {
     match (node.op(), node.arg()) {
         (Op::Load, _) => {
             typed(node, 0, node.dtype())?;
-            access(node, node.lanes(), 2)
+            access(node, node.lanes())
         }
         (Op::Store, _) => {
             typed(node, 2, node.src(0).dtype())?;
-            access(node, node.src(2).lanes(), 3)
+            access(node, node.src(2).lanes())
         }
         (Op::Range, Arg::Range { kind, .. }) => {
             ensure(!kind.is_expanded(), || format!("{} ranges are gone", kind.name()))?;
@@ -67,7 +67,7 @@ fn integer(node: &UOp) -> Result<(), String> {
 }
 
 /// Memory, index and gate of a load or store of `lanes` elements; `gate` is where the gate would be.
-fn access(node: &UOp, lanes: u16, gate: usize) -> Result<(), String> {
+fn access(node: &UOp, lanes: u16) -> Result<(), String> {
     let memory = node.src(0).memory();
     integer(node.src(1))?;
     let direct = matches!(node.src(0).op(), Op::Param | Op::Local | Op::After);
@@ -83,12 +83,12 @@ fn access(node: &UOp, lanes: u16, gate: usize) -> Result<(), String> {
             format!("registers of {} lanes are accessed by {lanes}", memory.lanes())
         })?;
     }
-    match node.srcs().get(gate) {
+    match node.gate() {
         Some(g) => {
             ensure(g.lanes() == 1 || g.lanes() == lanes, || {
                 format!("{} gates for {lanes} lanes", g.lanes())
             })?;
-            typed(node, gate, DType::Bool)
+            typed(node, node.gate_source(), DType::Bool)
         }
         None => Ok(()),
     }

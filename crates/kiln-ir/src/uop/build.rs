@@ -485,6 +485,20 @@ impl UOp {
         UOp::new(Op::Sink, DType::Void, 1, effects.into_iter().collect(), arg)
     }
 
+    /// The predicate of a load or a store: without it, every iteration accesses memory.
+    pub fn gate(&self) -> Option<&UOp> {
+        self.srcs().get(self.gate_source())
+    }
+
+    /// Which source of a load or a store is its predicate, if it has one.
+    pub fn gate_source(&self) -> usize {
+        match self.op() {
+            Op::Load => 2,
+            Op::Store => 3,
+            op => panic!("{op} has no predicate"),
+        }
+    }
+
     /// The memory that a load, a store or an `After` is about: a `Param` or a `Local`.
     pub fn memory(&self) -> &UOp {
         let mut node = self;

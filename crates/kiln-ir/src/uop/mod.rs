@@ -10,16 +10,15 @@ mod intern;
 mod origin;
 mod power;
 mod seen;
-mod strides;
 mod table;
 mod walk;
 
 pub use hash::Mixer;
 pub use intern::touch;
 pub use origin::Origin;
-pub use strides::{axis_of, kind_of, strides};
 pub use walk::{
-    free_local, mapped, open_ranges, reaches, rebuild, substitute, toposort, toposort_all,
+    axis_of, free_local, kind_of, mapped, open_ranges, reaches, rebuild, substitute, toposort,
+    toposort_all,
 };
 
 use crate::arg::{Arg, Shape};

@@ -2,7 +2,7 @@
 
 use super::seen::Seen;
 use super::{Srcs, UOp};
-use crate::arg::Arg;
+use crate::arg::{Arg, RangeKind};
 use crate::op::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -122,4 +122,14 @@ pub fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
         open.insert(node.clone(), own);
     }
     open
+}
+
+/// A range's axis number.
+pub fn axis_of(range: &UOp) -> u32 {
+    range.arg().range().expect("a range has a range argument").0
+}
+
+/// A range's kind.
+pub fn kind_of(range: &UOp) -> RangeKind {
+    range.arg().range().expect("a range has a range argument").1
 }

@@ -217,11 +217,11 @@ impl Resolver<'_> {
             Op::End | Op::EndIf => self.close(op)?,
             Op::Barrier => Step::Barrier,
             Op::Load => {
-                let access = self.access(op, op.lanes(), op.srcs().get(2))?;
+                let access = self.access(op, op.lanes(), op.gate())?;
                 Step::Load { access, to: self.result(op) }
             }
             Op::Store => {
-                let access = self.access(op, op.src(2).lanes(), op.srcs().get(3))?;
+                let access = self.access(op, op.src(2).lanes(), op.gate())?;
                 Step::Store { access, value: self.value(op.src(2))? }
             }
             Op::Stack | Op::Splat | Op::Lane => self.pick(op)?,

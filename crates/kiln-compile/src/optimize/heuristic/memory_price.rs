@@ -5,6 +5,7 @@ use super::operand::Operand;
 use super::plan::{Planner, Tile};
 use super::tile_price::TRANSPOSE;
 use crate::target;
+use kiln_ir::affine::gcd;
 
 /// Copying an element in vectors.
 pub(super) const COPY: f64 = 0.4;
@@ -131,7 +132,7 @@ impl Planner<'_> {
     fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
         let holds = |cache: usize| {
             let way = cache as u64 / WAYS;
-            let apart = gcd(step as u64, way);
+            let apart = gcd(step as u64, way).max(1);
             bytes <= cache as f64 / 2.0 * (run / apart as f64).min(1.0)
         };
         match self.target.cache_bytes {
@@ -159,8 +160,4 @@ impl Planner<'_> {
         let all: f64 = loops().map(|&i| self.size(i) as f64).product::<f64>() * operand.bytes;
         reach.min(all)
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a.max(1) } else { gcd(b, a % b) }
 }

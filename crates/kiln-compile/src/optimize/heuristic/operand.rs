@@ -23,7 +23,7 @@ impl Operand {
     pub(super) fn of(ast: &UOp, value: &UOp) -> Operand {
         let nodes = toposort(value);
         let loads = nodes.iter().filter(|n| n.op() == Op::Load);
-        let gates: Vec<&UOp> = loads.filter_map(|n| n.srcs().get(2)).collect();
+        let gates: Vec<&UOp> = loads.filter_map(|n| n.gate()).collect();
         let within = |gate: &&UOp| toposort(gate).into_iter().filter(|n| n.op() == Op::Range);
         Operand {
             strides: value_strides(value),

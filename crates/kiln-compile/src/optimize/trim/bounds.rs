@@ -1,6 +1,7 @@
 //! What conditions on a value say about a loop that it varies over.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
+use kiln_ir::affine::Affine;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -137,28 +138,31 @@ const FARTHEST: i64 = i64::MAX / 64;
 impl Difference {
     /// None if it depends on anything else.
     fn of(less: &UOp, range: &UOp) -> Option<Difference> {
+        let sum = Affine::of(less.src(0))?.plus(&Affine::of(less.src(1))?, -1)?;
         let mut difference = Difference::default();
-        let mut stack = vec![(less.src(0).clone(), 1i64), (less.src(1).clone(), -1i64)];
-        while let Some((x, factor)) = stack.pop() {
-            if matches!(x.op(), Op::Const | Op::Range) {
-                difference.reaches(&x, factor)?;
-            }
-            match (x.op(), x.srcs()) {
-                (Op::Const, _) => difference.around.push(UOp::index(x.as_int()? * factor)),
-                (Op::Range, _) if x == *range => difference.step += factor,
-                (Op::Range, _) if kind_of(&x).is_expanded() => {
-                    difference.written_out.push((x, factor));
-                }
-                (Op::Range, _) if axis_of(&x) < axis_of(range) && is_outer(&x) => {
-                    difference.around.push(&x * factor);
-                }
-                (Op::Add, [a, b]) => stack.extend([(a.clone(), factor), (b.clone(), factor)]),
-                (Op::Mul, [a, c]) => stack.push((a.clone(), factor.checked_mul(c.as_int()?)?)),
+        difference.reaches(&UOp::index(sum.constant), 1)?;
+        for (x, factor) in sum.terms {
+            match x.op() {
+                Op::Range => difference.varies(x, factor, range)?,
                 _ if is_known_before(&x, range) => difference.around.push(&x * factor),
                 _ => return None,
             }
         }
+        // after the loops, as everywhere
+        difference.around.push(UOp::index(sum.constant));
         Some(difference)
+    }
+
+    /// Counts the term of a loop in; none if it depends on `range`, or is inside its loop.
+    fn varies(&mut self, x: UOp, factor: i64, range: &UOp) -> Option<()> {
+        self.reaches(&x, factor)?;
+        match () {
+            () if x == *range => self.step += factor,
+            () if kind_of(&x).is_expanded() => self.written_out.push((x, factor)),
+            () if axis_of(&x) < axis_of(range) && is_outer(&x) => self.around.push(&x * factor),
+            () => return None,
+        }
+        Some(())
     }
 
     /// Counts `x * factor` in; none if that is too far.

@@ -42,7 +42,7 @@ fn conditions(closer: &UOp) -> Option<Vec<UOp>> {
     let value = closer.src(0);
     match closer.op() {
         Op::Reduce => Some(bounds::conditions(value, &identity(closer))),
-        _ if value.op() == Op::Store => Some(value.srcs()[3..].to_vec()),
+        _ if value.op() == Op::Store => Some(value.gate().cloned().into_iter().collect()),
         _ => None,
     }
 }

@@ -2,8 +2,9 @@
 
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::{Bounds, Outside};
+use kiln_ir::affine::strides;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, strides, substitute, toposort};
+use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;

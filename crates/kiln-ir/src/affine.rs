@@ -1,38 +1,53 @@
-//! Sums of index terms: `coefficient * atom + .. + constant`, the normal form of exact integer arithmetic.
+//! Affine forms: `coefficient * atom + .. + constant`, the normal form of exact integer arithmetic.
 //!
 //! Every function is a function of the value alone, so that building a form back into nodes and reading it again
 //! gives the same form: the index rules terminate because of that. Arithmetic is checked; `None` is "out of i64" or
 //! "too many terms", and then the rule does not apply.
+//!
+//! An atom is a loop variable, or a node that is neither a sum nor a product with a constant: `i * 8 + j / 2 + 3` has the
+//! atoms `i` and `j / 2`.
 
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;
-use crate::uop::UOp;
+use crate::uop::{UOp, axis_of, toposort};
+use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 /// Sums of more terms than this stay as they are: it keeps normalizing a chain of `n` sums linear in `n`. An index
 /// has a few terms per axis.
 const MAX_TERMS: usize = 64;
 
-/// A term: an index node that is neither a sum nor a product with a constant, and its coefficient, which is not 0.
-pub(super) type Term = (UOp, i64);
+/// An atom, and its coefficient, which is not 0.
+pub type Term = (UOp, i64);
 
 /// A sum of terms with different atoms, and a constant.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Linear {
-    pub(super) terms: SmallVec<[Term; 8]>,
-    pub(super) constant: i64,
+pub struct Affine {
+    /// Loop variables come first, those of outer loops before those of inner ones.
+    pub terms: SmallVec<[Term; 8]>,
+    /// The value where every atom is 0.
+    pub constant: i64,
 }
 
-impl Linear {
+impl Affine {
     /// One node, not looked into.
-    pub(super) fn atom(node: UOp) -> Linear {
-        Linear { terms: smallvec![(node, 1)], constant: 0 }
+    pub fn atom(node: UOp) -> Affine {
+        Affine { terms: smallvec![(node, 1)], constant: 0 }
     }
 
     /// Flattens sums, differences and products with constants.
-    pub(super) fn of(node: &UOp) -> Option<Linear> {
-        let mut sum = Linear::default();
+    ///
+    /// ```
+    /// use kiln_ir::arg::RangeKind::Loop;
+    /// use kiln_ir::{UOp, affine::Affine};
+    ///
+    /// let (i, j) = (UOp::range(0, Loop, 4), UOp::range(1, Loop, 8));
+    /// let index = Affine::of(&(&i * 8 + &j + 3)).expect("few terms");
+    /// assert_eq!((index.coefficient(&i), index.constant), (8, 3));
+    /// ```
+    pub fn of(node: &UOp) -> Option<Affine> {
+        let mut sum = Affine::default();
         let mut todo: SmallVec<[(&UOp, i64); 16]> = smallvec![(node, 1)];
         let mut visits = 0;
         while let Some((node, k)) = todo.pop() {
@@ -53,6 +68,16 @@ impl Linear {
         }
         sum.terms.sort_by_key(|(atom, _)| place(atom));
         Some(sum)
+    }
+
+    /// The factor of an atom; 0 if it has no term.
+    pub fn coefficient(&self, atom: &UOp) -> i64 {
+        self.terms.iter().find(|(a, _)| a == atom).map_or(0, |(_, k)| *k)
+    }
+
+    /// Whether every atom is a loop variable.
+    pub fn is_of_loops(&self) -> bool {
+        self.terms.iter().all(|(atom, _)| atom.op() == Op::Range)
     }
 
     fn shift(&mut self, by: i64) -> Option<()> {
@@ -76,7 +101,7 @@ impl Linear {
     }
 
     /// `self + k * other`.
-    pub(super) fn plus(&self, other: &Linear, k: i64) -> Option<Linear> {
+    pub fn plus(&self, other: &Affine, k: i64) -> Option<Affine> {
         let mut sum = self.clone();
         sum.shift(other.constant.checked_mul(k)?)?;
         for (atom, c) in &other.terms {
@@ -87,18 +112,18 @@ impl Linear {
     }
 
     /// `self + by`.
-    pub(super) fn shifted(mut self, by: i64) -> Option<Linear> {
+    pub(crate) fn shifted(mut self, by: i64) -> Option<Affine> {
         self.shift(by)?;
         Some(self)
     }
 
     /// `self * k`.
-    pub(super) fn scaled(&self, k: i64) -> Option<Linear> {
-        Linear::default().plus(self, k)
+    pub(crate) fn scaled(&self, k: i64) -> Option<Affine> {
+        Affine::default().plus(self, k)
     }
 
     /// The sum as nodes: outer ranges first, the constant last.
-    pub(super) fn to_uop(&self) -> UOp {
+    pub fn to_uop(&self) -> UOp {
         let term = |(atom, k): &Term| if *k == 1 { atom.clone() } else { atom * *k };
         match self.terms.iter().map(term).reduce(|a, b| a + b) {
             None => UOp::index(self.constant),
@@ -107,8 +132,8 @@ impl Linear {
         }
     }
 
-    /// Whether `node` is what [`Linear::to_uop`] builds, found out without building it.
-    pub(super) fn is_built(&self, mut node: &UOp) -> bool {
+    /// Whether `node` is what [`Affine::to_uop`] builds, found out without building it.
+    pub(crate) fn is_built(&self, mut node: &UOp) -> bool {
         let Some((first, others)) = self.terms.split_first() else {
             return node.as_int() == Some(self.constant);
         };
@@ -132,7 +157,7 @@ impl Linear {
     }
 
     /// The smallest and largest value; `None` where an atom is unbounded.
-    pub(super) fn bounds(&self) -> Option<(i64, i64)> {
+    pub fn bounds(&self) -> Option<(i64, i64)> {
         let (mut lo, mut hi) = (self.constant, self.constant);
         for (atom, k) in &self.terms {
             if atom.min() == i64::MIN || atom.max() == i64::MAX {
@@ -146,20 +171,20 @@ impl Linear {
     }
 
     /// The parts whose coefficient does and does not satisfy `first`; the constant goes to the second.
-    pub(super) fn partition(&self, first: impl Fn(i64) -> bool) -> (Linear, Linear) {
+    pub(crate) fn partition(&self, first: impl Fn(i64) -> bool) -> (Affine, Affine) {
         let (terms, rest) = self.terms.iter().cloned().partition(|(_, k)| first(*k));
-        (Linear { terms, constant: 0 }, Linear { terms: rest, constant: self.constant })
+        (Affine { terms, constant: 0 }, Affine { terms: rest, constant: self.constant })
     }
 
     /// Every coefficient and the constant divided by `c`, which divides them.
-    pub(super) fn divided(&self, c: i64) -> Linear {
+    pub(crate) fn divided(&self, c: i64) -> Affine {
         let terms = self.terms.iter().map(|(atom, k)| (atom.clone(), k / c)).collect();
-        Linear { terms, constant: self.constant / c }
+        Affine { terms, constant: self.constant / c }
     }
 
     /// `g * quotient + rest` with `0 <= rest < g`, where that can be shown from bounds: the terms whose coefficients
     /// `g` divides, and the rest moved into place by a multiple of `g`.
-    pub(super) fn split_by(&self, g: i64) -> Option<(Linear, Linear)> {
+    pub(crate) fn split_by(&self, g: i64) -> Option<(Affine, Affine)> {
         let (multiples, rest) = self.partition(|k| k % g == 0);
         let (lo, hi) = rest.bounds()?;
         let t = lo.div_euclid(g);
@@ -170,7 +195,7 @@ impl Linear {
     }
 
     /// The only atom, where the sum is nothing else but a constant.
-    pub(super) fn as_single(&self) -> Option<&UOp> {
+    pub(crate) fn as_single(&self) -> Option<&UOp> {
         match self.terms.as_slice() {
             [(atom, 1)] => Some(atom),
             _ => None,
@@ -178,7 +203,7 @@ impl Linear {
     }
 }
 
-/// Whether `node` is what [`Linear::to_uop`] makes of a term.
+/// Whether `node` is what [`Affine::to_uop`] makes of a term.
 fn is_term(node: &UOp, (atom, k): &Term) -> bool {
     match k {
         1 => node == atom,
@@ -200,15 +225,34 @@ fn place(atom: &UOp) -> (u8, u32, u128) {
 }
 
 /// Whether the index rules apply: scalars of exact arithmetic.
-pub(super) fn is_index(node: &UOp) -> bool {
+pub(crate) fn is_index(node: &UOp) -> bool {
     node.dtype() == DType::Index && node.lanes() == 1
 }
 
-/// The greatest common divisor of magnitudes.
-pub(super) fn gcd(a: i64, b: i64) -> i64 {
-    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+/// How far an index moves with each iteration of each loop, by axis; loops that it does not vary over are left out. `None`
+/// where a loop moves it unevenly, as in `i / 2`.
+pub fn strides(index: &UOp) -> FxHashMap<u32, Option<i64>> {
+    let affine = Affine::of(index).unwrap_or_else(|| Affine::atom(index.clone()));
+    let (loops, others): (Vec<_>, Vec<_>) =
+        affine.terms.into_iter().partition(|(atom, _)| atom.op() == Op::Range);
+    let mut strides: FxHashMap<u32, Option<i64>> =
+        loops.iter().map(|(range, k)| (axis_of(range), Some(*k))).collect();
+    for (atom, _) in &others {
+        let ranges = toposort(atom).into_iter().filter(|n| n.op() == Op::Range);
+        ranges.for_each(|r| _ = strides.insert(axis_of(&r), None));
+    }
+    strides
+}
+
+/// The greatest common divisor; of 0 and `b`, `b`.
+pub fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    i64::try_from(a).unwrap_or(1)
+    a
+}
+
+/// The greatest common divisor of magnitudes; 1 where that leaves `i64`.
+pub(crate) fn common_factor(a: i64, b: i64) -> i64 {
+    i64::try_from(gcd(a.unsigned_abs(), b.unsigned_abs())).unwrap_or(1)
 }
