@@ -10,6 +10,8 @@ pub mod arg;
 pub mod uop;
 /// Index arithmetic as sums of multiples: how an index moves along each loop.
 pub mod affine;
+/// Which loops each node of a kernel is inside of.
+pub mod scope;
 /// Positions that `Update` and `Gather` take: which of them are views, and where those lie.
 pub mod region;
 /// The meaning of every scalar op, in plain Rust.

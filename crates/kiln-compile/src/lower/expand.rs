@@ -6,8 +6,8 @@
 //! grows only where values really differ; equal replicas are one node.
 
 use super::fold;
-use super::nest::closed_ranges;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::{Scopes, closed_ranges};
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -33,6 +33,7 @@ struct Expand {
     /// Whether a range's iterations keep apart in a reduce that closes it.
     apart: Vec<bool>,
     numbers: FxHashMap<UOp, usize>,
+    scopes: Scopes,
     done: FxHashMap<UOp, Table>,
 }
 
@@ -50,6 +51,7 @@ pub(super) fn expand(kernel: &UOp) -> UOp {
         sizes: ranges.iter().map(size).collect(),
         apart: ranges.iter().map(is_upcast).collect(),
         numbers: ranges.iter().cloned().enumerate().map(|(i, r)| (r, i)).collect(),
+        scopes: Scopes::of_nodes(&topo),
         done: FxHashMap::default(),
     };
     for node in &topo {
@@ -73,24 +75,15 @@ impl Expand {
             let values = (0..self.sizes[number] as i64).map(UOp::index).collect();
             return Table { axes: Axes::from_slice(&[number]), values };
         }
-        let closed: Axes =
-            closed_ranges(node).filter_map(|r| self.numbers.get(r).copied()).collect();
-        let mut axes = self.union_of_axes(node);
-        axes.retain(|a| !closed.contains(a));
-        if matches!(node.arg(), Arg::Kernel { .. }) {
-            axes.clear();
-        }
+        let expanded = |r: &UOp| self.numbers.get(r).copied();
+        let closed: Axes = closed_ranges(node).filter_map(expanded).collect();
+        let axes = match node.arg() {
+            Arg::Kernel { .. } => Axes::new(),
+            _ => self.scopes.ranges(self.scopes.get(node)).filter_map(expanded).collect(),
+        };
         let origin = Point { digits: SmallVec::from_elem(0, self.sizes.len()) };
         let values = self.points(&axes, &origin).map(|p| self.replica(node, &p, &closed)).collect();
         Table { axes, values }
-    }
-
-    fn union_of_axes(&self, node: &UOp) -> Axes {
-        let mut axes: Axes =
-            node.srcs().iter().flat_map(|s| self.done[s].axes.iter().copied()).collect();
-        axes.sort_unstable();
-        axes.dedup();
-        axes
     }
 
     /// Every assignment of `axes`, in row-major order, with the others as in `from`.

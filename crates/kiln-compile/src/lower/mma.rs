@@ -4,10 +4,10 @@
 //! An accumulator is set before the loops of the sum, to zero or to what scratch holds, updated inside, and stored after
 //! them. Elsewhere sides are loops, and the last one over outputs is the lanes of vectors.
 
-use super::nest::closed_ranges;
 use crate::target::{Mma, Target};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
+use kiln_ir::scope::closed_ranges;
 use kiln_ir::uop::{axis_of, free_local, kind_of, mapped, rebuild, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;

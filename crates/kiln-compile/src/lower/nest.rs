@@ -1,9 +1,10 @@
 //! Which loops a node sits in, and how the loops of a kernel nest.
 //!
-//! A node's *scope* is the ranges that it varies over: those of its sources, itself if it is a range, less those that
-//! it closes. Every range is one loop, so two ranges that meet in a scope lie on one path of the loop tree.
+//! Every range is one loop, so two ranges that meet in a scope (`kiln_ir::scope`) lie on one path of the loop tree.
 
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::uop::axis_of;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -24,8 +25,7 @@ impl Nest {
     pub(super) fn new(topo: &[UOp]) -> Nest {
         let mut ranges: Vec<UOp> = topo.iter().filter(|n| n.op() == Op::Range).cloned().collect();
         ranges.sort_by_key(outer_first);
-        let numbers = ranges.iter().enumerate().map(|(i, r)| (r.clone(), i as u32)).collect();
-        let (scopes, outer) = scopes(topo, &numbers);
+        let (scopes, outer) = numbered(topo, &ranges);
         Nest { ranges, scopes, parents: parents(outer) }
     }
 
@@ -70,12 +70,6 @@ pub(super) fn trip_count(range: &UOp) -> u64 {
     range.src(0).max().max(0) as u64
 }
 
-/// The ranges that an `End` or a kernel's `Reduce` closes.
-pub(super) fn closed_ranges(node: &UOp) -> impl Iterator<Item = &UOp> {
-    let closes = matches!(node.op(), Op::Reduce | Op::End);
-    node.srcs().iter().skip(1).filter(move |s| closes && s.op() == Op::Range)
-}
-
 /// Ranges that the launch divides come first, then a smaller axis is further out.
 fn outer_first(range: &UOp) -> (bool, u32, u128) {
     let (axis, kind) = range.arg().range().expect("a range");
@@ -83,46 +77,32 @@ fn outer_first(range: &UOp) -> (bool, u32, u128) {
     (!launched, axis, range.hash())
 }
 
-/// The scope of each node, and for each range the ranges that it meets next further out.
-fn scopes(
-    topo: &[UOp],
-    numbers: &FxHashMap<UOp, u32>,
-) -> (FxHashMap<UOp, Scope>, Vec<BTreeSet<u32>>) {
-    let mut scopes: FxHashMap<UOp, Scope> = FxHashMap::default();
-    scopes.reserve(topo.len());
-    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); numbers.len()];
+/// The scope of each node as numbers of ranges, and for each range the ranges that it meets next further out.
+fn numbered(topo: &[UOp], ranges: &[UOp]) -> (FxHashMap<UOp, Scope>, Vec<BTreeSet<u32>>) {
+    let scopes = Scopes::of_nodes(topo);
+    let numbers: FxHashMap<u32, u32> = ranges.iter().map(axis_of).zip(0..).collect();
+    let in_order = |axes: &AxisSet| {
+        let mut scope: Scope = axes.iter().map(|axis| numbers[&axis]).collect();
+        scope.sort_unstable();
+        scope
+    };
+    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); ranges.len()];
+    let mut meet = |met: &Scope| {
+        for pair in met.windows(2) {
+            outer[pair[1] as usize].insert(pair[0]);
+        }
+    };
+    let mut numbered = FxHashMap::default();
     for node in topo {
-        let mut scope = Scope::new();
-        for src in node.srcs() {
-            merge(&mut scope, &scopes[src]);
-        }
-        if let Some(&own) = numbers.get(node) {
-            merge(&mut scope, &[own]);
-        }
-        let mut meet = |met: &Scope| {
-            for pair in met.windows(2) {
-                outer[pair[1] as usize].insert(pair[0]);
-            }
-        };
         // a reduce runs in all of its ranges, even in those that its value does not vary over
         if node.op() == Op::Reduce {
-            meet(&scope);
+            meet(&in_order(&scopes.inside(node)));
         }
-        for closed in closed_ranges(node) {
-            scope.retain(|n| numbers[closed] != *n);
-        }
+        let scope = in_order(scopes.get(node));
         meet(&scope);
-        scopes.insert(node.clone(), scope);
+        numbered.insert(node.clone(), scope);
     }
-    (scopes, outer)
-}
-
-fn merge(scope: &mut Scope, more: &[u32]) {
-    for n in more {
-        if let Err(at) = scope.binary_search(n) {
-            scope.insert(at, *n);
-        }
-    }
+    (numbered, outer)
 }
 
 /// Each range's parent is the innermost of the ranges that it meets further out; the others that it meets must then

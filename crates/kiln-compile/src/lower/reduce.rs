@@ -4,9 +4,10 @@
 //! their loops, since a range is one loop. Where multiply-add is one instruction, a sum of products contracts, if the
 //! product is computed in the accumulator's dtype: whoever else uses the product, the sum rounds the same.
 
-use super::nest::{Nest, closed_ranges};
+use super::nest::Nest;
 use crate::target::Target;
 use kiln_ir::arg::{ReduceOp, Space};
+use kiln_ir::scope::closed_ranges;
 use kiln_ir::uop::{Srcs, free_local, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;

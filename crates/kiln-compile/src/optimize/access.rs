@@ -1,7 +1,7 @@
 //! How the accesses of a kernel move along its loops.
 
-use super::ranges::axis_of;
 use kiln_ir::affine::strides;
+use kiln_ir::scope::{AxisSet, Scopes};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,9 +13,9 @@ pub(super) struct Access {
     /// unevenly have `None`.
     strides: FxHashMap<u32, Option<i64>>,
     /// Axes of the loops around it.
-    pub(super) scope: FxHashSet<u32>,
+    pub(super) scope: AxisSet,
     /// Axes that its gate depends on.
-    pub(super) gate: FxHashSet<u32>,
+    pub(super) gate: AxisSet,
 }
 
 impl Access {
@@ -29,82 +29,54 @@ impl Access {
 pub(super) struct Kernel {
     pub(super) accesses: Vec<Access>,
     /// Sets of axes that occur together in one expression.
-    pub(super) scopes: Vec<FxHashSet<u32>>,
+    pub(super) scopes: Vec<AxisSet>,
     /// For each reduction and each store, the axes of the loops around it.
-    pub(super) nests: Vec<FxHashSet<u32>>,
+    pub(super) nests: Vec<AxisSet>,
     /// For each arithmetic operation in the kernel's text, the axes of the loops around it.
-    pub(super) operations: Vec<FxHashSet<u32>>,
+    pub(super) operations: Vec<AxisSet>,
 }
 
 impl Kernel {
     pub(super) fn of(ast: &UOp) -> Kernel {
         let nodes = toposort(ast);
-        let mut scopes: FxHashMap<UOp, FxHashSet<u32>> = FxHashMap::default();
-        for node in &nodes {
-            let scope = scope_of(node, &scopes);
-            scopes.insert(node.clone(), scope);
-        }
+        let scopes = Scopes::of_nodes(&nodes);
         let is_access = |n: &&UOp| matches!(n.op(), Op::Load | Op::Store);
         let access = |n: &UOp| Access {
             is_store: n.op() == Op::Store,
             strides: strides(n.src(1)),
-            scope: scopes[n].clone(),
-            gate: n.gate().map(|g| scopes[g].clone()).unwrap_or_default(),
+            scope: scopes.get(n).clone(),
+            gate: n.gate().map(|g| scopes.get(g).clone()).unwrap_or_default(),
         };
         Kernel {
             accesses: nodes.iter().filter(is_access).map(access).collect(),
             nests: nodes
                 .iter()
                 .filter(|n| matches!(n.op(), Op::Store | Op::Reduce))
-                .map(|n| scopes[n].clone())
+                .map(|n| scopes.get(n).clone())
                 .collect(),
             operations: nodes
                 .iter()
                 .filter(|n| n.op().is_alu())
-                .map(|n| scopes[n].clone())
+                .map(|n| scopes.get(n).clone())
                 .collect(),
-            scopes: distinct(nodes.iter().map(|n| inside(n, &scopes))),
+            scopes: distinct(nodes.iter().map(|n| scopes.inside(n))),
         }
+    }
+
+    /// Whether the loops over outputs are around everything, and those of reductions around all of a nest or nothing.
+    pub(super) fn is_one_nest(&self, outputs: &AxisSet, reduces: &AxisSet) -> bool {
+        let all_or_none = |nest: &AxisSet| reduces.is_subset(nest) || !reduces.intersects(nest);
+        self.nests.iter().all(|nest| outputs.is_subset(nest) && all_or_none(nest))
     }
 
     /// Whether some expression depends on both loops.
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
-        self.scopes.iter().any(|s| s.contains(&a) && s.contains(&b))
+        self.scopes.iter().any(|s| s.contains(a) && s.contains(b))
     }
 }
 
-/// The axes that meet in a node, those that it closes included: a reduction of what does not vary over one of its ranges
-/// still runs over all of them.
-fn inside(node: &UOp, scopes: &FxHashMap<UOp, FxHashSet<u32>>) -> FxHashSet<u32> {
-    let of_srcs = node.srcs().iter().flat_map(|s| scopes[s].iter().copied());
-    of_srcs.chain(node.arg().range().map(|(axis, _)| axis)).collect()
-}
-
-fn distinct(scopes: impl Iterator<Item = FxHashSet<u32>>) -> Vec<FxHashSet<u32>> {
+/// The sets without repetition, in order.
+fn distinct(scopes: impl Iterator<Item = AxisSet>) -> Vec<AxisSet> {
     let mut seen = FxHashSet::default();
-    let mut out = Vec::new();
-    for scope in scopes {
-        let mut key: Vec<u32> = scope.iter().copied().collect();
-        key.sort_unstable();
-        if seen.insert(key) {
-            out.push(scope);
-        }
-    }
-    out
-}
-
-/// The axes that a node depends on and that are still open after it.
-fn scope_of(node: &UOp, scopes: &FxHashMap<UOp, FxHashSet<u32>>) -> FxHashSet<u32> {
-    let mut scope: FxHashSet<u32> =
-        node.srcs().iter().flat_map(|s| scopes[s].iter().copied()).collect();
-    match node.op() {
-        Op::Range => {
-            scope.insert(axis_of(node));
-        }
-        Op::End | Op::Reduce => {
-            node.srcs()[1..].iter().for_each(|r| _ = scope.remove(&axis_of(r)));
-        }
-        _ => {}
-    }
-    scope
+    scopes.filter(|scope| seen.insert(scope.clone())).collect()
 }

@@ -8,9 +8,10 @@ use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Where rows of a kernel's results lie.
 pub(super) struct Rows {
@@ -42,8 +43,8 @@ impl Rows {
     /// Whether a loop is inside of all loops over rows, with all that it does.
     pub(super) fn are_around(&self, kernel: &Kernel, axis: u32) -> bool {
         let over: Vec<u32> = ranges_of(&self.start).iter().map(axis_of).collect();
-        let is_around = |scope: &FxHashSet<u32>| over.iter().all(|o| scope.contains(o));
-        let mut inside = kernel.scopes.iter().filter(|s| s.contains(&axis) && s.len() > 1);
+        let is_around = |scope: &AxisSet| over.iter().all(|&o| scope.contains(o));
+        let mut inside = kernel.scopes.iter().filter(|s| s.contains(axis) && s.len() > 1);
         // what varies along rows alone is not done again for each of them
         over.iter().all(|o| *o < axis) && inside.clone().any(is_around) && inside.all(is_around)
     }

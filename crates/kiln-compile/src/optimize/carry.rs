@@ -48,10 +48,8 @@ pub(super) fn settle(ast: &UOp) -> UOp {
 
 /// What `reduce` gives, read from scratch after all blocks.
 fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
-    let open = open_ranges(&toposort(reduce)).remove(reduce).expect("a node of its own graph");
-    let mut open: Vec<UOp> = open.into_iter().collect();
-    open.sort_by_key(axis_of);
-    let (outer, inner): (Vec<UOp>, Vec<UOp>) = open.into_iter().partition(|r| is_around(r, over));
+    let (outer, inner): (Vec<UOp>, Vec<UOp>) =
+        open_ranges(reduce).into_iter().partition(|r| is_around(r, over));
     let inner = reading_order(inner);
     let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
     let mut copy = |ranges: &[UOp]| Copy::of(ranges, &mut next);

@@ -9,6 +9,7 @@ use super::ranges::{axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_
 use super::stage::{flat, reading_order, substitute};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
+use kiln_ir::scope::{AxisSet, Scopes, closed_ranges};
 use kiln_ir::uop::{Srcs, free_local, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -55,15 +56,14 @@ pub(super) fn keep(ast: &UOp, bytes: usize) -> UOp {
 struct Search {
     bytes: usize,
     nodes: Vec<UOp>,
-    /// The ranges that each node varies over.
-    open: FxHashMap<UOp, FxHashSet<UOp>>,
+    scopes: Scopes,
 }
 
 impl Search {
     fn new(ast: &UOp, bytes: usize) -> Option<Search> {
         let nodes = toposort(ast);
-        let open = if nodes.len() > MOST_NODES { return None } else { open_ranges(&nodes) };
-        Some(Search { bytes, nodes, open })
+        let scopes = if nodes.len() > MOST_NODES { return None } else { Scopes::of_nodes(&nodes) };
+        Some(Search { bytes, nodes, scopes })
     }
 
     /// The first value that is worth keeping, the largest part of what its reduction reduces.
@@ -109,7 +109,7 @@ impl Search {
         let shapes: Vec<_> = reduced.iter().map(shape).collect();
         let mut lists: Vec<Vec<UOp>> = Vec::new();
         for closer in self.nodes.iter().filter(|n| matches!(n.op(), Op::Reduce | Op::End)) {
-            let own = closer.srcs()[1..].iter().filter(|r| !self.open[reduce.src(0)].contains(*r));
+            let own = closed_ranges(closer).filter(|r| !self.scopes.varies(reduce.src(0), r));
             let list = reading_order(own.cloned().collect());
             if list.iter().map(shape).eq(shapes.iter().cloned()) && !lists.contains(&list) {
                 lists.push(list);
@@ -122,10 +122,10 @@ impl Search {
     /// and fits.
     fn is_worth(&self, value: &UOp, loops: &[UOp]) -> bool {
         let of_numbers = !matches!(value.dtype(), DType::Index | DType::Bool | DType::Void);
-        let Some(open) = self.open.get(value).filter(|_| of_numbers) else { return false };
+        let Some(open) = self.scopes.find(value).filter(|_| of_numbers) else { return false };
         let inside = |r: &&UOp| !is_outer(r) || loops.contains(r);
-        let elements: usize = open.iter().filter(inside).map(size_of).product();
-        loops.iter().all(|r| open.contains(r))
+        let elements: usize = self.scopes.ranges(open).filter(inside).map(size_of).product();
+        loops.iter().all(|r| open.contains(axis_of(r)))
             && elements * value.dtype().size() <= self.bytes
             && self.price(value, loops).is_some_and(|price| price >= WORTH)
     }
@@ -133,11 +133,12 @@ impl Search {
     /// Operations of a value that vary over the loops: others are done once. None if a nest of loops inside it does:
     /// those would have to be repeated in the order of the new nest.
     fn price(&self, value: &UOp, loops: &[UOp]) -> Option<usize> {
-        let inside: Vec<&UOp> =
-            self.open[value].iter().filter(|r| !is_outer(r) || loops.contains(r)).collect();
+        let open = self.scopes.ranges(self.scopes.get(value));
+        let inside = open.filter(|r| !is_outer(r) || loops.contains(r)).map(axis_of);
+        let inside: AxisSet = inside.collect();
         let mut price = 0;
         for node in toposort(value) {
-            let varies = |x: &UOp| inside.iter().any(|r| self.open[x].contains(*r));
+            let varies = |x: &UOp| inside.intersects(self.scopes.get(x));
             if matches!(node.op(), Op::Reduce | Op::End | Op::After)
                 && node.srcs().iter().any(varies)
             {
@@ -151,22 +152,23 @@ impl Search {
     /// The loops that the value is computed inside of: down to the deepest that it varies over, with those between. None
     /// if a repetition is not inside all of them.
     fn path_around(&self, value: &UOp, again: &[(UOp, Vec<UOp>)]) -> Option<Vec<UOp>> {
-        let own = self.open[value].iter().filter(|r| is_outer(r));
-        let mut path: FxHashSet<&UOp> = own.collect();
+        let outer = |axes: &AxisSet| -> AxisSet {
+            self.scopes.ranges(axes).filter(|r| is_outer(r)).map(axis_of).collect()
+        };
+        let mut path = outer(self.scopes.get(value));
         loop {
             let before = path.len();
             for node in &self.nodes {
-                let met = &self.open[node];
-                let deepest = met.iter().filter(|r| path.contains(r)).map(axis_of).max();
-                let above = |r: &&UOp| is_outer(r) && deepest.is_some_and(|d| axis_of(r) < d);
-                path.extend(met.iter().filter(above));
+                let met = self.scopes.get(node);
+                let deepest = met.iter().rev().find(|&axis| path.contains(axis));
+                let above = outer(met).iter().filter(|&a| deepest.is_some_and(|d| a < d)).collect();
+                path.union_with(&above);
             }
             if path.len() == before {
                 break;
             }
         }
-        let mut path: Vec<UOp> = path.into_iter().cloned().collect();
-        path.sort_by_key(axis_of);
+        let path: Vec<UOp> = self.scopes.ranges(&path).cloned().collect();
         let apart = |(_, loops): &(UOp, Vec<UOp>)| loops.iter().all(|r| !path.contains(r));
         again.iter().all(apart).then_some(path)
     }
@@ -197,8 +199,8 @@ fn renamed(value: &UOp, from: &[UOp], to: &[UOp]) -> UOp {
 /// value.
 fn kept(ast: &UOp, found: &Repeated) -> UOp {
     let Repeated { value, reduced, again, outer } = found;
-    let open = open_ranges(&toposort(value)).remove(value).expect("a node of its own graph");
-    let inside = reading_order(open.into_iter().filter(|r| !outer.contains(r)).collect());
+    let open = open_ranges(value).into_iter();
+    let inside = reading_order(open.filter(|r| !outer.contains(r)).collect());
     let len = inside.iter().map(size_of).product();
     let memory = UOp::local(Space::Scratch, free_local(&toposort(ast)), len, value.dtype(), 1);
     let target =
@@ -232,15 +234,16 @@ fn is_nested(ast: &UOp, found: &Repeated) -> bool {
         let stays = outer.contains(r) || reduced.contains(r) || kind_of(r).is_expanded();
         !stays && Some(axis_of(r)) < deepest
     };
-    let open = open_ranges(&toposort(ast));
-    let mut met = open.values().filter(|open| reduced.iter().any(|r| open.contains(r)));
-    met.any(|open| open.iter().any(around))
+    let nodes = toposort(ast);
+    let scopes = Scopes::of_nodes(&nodes);
+    let mut met = nodes.iter().filter(|n| reduced.iter().any(|r| scopes.varies(n, r)));
+    met.any(|n| scopes.ranges(scopes.get(n)).any(around))
 }
 
 /// Whether the reduction's loops, which other reductions may share, wait for those of a repetition.
 fn waits(ast: &UOp, found: &Repeated) -> bool {
     let nodes = toposort(ast);
-    let open = open_ranges(&nodes);
+    let scopes = Scopes::of_nodes(&nodes);
     let mut waiting: FxHashSet<UOp> =
         found.again.iter().flat_map(|(_, loops)| loops.iter().cloned()).collect();
     loop {
@@ -251,7 +254,8 @@ fn waits(ast: &UOp, found: &Repeated) -> bool {
                 && node.srcs()[1..].iter().any(|r| waiting.contains(r));
             if closes || node.srcs().iter().any(|s| after.contains(s)) {
                 after.insert(node);
-                waiting.extend(open[node].iter().filter(|r| !found.outer.contains(r)).cloned());
+                let open = scopes.ranges(scopes.get(node));
+                waiting.extend(open.filter(|r| !found.outer.contains(r)).cloned());
                 if node.op() == Op::Reduce {
                     waiting.extend(node.srcs()[1..].iter().cloned());
                 }

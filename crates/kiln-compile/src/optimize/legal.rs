@@ -10,7 +10,7 @@ use super::ordered::ordered;
 use super::ranges::{axis_of, kind_of};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
-use rustc_hash::FxHashSet;
+use kiln_ir::scope::AxisSet;
 
 /// Lanes of a vector, and neighbours of a copy, at most.
 const MOST_LANES: usize = 64;
@@ -19,14 +19,14 @@ const MOST_LANES: usize = 64;
 pub(super) struct Rules {
     kernel: Kernel,
     /// Axes of loops that must run in their order.
-    ordered: FxHashSet<u32>,
+    ordered: AxisSet,
     /// Whether all loops over outputs are around everything, and those of reductions around each of those.
     one_nest: bool,
     /// Axes of loops of reductions.
     reductions: Vec<u32>,
     operands: usize,
     /// Axes of loops that may start with lines of the rows that are stored.
-    inside_rows: FxHashSet<u32>,
+    inside_rows: AxisSet,
 }
 
 /// How a loop stands while options are applied.
@@ -43,7 +43,7 @@ impl Rules {
         let one_nest = is_one_nest(&kernel, ranges, &ordered);
         let reduces = ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
         let reductions = reduces.map(axis_of).collect();
-        let inside_rows = Rows::of(ast).map_or_else(FxHashSet::default, |rows| {
+        let inside_rows = Rows::of(ast).map_or_else(AxisSet::default, |rows| {
             let axes = ranges.iter().map(axis_of);
             axes.filter(|&axis| rows.are_around(&kernel, axis)).collect()
         });
@@ -66,7 +66,7 @@ impl Rules {
             Opt::Split { axis, by, .. } | Opt::Block { axis, by } => {
                 let loop_ = loops.standing(axis);
                 let loop_ = loop_.ok_or_else(|| format!("no loop has axis {axis}"))?;
-                ensure(!self.ordered.contains(&axis), "iterations of the loop may meet")?;
+                ensure(!self.ordered.contains(axis), "iterations of the loop may meet")?;
                 // what is rounded up inside of a block would run into the next one
                 let divides = by > 0 && loop_.left.is_multiple_of(by);
                 ensure(
@@ -114,7 +114,7 @@ impl Rules {
     fn thread(&self, before: &[Opt], axis: u32, at: &Standing) -> Result<(), String> {
         ensure(at.kind == RangeKind::Loop, "threads cannot share a reduction")?;
         ensure(!before.iter().any(is_thread), "threads share a loop already")?;
-        ensure(self.kernel.nests.iter().all(|n| n.contains(&axis)), "something is outside of it")?;
+        ensure(self.kernel.nests.iter().all(|n| n.contains(axis)), "something is outside of it")?;
         let outside = |o: &Opt| matches!(o, Opt::Stage { depth: 0, .. });
         ensure(!before.iter().any(outside), "something is staged outside of threads")
     }
@@ -138,8 +138,8 @@ impl Rules {
         let again = before.iter().any(|o| matches!(o, Opt::Align { axis: a, .. } if *a == axis));
         ensure(!again, "the loop starts with a line already")?;
         ensure(by.is_power_of_two() && (2..=MOST_LANES).contains(&by), "no line is so long")?;
-        ensure(!self.ordered.contains(&axis), "iterations of the loop may meet")?;
-        let known = loops.standing(axis).is_some() && self.inside_rows.contains(&axis);
+        ensure(!self.ordered.contains(axis), "iterations of the loop may meet")?;
+        let known = loops.standing(axis).is_some() && self.inside_rows.contains(axis);
         ensure(known, "the loop is not inside of rows")
     }
 
@@ -158,7 +158,7 @@ impl Rules {
         let kinds = [RangeKind::Loop, RangeKind::Reduce, RangeKind::Loop];
         for (axis, kind) in axes.into_iter().zip(kinds) {
             let is_such = loops.standing(axis).is_some_and(|at| at.kind == kind);
-            ensure(is_such && !self.ordered.contains(&axis), &format!("axis {axis} is no side"))?;
+            ensure(is_such && !self.ordered.contains(axis), &format!("axis {axis} is no side"))?;
         }
         Ok(())
     }
@@ -203,16 +203,13 @@ impl Rules {
 }
 
 /// Whether all free loops over outputs are around everything, and those of reductions around all of them or none.
-fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &FxHashSet<u32>) -> bool {
-    let of_kind = |kind| -> Vec<u32> {
+fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &AxisSet) -> bool {
+    let of_kind = |kind| -> AxisSet {
         let ranges = ranges.iter().filter(|r| kind_of(r) == kind).map(axis_of);
-        ranges.filter(|axis| !ordered.contains(axis)).collect()
+        ranges.filter(|&axis| !ordered.contains(axis)).collect()
     };
     let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
-    kernel.nests.iter().all(|nest| {
-        let around = |axes: &[u32]| axes.iter().all(|axis| nest.contains(axis));
-        around(&outputs) && (around(&reduces) || !reduces.iter().any(|axis| nest.contains(axis)))
-    })
+    kernel.is_one_nest(&outputs, &reduces)
 }
 
 fn is_thread(opt: &Opt) -> bool {

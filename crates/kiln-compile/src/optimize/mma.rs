@@ -23,10 +23,8 @@ pub(super) fn through_scratch(ast: &UOp, id: u32) -> UOp {
 
 /// What `reduce` gives, read from scratch.
 fn held(ast: &UOp, reduce: &UOp, id: u32) -> UOp {
-    let mut open: Vec<UOp> = open_ranges(&toposort(reduce))[reduce].iter().cloned().collect();
-    open.sort_by_key(axis_of);
     let (inner, outer): (Vec<UOp>, Vec<UOp>) =
-        open.into_iter().partition(|r| kind_of(r).is_expanded());
+        open_ranges(reduce).into_iter().partition(|r| kind_of(r).is_expanded());
     let inner = reading_order(inner);
     let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
     let copy = Copy::of(&[&inner, &reduce.srcs()[1..]].concat(), &mut next);

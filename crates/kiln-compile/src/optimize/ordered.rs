@@ -2,12 +2,13 @@
 
 use super::ranges::axis_of;
 use kiln_ir::affine::{Affine, gcd};
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
 /// The axes of all such loops of a kernel.
-pub(super) fn ordered(ast: &UOp) -> FxHashSet<u32> {
+pub(super) fn ordered(ast: &UOp) -> AxisSet {
     let nodes = toposort(ast);
     let ends = nodes.iter().filter(|n| n.op() == Op::End && n.src(0).op() == Op::Store);
     ends.flat_map(|end| colliding(end.src(0).src(1), &end.srcs()[1..])).collect()

@@ -1,8 +1,9 @@
 //! The ranges of a kernel: what they say of themselves, what varies over them, and how others take their place.
 
-pub(super) use kiln_ir::uop::{axis_of, kind_of, open_ranges};
+pub(super) use kiln_ir::uop::{axis_of, kind_of};
 
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::Scopes;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -12,6 +13,12 @@ pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
     let mut ranges: Vec<UOp> = toposort(ast).into_iter().filter(|n| n.op() == Op::Range).collect();
     ranges.sort_by_key(axis_of);
     ranges
+}
+
+/// The ranges that a value varies over, in order of axis.
+pub(super) fn open_ranges(value: &UOp) -> Vec<UOp> {
+    let scopes = Scopes::of(value);
+    scopes.ranges(scopes.get(value)).cloned().collect()
 }
 
 /// Whether a range is a loop over outputs that stays one.

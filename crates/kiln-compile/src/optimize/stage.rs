@@ -6,6 +6,7 @@ use super::dot::parts_of;
 use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::scope::Scopes;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,15 +33,18 @@ pub(super) struct Panel {
 /// their users. In order of the walk; none is inside another.
 pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
     let nodes = toposort(ast);
+    let scopes = Scopes::of_nodes(&nodes);
     let mut facts: FxHashMap<UOp, Facts> = FxHashMap::default();
     let mut found: FxHashSet<UOp> = FxHashSet::default();
     for node in &nodes {
         let own = Facts::of(node, &facts);
         let value = |u: &UOp| !matches!(u.dtype(), DType::Index | DType::Bool | DType::Void);
         if value(node) || node.op() == Op::Reduce {
+            let inside = scopes.inside(node).len();
             let smaller = node.srcs().iter().filter(|s| {
                 let f = &facts[*s];
-                value(s) && f.loads && f.reduces && !f.closes && f.ranges.len() < own.open.len()
+                let fewer = scopes.get(s).len() < inside;
+                value(s) && f.loads && f.reduces && !f.closes && fewer
             });
             found.extend(smaller.cloned());
         }
@@ -54,42 +58,30 @@ pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
     nodes.into_iter().filter(|n| found.contains(n) && !inside.contains(n)).collect()
 }
 
-/// What a value depends on.
-#[derive(Clone, Default)]
+/// What a value contains.
+#[derive(Clone, Copy, Default)]
 struct Facts {
-    /// Ranges that it varies over.
-    ranges: FxHashSet<u32>,
-    /// The same, those that the node itself closes included.
-    open: FxHashSet<u32>,
-    /// It varies over a loop of a reduction.
+    /// A loop of a reduction.
     reduces: bool,
-    /// It reads memory.
+    /// A read of memory.
     loads: bool,
-    /// It contains a reduction or an effect.
+    /// A reduction or an effect.
     closes: bool,
 }
 
 impl Facts {
     fn of(node: &UOp, known: &FxHashMap<UOp, Facts>) -> Facts {
-        let mut facts = Facts::default();
-        for src in node.srcs() {
-            let src = &known[src];
-            facts.open.extend(src.ranges.iter().copied());
-            facts.reduces |= src.reduces;
-            facts.loads |= src.loads;
-            facts.closes |= src.closes;
-        }
-        facts.loads |= node.op() == Op::Load;
-        facts.closes |= matches!(node.op(), Op::Reduce | Op::End | Op::Store | Op::After);
-        if node.op() == Op::Range {
-            facts.open.insert(axis_of(node));
-            facts.reduces |= kind_of(node) == RangeKind::Reduce;
-        }
-        facts.ranges = facts.open.clone();
-        if matches!(node.op(), Op::Reduce | Op::End) {
-            node.srcs()[1..].iter().for_each(|r| _ = facts.ranges.remove(&axis_of(r)));
-        }
-        facts
+        let is_reduce_loop = node.op() == Op::Range && kind_of(node) == RangeKind::Reduce;
+        let own = Facts {
+            reduces: is_reduce_loop,
+            loads: node.op() == Op::Load,
+            closes: matches!(node.op(), Op::Reduce | Op::End | Op::Store | Op::After),
+        };
+        node.srcs().iter().map(|src| known[src]).fold(own, |a, b| Facts {
+            reduces: a.reduces | b.reduces,
+            loads: a.loads | b.loads,
+            closes: a.closes | b.closes,
+        })
     }
 }
 

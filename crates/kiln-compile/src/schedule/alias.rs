@@ -6,7 +6,8 @@
 
 use super::build::Built;
 use kiln_ir::affine::Affine;
-use kiln_ir::uop::toposort;
+use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::uop::{axis_of, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
@@ -20,8 +21,9 @@ impl Built {
         if self.starts_from.is_some() || several || self.shared.is_some() {
             return Vec::new();
         }
+        let scopes = Scopes::of_nodes(&nodes);
         let stores: Vec<Store<'_>> =
-            nodes.iter().filter(|n| n.op() == Op::Store).map(Store::new).collect();
+            nodes.iter().filter(|n| n.op() == Op::Store).map(|n| Store::new(n, &scopes)).collect();
         let mut readers: Vec<Vec<&Store<'_>>> = vec![Vec::new(); self.args.len()];
         for store in &stores {
             store.reads().into_iter().for_each(|slot| readers[slot].push(store));
@@ -47,11 +49,11 @@ struct Store<'a> {
     /// Loads in the loops of the store.
     direct: Vec<UOp>,
     /// Loads inside of reductions, with the loops around the outermost.
-    reduced: Vec<(UOp, FxHashSet<UOp>)>,
+    reduced: Vec<(UOp, AxisSet)>,
 }
 
 impl<'a> Store<'a> {
-    fn new(node: &'a UOp) -> Store<'a> {
+    fn new(node: &'a UOp, scopes: &Scopes) -> Store<'a> {
         let (mut stack, mut seen) = (vec![node.clone()], FxHashSet::default());
         let (mut direct, mut reduced) = (Vec::new(), Vec::new());
         while let Some(x) = stack.pop() {
@@ -60,7 +62,7 @@ impl<'a> Store<'a> {
             }
             if x.op() == Op::Reduce {
                 let inside = toposort(&x);
-                let around = ranges_around(&x, &inside);
+                let around = scopes.get(&x).clone();
                 let loads = inside.into_iter().filter(|n| n.op() == Op::Load);
                 reduced.extend(loads.map(|l| (l, around.clone())));
                 continue;
@@ -94,24 +96,13 @@ impl<'a> Store<'a> {
     }
 }
 
-/// The ranges that a reduction depends on, without its own and those of reductions in it.
-fn ranges_around(reduce: &UOp, inside: &[UOp]) -> FxHashSet<UOp> {
-    let mut ranges: FxHashSet<UOp> =
-        inside.iter().filter(|n| n.op() == Op::Range).cloned().collect();
-    for node in inside.iter().filter(|n| n.op() == Op::Reduce) {
-        node.srcs()[1..].iter().for_each(|r| _ = ranges.remove(r));
-    }
-    reduce.srcs()[1..].iter().for_each(|r| _ = ranges.remove(r));
-    ranges
-}
-
 /// Whether all that is read in one iteration of the loops `around` lies in the block that this iteration writes.
-fn stays_inside(read: &UOp, written: &UOp, around: &FxHashSet<UOp>) -> bool {
+fn stays_inside(read: &UOp, written: &UOp, around: &AxisSet) -> bool {
     let of_loops = |index: &UOp| Affine::of(index).filter(Affine::is_of_loops);
     let (Some(read), Some(written)) = (of_loops(read), of_loops(written)) else { return false };
     let mut block: Vec<(i64, i64)> = Vec::new();
     for (range, stride) in &written.terms {
-        let wanted = if around.contains(range) { *stride } else { 0 };
+        let wanted = if around.contains(axis_of(range)) { *stride } else { 0 };
         if read.coefficient(range) != wanted {
             return false;
         }
@@ -145,7 +136,7 @@ mod tests {
         let (i, j) = (UOp::range(0, RangeKind::Loop, 4), UOp::range(1, RangeKind::Loop, 8));
         let k = UOp::range(2, RangeKind::Reduce, 8);
         let written = &i * 8 + &j;
-        let around = |ranges: &[&UOp]| ranges.iter().map(|&r| r.clone()).collect();
+        let around = |ranges: &[&UOp]| ranges.iter().map(|r| axis_of(r)).collect();
         assert!(stays_inside(&(&i * 8 + &k), &written, &around(&[&i])));
         assert!(stays_inside(&(&k * 4), &written, &around(&[])));
         assert!(!stays_inside(&(&i * 8 + &k + 1), &written, &around(&[&i])));

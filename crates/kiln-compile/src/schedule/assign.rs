@@ -11,6 +11,7 @@ use super::lookup::Lookups;
 use super::split;
 use super::writes::same_memory;
 use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::scope::{AxisSet, Scopes};
 use kiln_ir::uop::{axis_of, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -100,7 +101,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
         only_summed: only_summed(&nodes, &position),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
-        scopes: FxHashMap::default(),
+        scopes: Scopes::default(),
         plan: Plan {
             requests: vec![Vec::new(); nodes.len()],
             placement: vec![Placement::Inline; nodes.len()],
@@ -134,7 +135,7 @@ pub(super) struct Planner {
     /// Requests by content, by position.
     pub(super) seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
     /// The axes that an expression depends on.
-    scopes: FxHashMap<UOp, Rc<[u32]>>,
+    scopes: Scopes,
 }
 
 impl Planner {
@@ -257,7 +258,7 @@ impl Planner {
         let size = |r: &UOp| r.max() as f64 + 1.0;
         let outer = self.plan.drafts[request.kernel].loops.len();
         // only loops that the value depends on from the outside in can share out its computation
-        let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(&axis_of(r)));
+        let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(axis_of(r)));
         Use {
             evaluations: request.nest[..depth].iter().map(size).product(),
             parallel: shared.map(size).product(),
@@ -269,34 +270,14 @@ impl Planner {
 
     /// The axes that a request depends on, and how many of the loops around it are outside of what it computes: all
     /// down to the deepest of those axes.
-    pub(super) fn depth(&mut self, request: &Request) -> (FxHashSet<u32>, usize) {
-        let mut axes = FxHashSet::default();
+    pub(super) fn depth(&mut self, request: &Request) -> (AxisSet, usize) {
+        let mut axes = AxisSet::default();
         for x in request.index.iter().chain([&request.gate]) {
-            axes.extend(self.scope(x).iter().copied());
+            axes.union_with(self.scopes.learn(x));
         }
         let depth =
-            request.nest.iter().rposition(|r| axes.contains(&axis_of(r))).map_or(0, |d| d + 1);
+            request.nest.iter().rposition(|r| axes.contains(axis_of(r))).map_or(0, |d| d + 1);
         (axes, depth)
-    }
-
-    /// The axes of the ranges that an expression contains.
-    fn scope(&mut self, x: &UOp) -> Rc<[u32]> {
-        if let Some(scope) = self.scopes.get(x) {
-            return scope.clone();
-        }
-        let known = |n: &UOp| !self.scopes.contains_key(n);
-        for node in toposort_all(std::slice::from_ref(x), known) {
-            if self.scopes.contains_key(&node) {
-                continue;
-            }
-            let mut axes: Vec<u32> =
-                node.srcs().iter().flat_map(|s| self.scopes[s].iter().copied()).collect();
-            axes.extend(node.arg().range().map(|(axis, _)| axis));
-            axes.sort_unstable();
-            axes.dedup();
-            self.scopes.insert(node, axes.into());
-        }
-        self.scopes[x].clone()
     }
 
     /// Gives the node memory: in a kernel that asks for exactly its elements, or in a new kernel.

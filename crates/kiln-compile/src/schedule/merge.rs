@@ -3,7 +3,8 @@
 //! registers with its sums.
 
 use super::build::{Built, Source};
-use kiln_ir::uop::{axis_of, open_ranges, toposort};
+use kiln_ir::scope::Scopes;
+use kiln_ir::uop::{axis_of, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -92,12 +93,13 @@ impl Built {
     fn reductions(&self) -> Vec<Standing> {
         let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
         let reduces = || nodes.iter().filter(|n| n.op() == Op::Reduce);
-        let open =
-            if reduces().next().is_some() { open_ranges(&nodes) } else { Default::default() };
+        if reduces().next().is_none() {
+            return Vec::new();
+        }
+        let scopes = Scopes::of_nodes(&nodes);
         let mut standings: Vec<Standing> = Vec::new();
         for reduce in reduces() {
-            let mut around: Vec<UOp> = open[reduce].iter().cloned().collect();
-            around.sort_by_key(axis_of);
+            let mut around: Vec<UOp> = scopes.ranges(scopes.get(reduce)).cloned().collect();
             let mut ranges = reduce.srcs()[1..].to_vec();
             ranges.sort_by_key(axis_of);
             for range in ranges {

@@ -10,9 +10,9 @@ use super::typing::typed;
 use crate::arg::{Arg, RangeKind, Space};
 use crate::dtype::DType;
 use crate::op::Op;
-use crate::uop::UOp;
+use crate::scope::{AxisSet, Scopes, closed_ranges};
+use crate::uop::{UOp, axis_of};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// What a node is to its users.
@@ -129,39 +129,25 @@ fn closes(node: &UOp, what: Role) -> Result<(), String> {
     })
 }
 
-/// Ranges by axis, ascending: the order in which loops nest.
-type Axes = SmallVec<[u32; 8]>;
-
 /// Where a node stands.
-#[derive(Clone, Default)]
 struct Place {
-    /// The ranges that it is inside of.
-    open: Axes,
-    /// The ranges whose end it waits for.
-    ended: Axes,
-}
-
-fn add(to: &mut Axes, axes: &[u32]) {
-    for axis in axes {
-        if let Err(at) = to.binary_search(axis) {
-            to.insert(at, *axis);
-        }
-    }
+    /// The loops that it runs in.
+    open: AxisSet,
+    /// The loops whose end it waits for.
+    ended: AxisSet,
 }
 
 pub(super) fn graph(nodes: &[UOp]) -> Result<(), (UOp, String)> {
-    let mut places: FxHashMap<usize, Place> = FxHashMap::default();
+    let scopes = Scopes::of_nodes(nodes);
+    let mut ended: FxHashMap<usize, AxisSet> = FxHashMap::default();
     let (mut names, mut loops) = (Names::default(), Loops::default());
     for node in nodes {
         let fail = |reason| (node.clone(), reason);
         names.add(node).map_err(fail)?;
-        let mut place = Place::default();
-        for src in node.srcs() {
-            add(&mut place.open, &places[&src.id()].open);
-            add(&mut place.ended, &places[&src.id()].ended);
-        }
-        step(node, &mut place, &names, &mut loops).map_err(fail)?;
-        places.insert(node.id(), place);
+        let mut place = Place { open: scopes.inside(node), ended: AxisSet::default() };
+        node.srcs().iter().for_each(|s| place.ended.union_with(&ended[&s.id()]));
+        step(node, &mut place, scopes.get(node), (&names, &mut loops)).map_err(fail)?;
+        ended.insert(node.id(), place.ended);
     }
     Ok(())
 }
@@ -170,33 +156,31 @@ pub(super) fn graph(nodes: &[UOp]) -> Result<(), (UOp, String)> {
 #[derive(Default)]
 struct Loops {
     /// For each that something ends, the loops around it.
-    around: BTreeMap<u32, Axes>,
+    around: BTreeMap<u32, AxisSet>,
     /// For each, those whose end something inside it waits for, directly or not.
-    waits: BTreeMap<u32, Axes>,
+    waits: BTreeMap<u32, AxisSet>,
 }
 
 impl Loops {
     /// Something ends `closed` and leaves `open`.
-    fn end(&mut self, closed: &Axes, open: &Axes, names: &Names) -> Result<(), String> {
-        let loops = |axes: &Axes| axes.iter().copied().filter(|a| names.is_loop(*a)).collect();
-        let (closed, mut around): (Axes, Axes) = (loops(closed), loops(open));
-        for axis in closed {
+    fn end(&mut self, closed: &AxisSet, open: &AxisSet, names: &Names) -> Result<(), String> {
+        let mut around = names.loops(open);
+        for axis in names.loops(closed).iter() {
             let known = self.around.entry(axis).or_insert_with(|| around.clone());
             ensure(*known == around, || {
                 format!("r{axis} ends inside of {around:?} here and of {known:?} elsewhere")
             })?;
-            add(&mut around, &[axis]);
+            around.insert(axis);
         }
         Ok(())
     }
 
     /// Something stands at `place`.
     fn wait(&mut self, place: &Place, names: &Names) -> Result<(), String> {
-        let ended = || place.ended.iter().filter(|e| names.is_loop(**e));
-        for &axis in place.open.iter().filter(|a| names.is_loop(**a)) {
-            let known = self.waits.get(&axis);
-            let new = ended().filter(|e| known.is_none_or(|k| k.binary_search(e).is_err()));
-            let new: Axes = new.copied().collect();
+        let ended = names.loops(&place.ended);
+        for axis in names.loops(&place.open).iter() {
+            let mut new = ended.clone();
+            new.retain(|e| self.waits.get(&axis).is_none_or(|known| !known.contains(e)));
             if !new.is_empty() {
                 self.follow(axis, new)?;
             }
@@ -204,62 +188,60 @@ impl Loops {
         Ok(())
     }
 
-    /// A loop waits for others, and whoever waits for it does so, too.
-    fn follow(&mut self, axis: u32, mut new: Axes) -> Result<(), String> {
-        for further in new.clone() {
-            add(&mut new, self.waits.get(&further).map_or(&[], |w| w));
+    /// A loop waits for others, and so does every loop that waits for it.
+    fn follow(&mut self, axis: u32, mut new: AxisSet) -> Result<(), String> {
+        for further in new.clone().iter() {
+            self.waits.get(&further).into_iter().for_each(|w| new.union_with(w));
         }
-        let waiting = self.waits.iter().filter(|(_, w)| w.binary_search(&axis).is_ok());
-        let mut waiting: Axes = waiting.map(|(a, _)| *a).collect();
-        add(&mut waiting, &[axis]);
-        for user in waiting {
-            ensure(new.binary_search(&user).is_err(), || format!("r{user} waits for its own end"))?;
-            add(self.waits.entry(user).or_default(), &new);
+        let waiting = self.waits.iter().filter(|(_, w)| w.contains(axis));
+        let mut waiting: AxisSet = waiting.map(|(a, _)| *a).collect();
+        waiting.insert(axis);
+        for user in waiting.iter() {
+            ensure(!new.contains(user), || format!("r{user} waits for its own end"))?;
+            self.waits.entry(user).or_default().union_with(&new);
         }
         Ok(())
     }
 }
 
-fn step(node: &UOp, place: &mut Place, names: &Names, loops: &mut Loops) -> Result<(), String> {
-    let both = place.open.iter().find(|a| place.ended.contains(a));
-    ensure(both.is_none(), || {
-        format!("it is inside r{0} and waits for the end of r{0}", both.copied().unwrap_or(0))
+/// Checks a node at its place; `left` are the loops that it varies over, without those that it closes.
+fn step(
+    node: &UOp,
+    place: &mut Place,
+    left: &AxisSet,
+    (names, loops): (&Names, &mut Loops),
+) -> Result<(), String> {
+    let both = place.open.iter().find(|&axis| place.ended.contains(axis)).unwrap_or(0);
+    ensure(!place.open.intersects(&place.ended), || {
+        format!("it is inside r{both} and waits for the end of r{both}")
     })?;
     loops.wait(place, names)?;
-    match (node.op(), node.arg()) {
-        (Op::Range, Arg::Range { axis, .. }) => {
-            let inner = place.open.iter().find(|a| *a >= axis);
-            ensure(inner.is_none(), || "the bound depends on a loop further in".to_string())?;
-            place.open.push(*axis);
-        }
-        (Op::End | Op::Reduce, _) => {
-            let mut closed = Axes::default();
-            let ranges = node.srcs()[1..].iter().filter(|s| s.op() == Op::Range);
-            ranges.for_each(|r| add(&mut closed, &[axis(r)]));
-            place.open.retain(|a| !closed.contains(a));
-            let outermost = closed.iter().filter(|a| names.is_loop(**a)).min();
-            let left = place.open.iter().filter(|a| names.is_loop(**a)).max();
-            ensure(left.is_none() || outermost.is_none() || left < outermost, || {
-                format!("r{} ends while r{} further in is open", number(outermost), number(left))
+    match node.op() {
+        Op::Range => ensure(place.open.iter().all(|inner| inner <= axis_of(node)), || {
+            "the bound depends on a loop further in".to_string()
+        }),
+        Op::End | Op::Reduce => {
+            let closed: AxisSet = closed_ranges(node).map(axis_of).collect();
+            let outermost = names.loops(&closed).iter().next();
+            let further_in =
+                names.loops(left).iter().find(|&axis| outermost.is_some_and(|o| axis > o));
+            ensure(further_in.is_none(), || {
+                let number = |axis: Option<u32>| axis.unwrap_or_default();
+                format!(
+                    "r{} ends while r{} further in is open",
+                    number(outermost),
+                    number(further_in)
+                )
             })?;
-            add(&mut place.ended, &closed);
-            loops.end(&closed, &place.open, names)?;
+            place.ended.union_with(&closed);
+            loops.end(&closed, left, names)
         }
-        (Op::Sink, _) => {
-            let open = place.open.first();
-            ensure(open.is_none(), || format!("r{} is never closed", number(open)))?;
-        }
-        _ => {}
+        Op::Sink => match left.iter().next() {
+            Some(open) => Err(format!("r{open} is never closed")),
+            None => Ok(()),
+        },
+        _ => Ok(()),
     }
-    Ok(())
-}
-
-fn number(axis: Option<&u32>) -> u32 {
-    axis.copied().unwrap_or_default()
-}
-
-fn axis(range: &UOp) -> u32 {
-    range.arg().range().map_or(0, |(axis, _)| axis)
 }
 
 /// Numbers that name one thing each: axes, slots, memories.
@@ -286,8 +268,10 @@ impl Names {
         ensure(known.is_none(), || "another node has this number".to_string())
     }
 
-    /// Whether the range becomes a loop; replicated ones nest freely.
-    fn is_loop(&self, axis: u32) -> bool {
-        self.ranges.get(&axis).is_some_and(|(_, kind)| !kind.is_expanded())
+    /// Those ranges that become loops; replicated ones nest freely.
+    fn loops(&self, axes: &AxisSet) -> AxisSet {
+        let mut loops = axes.clone();
+        loops.retain(|a| self.ranges.get(&a).is_some_and(|(_, kind)| !kind.is_expanded()));
+        loops
     }
 }

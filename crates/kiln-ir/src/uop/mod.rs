@@ -17,8 +17,7 @@ pub use hash::Mixer;
 pub use intern::touch;
 pub use origin::Origin;
 pub use walk::{
-    axis_of, free_local, kind_of, mapped, open_ranges, reaches, rebuild, substitute, toposort,
-    toposort_all,
+    axis_of, free_local, kind_of, mapped, reaches, rebuild, substitute, toposort, toposort_all,
 };
 
 use crate::arg::{Arg, Shape};

@@ -4,7 +4,7 @@ use super::seen::Seen;
 use super::{Srcs, UOp};
 use crate::arg::{Arg, RangeKind};
 use crate::op::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// How deep walks go as a rule.
 const FEW: usize = 64;
@@ -106,22 +106,6 @@ pub fn substitute(roots: &[UOp], map: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
         }
     }
     roots.iter().map(|r| done[r].clone()).collect()
-}
-
-/// The ranges that each node of a kernel varies over; `nodes` come sources first.
-pub fn open_ranges(nodes: &[UOp]) -> FxHashMap<UOp, FxHashSet<UOp>> {
-    let mut open: FxHashMap<UOp, FxHashSet<UOp>> = FxHashMap::default();
-    for node in nodes {
-        let mut own: FxHashSet<UOp> =
-            node.srcs().iter().flat_map(|s| open[s].iter().cloned()).collect();
-        match node.op() {
-            Op::Range => _ = own.insert(node.clone()),
-            Op::Reduce | Op::End => own.retain(|r| !node.srcs()[1..].contains(r)),
-            _ => {}
-        }
-        open.insert(node.clone(), own);
-    }
-    open
 }
 
 /// A range's axis number.

@@ -183,7 +183,7 @@ fn kernels() {
             (
                 "%in = reduce add %v %k\n%y = load %x %k\n%all = reduce add %y %k\nadd %in %all",
                 expect![
-                    "KERNEL: reduce: r1 ends inside of [] here and of [0] elsewhere in `reduce f32 add p1[r1], r1`"
+                    "KERNEL: reduce: r1 ends inside of {} here and of {0} elsewhere in `reduce f32 add p1[r1], r1`"
                 ],
             ),
             // each of two loops waits for the other, though no single node does

@@ -56,7 +56,7 @@ impl Chooser {
     /// neither that nor stand still along the axis.
     fn loads_across(&self, axis: u32) -> usize {
         let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
-        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(r));
+        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
         let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
         let across = |a: &&&Access| {
             a.stride(axis) == Some(1) && reduces.iter().any(|r| a.stride(*r) != Some(0))

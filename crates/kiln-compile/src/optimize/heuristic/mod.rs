@@ -188,7 +188,7 @@ impl Chooser {
         // loops that must run in their order are left alone
         let ordered = ordered(ast);
         let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
-        let free = |r: &UOp| is_around(r) || !ordered.contains(&axis_of(r));
+        let free = |r: &UOp| is_around(r) || !ordered.contains(axis_of(r));
         let free = ranges_of(ast).into_iter().filter(free);
         Chooser {
             kernel: Kernel::of(ast),

@@ -13,9 +13,9 @@ use super::super::{NOMINAL_THREADS, Room};
 use super::{Chooser, Chosen, Context, Nests, choose_for_nest, choose_for_nests};
 use crate::target::Target;
 use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashSet;
 
 /// How a nest is planned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ fn options_on_sums(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     kernels.map(|(kernel, options)| of_nest(kernel, options, apart.around)).collect()
 }
 
-fn sums_of(ast: &UOp) -> FxHashSet<u32> {
+fn sums_of(ast: &UOp) -> AxisSet {
     let ranges = ranges_of(ast).into_iter();
     ranges.filter(|r| kind_of(r) == RangeKind::Reduce).map(|r| axis_of(&r)).collect()
 }
@@ -104,8 +104,8 @@ impl Order {
 }
 
 /// The option as far as it says in which order sums are taken.
-fn on_sums(option: &Opt, sums: &FxHashSet<u32>, around: u32) -> Option<Opt> {
-    let own = |axis: u32| sums.contains(&axis).then(|| axis - around);
+fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
+    let own = |axis: u32| sums.contains(axis).then(|| axis - around);
     match *option {
         Opt::Split { kind, axis, by } => Some(Opt::Split { kind, axis: own(axis)?, by }),
         Opt::Block { axis, by } => Some(Opt::Block { axis: own(axis)?, by }),

@@ -16,7 +16,6 @@ use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
 /// Vectors of a tile along its lanes, at most.
@@ -134,13 +133,8 @@ impl<'a> Planner<'a> {
             ranges.filter(|(_, (_, r))| kind_of(r) == kind).map(|(i, _)| i).collect::<Vec<_>>()
         };
         let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
-        let axis = |&i: &usize| axis_of(&chooser.left[i].1);
-        let inside =
-            |nest: &FxHashSet<u32>, loops: &[usize]| loops.iter().all(|i| nest.contains(&axis(i)));
-        let one_nest = chooser.kernel.nests.iter().all(|nest| {
-            inside(nest, &outputs)
-                && (inside(nest, &reduces) || !reduces.iter().any(|i| nest.contains(&axis(i))))
-        });
+        let axes = |loops: &[usize]| loops.iter().map(|&i| axis_of(&chooser.left[i].1)).collect();
+        let one_nest = chooser.kernel.is_one_nest(&axes(&outputs), &axes(&reduces));
         let operands: Vec<Operand> =
             operands(ast).iter().map(|value| Operand::of(ast, value)).collect();
         let enough = !reduces.is_empty() && operands.len() > 1 && target.vector_registers >= 16;

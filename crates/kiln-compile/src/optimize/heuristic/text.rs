@@ -1,7 +1,7 @@
 //! How long a kernel's text becomes by a tile: what it multiplies, and what it takes lane by lane.
 
 use super::plan::{Planner, Tile};
-use rustc_hash::FxHashSet;
+use kiln_ir::scope::AxisSet;
 
 /// An access: itself, and its index. Lane by lane, it also takes lanes out of vectors, or puts them in.
 const ACCESS: usize = 2;
@@ -21,7 +21,7 @@ impl Text {
     /// The text for tiles over two loops.
     pub(super) fn of(planner: &Planner<'_>, lane_loop: usize, row_loop: usize) -> Text {
         let (lane, row) = (planner.axis(lane_loop), planner.axis(row_loop));
-        let class = |s: &FxHashSet<u32>| s.contains(&lane) as usize + 2 * s.contains(&row) as usize;
+        let class = |s: &AxisSet| s.contains(lane) as usize + 2 * s.contains(row) as usize;
         let mut text = Text::default();
         let kernel = &planner.chooser.kernel;
         for scope in &kernel.operations {

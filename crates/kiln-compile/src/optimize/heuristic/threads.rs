@@ -5,7 +5,8 @@ use super::super::ranges::{axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
-use rustc_hash::{FxHashMap, FxHashSet};
+use kiln_ir::scope::AxisSet;
+use rustc_hash::FxHashMap;
 
 /// Below this many arithmetic operations and accesses, starting threads costs more than they bring.
 const THREAD_WORK: usize = 1 << 16;
@@ -15,8 +16,8 @@ impl Chooser {
     pub(super) fn worth_threads(&self) -> bool {
         let sizes: FxHashMap<u32, usize> =
             self.left.iter().map(|(_, r)| (axis_of(r), size_of(r))).collect();
-        let times = |scope: &FxHashSet<u32>| {
-            let loops = scope.iter().filter_map(|axis| sizes.get(axis));
+        let times = |scope: &AxisSet| {
+            let loops = scope.iter().filter_map(|axis| sizes.get(&axis));
             loops.fold(1, |n: usize, size| n.saturating_mul(*size))
         };
         let accesses = self.kernel.accesses.iter().map(|a| times(&a.scope));
@@ -45,7 +46,7 @@ impl Chooser {
             return;
         };
         let (size, axis) = (self.left[i].0, axis_of(&self.left[i].1));
-        let everything_inside = self.kernel.nests.iter().all(|nest| nest.contains(&axis));
+        let everything_inside = self.kernel.nests.iter().all(|nest| nest.contains(axis));
         if size >= target.threads && everything_inside {
             self.apply(RangeKind::Thread, i, 1);
         }

@@ -42,7 +42,7 @@ impl Chooser {
             .filter(|(_, r)| kind_of(r) == RangeKind::Reduce)
             .map(|(_, r)| axis_of(r))
             .collect();
-        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(r));
+        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
         let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
         // every load of the reduction must be in a loop that this one shares, or the tile would repeat other work
         loads.iter().any(|a| a.stride(axis) == Some(0))

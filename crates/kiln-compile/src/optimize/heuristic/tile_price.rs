@@ -5,7 +5,7 @@ use super::memory_price::COPY;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
 use super::vectors;
-use rustc_hash::FxHashSet;
+use kiln_ir::scope::AxisSet;
 
 /// Steps that a multiply-add takes until its result can be used.
 pub(super) const LATENCY: f64 = 4.0;
@@ -96,7 +96,7 @@ impl Planner<'_> {
 
     /// How many gates a step computes or looks at.
     fn gates(&self, operand: &Operand, tile: &Tile) -> f64 {
-        let each = if operand.gate.contains(&self.axis(tile.row_loop)) { 2.0 } else { 1.0 };
+        let each = if operand.gate.contains(self.axis(tile.row_loop)) { 2.0 } else { 1.0 };
         if operand.gated { each * self.loads(operand, tile) as f64 } else { 0.0 }
     }
 
@@ -124,8 +124,8 @@ impl Planner<'_> {
     }
 
     /// Whether what varies over these axes is inside the reduction.
-    pub(super) fn is_inside(&self, scope: &FxHashSet<u32>) -> bool {
-        self.reduces.iter().any(|&i| scope.contains(&self.axis(i)))
+    pub(super) fn is_inside(&self, scope: &AxisSet) -> bool {
+        self.reduces.iter().any(|&i| scope.contains(self.axis(i)))
     }
 
     /// The price of a point if the reduction's own loop became vectors.

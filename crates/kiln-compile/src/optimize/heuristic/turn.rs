@@ -42,7 +42,7 @@ impl Chooser {
     /// Whether all loops are around all that is stored: only then are there blocks.
     fn is_one_nest(&self) -> bool {
         let has_all =
-            |(_, r): &(usize, _)| self.kernel.nests.iter().all(|n| n.contains(&axis_of(r)));
+            |(_, r): &(usize, _)| self.kernel.nests.iter().all(|n| n.contains(axis_of(r)));
         self.left.iter().all(has_all)
     }
 

@@ -6,9 +6,9 @@ use super::super::ranges::{axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
-use rustc_hash::FxHashSet;
 
 /// What a vector of 1, 2, 4, 8 or 16 lanes costs: wide ones take two turns on many processors.
 pub(super) const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
@@ -55,7 +55,7 @@ impl Chooser {
         let Some((i, (vectors, range))) = self.left.iter().enumerate().next_back() else { return };
         let (vectors, axis) = (*vectors, axis_of(range));
         let vector = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: a, .. } if *a == axis);
-        let alone = |scope: &FxHashSet<u32>| scope.len() == 1 && scope.contains(&axis);
+        let alone = |scope: &AxisSet| scope.len() == 1 && scope.contains(axis);
         let gains = self.left.len() > 1
             && self.options.iter().any(vector)
             && self.kernel.operations.iter().any(alone);
@@ -68,12 +68,12 @@ impl Chooser {
     fn vector_cost(&self, range: &UOp, by: usize) -> f64 {
         let (axis, size) = (axis_of(range), size_of(range));
         let inside: Vec<&Access> =
-            self.kernel.accesses.iter().filter(|a| a.scope.contains(&axis)).collect();
+            self.kernel.accesses.iter().filter(|a| a.scope.contains(axis)).collect();
         let vectors = size.div_ceil(by) as f64;
         let partly = if size.is_multiple_of(by) { 1.0 } else { MASKED };
         let whole = WIDTH[by.trailing_zeros() as usize] * partly;
         let price = |a: &&Access| match a.stride(axis) {
-            _ if a.gate.contains(&axis) && !self.masks => by as f64 * 3.0,
+            _ if a.gate.contains(axis) && !self.masks => by as f64 * 3.0,
             Some(0) if a.is_store => by as f64,
             Some(0) => 0.5,
             Some(1) => whole,
