@@ -18,7 +18,7 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
 const SHARED: &[&str] = &["target"];
 
 /// Modules of kiln-compile that may use every stage.
-const ABOVE_STAGES: &[&str] = &["lib", "pipeline"];
+const ABOVE_STAGES: &[&str] = &["lib", "pass", "passes", "pipeline"];
 
 /// Files of kiln-ir that serve every rule and name none.
 const RULE_ENGINE: &[&str] = &["pattern", "rule", "rewrite"];

@@ -8,6 +8,8 @@ mod digits;
 mod devices;
 /// The environment variables.
 mod env;
+/// The compiler's passes.
+mod passes;
 /// What programs take, and what a search finds.
 mod bench;
 
@@ -33,6 +35,8 @@ enum Command {
     Bench(bench::Options),
     /// List the environment variables that kiln reads.
     Env,
+    /// List the passes of the compiler, with what holds after each.
+    Passes,
 }
 
 fn run(cli: Cli) -> Outcome {
@@ -41,6 +45,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Devices => devices::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Env => env::run(),
+        Command::Passes => passes::run(),
     }
 }
 

@@ -12,5 +12,9 @@ pub mod optimize;
 pub mod lower;
 /// A linear program as text in the target's language.
 pub mod render;
-/// The passes in order: the file to read first.
+/// What a pass is, and how passes are run.
+pub mod pass;
+/// The passes of every stage, in order: the file to read first.
+pub mod passes;
+/// Runs all stages, within limits.
 pub mod pipeline;

@@ -24,6 +24,8 @@ pub mod pattern;
 pub mod rule;
 /// Applies rule sets to graphs.
 pub mod rewrite;
+/// What the compiler does, for those who watch.
+pub mod observe;
 /// Identities that hold at every stage.
 pub mod rules;
 /// What a graph may contain at each stage.

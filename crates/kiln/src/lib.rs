@@ -25,11 +25,14 @@ mod element;
 mod tensor;
 /// What computes.
 mod engine;
+/// What can be shown of the compiler.
+mod compiler;
 /// Layers, and weights in files.
 pub mod nn;
 /// Optimizers.
 pub mod optim;
 
+pub use compiler::{Pass, passes};
 pub use device::Device;
 pub use element::{Element, Operand};
 pub use engine::{Counts, Found, measure, search};

@@ -1,4 +1,4 @@
-//! `kiln devices`, `kiln env` and what `kiln bench` says.
+//! `kiln devices`, `kiln env`, `kiln passes` and what `kiln bench` says.
 
 use crate::run::{Folder, kiln};
 
@@ -22,6 +22,18 @@ fn variables_are_listed_with_what_they_are_set_to() {
     }
     let threads = said.out.lines().find(|l| l.starts_with("KILN_THREADS")).unwrap();
     assert!(threads.contains(" 3 "), "{threads}");
+}
+
+#[test]
+fn passes_are_listed_in_order_with_what_they_leave() {
+    let said = kiln(&Folder::new(), "passes", &[]);
+    let lines: Vec<&str> = said.out.lines().collect();
+    let at = |start: &str| lines.iter().position(|l| l.starts_with(start)).expect(start);
+    assert!(said.ok && at("schedule") < at("  assign ") && at("  assign ") < at("optimize"));
+    assert!(at("lower") < at("  linearize ") && at("  linearize ") < at("render"));
+    assert!(lines[at("  index ")].ends_with("indices are i32 or i64 (INDEXED)"), "{}", said.out);
+    let passes = lines.iter().filter(|l| l.starts_with("  "));
+    assert_eq!(passes.count(), kiln::passes().len());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use kiln_ir::{DType, Op, UOp};
 use std::collections::BTreeMap;
 
 /// Costs of one launch.
+#[derive(Default)]
 pub(super) struct Estimate {
     /// Arithmetic on data, index arithmetic and selection left out; a multiply-add is two.
     pub(super) flops: u64,

@@ -1,7 +1,6 @@
 //! KERNEL form to PROGRAM form: a graph over ranges becomes a linear list of ops that the target has.
 //!
-//! The passes run in the order of [`lower`], each a function from kernel to kernel whose post-condition is the first
-//! paragraph of its module. Modules in that order:
+//! The passes are listed in `passes`, in the order of these modules:
 
 mod mma;
 mod vector;
@@ -22,38 +21,105 @@ mod nest;
 mod fold;
 
 use crate::target::Target;
+use estimate::Estimate;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_ir::rules::simplify;
-use kiln_ir::{Arg, DType, Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashSet;
 
-/// The linear program of a kernel, without text.
-pub fn lower(kernel: &UOp, target: &Target) -> Program {
-    let Arg::Kernel { name } = kernel.arg() else { panic!("not a kernel: {kernel:?}") };
-    let vectors = vector::vectorize(&mma::matrices(kernel, target), target);
-    let expanded = expand::expand(&vectors);
-    let reduced = reduce::lower_reduces(&expanded, target);
-    let gated = gate::simplify_gates(&simplify(&reduced));
-    let estimate = estimate::estimate(&gated);
-    let joined = adjacent::join_stores(&gated);
-    let dotted = dot::without_units(&joined, target);
-    let machine = decompose::decompose(&dotted, target);
-    let streamed = stream::streamed(&machine, target);
-    let indexed = index::lower_index(&machine);
-    let ops = ahead::fetch_ahead(linearize::linearize(&indexed), target);
-    Program {
-        name: name.clone(),
-        source: String::new(),
-        params: params(&ops, &streamed),
-        vars: vars(&ops),
-        threads: sizes(&ops, RangeKind::Thread).first().copied().unwrap_or(1),
-        global: sizes(&ops, RangeKind::Global),
-        local: sizes(&ops, RangeKind::Local),
-        scratch_bytes: scratch_bytes(&ops),
-        flops: estimate.flops,
-        bytes: estimate.bytes,
-        ops,
+/// A kernel on its way to a program.
+pub struct Lowering {
+    /// Until it is a list.
+    pub kernel: UOp,
+    /// From then on.
+    pub ops: Vec<UOp>,
+    estimate: Estimate,
+    /// Slots of arguments that are written past the caches.
+    streamed: FxHashSet<usize>,
+}
+
+/// The passes, each a step of [`Lowering`].
+impl Lowering {
+    /// Before the first pass.
+    pub fn of(kernel: &UOp) -> Lowering {
+        let kernel = kernel.clone();
+        Lowering {
+            kernel,
+            ops: Vec::new(),
+            estimate: Estimate::default(),
+            streamed: FxHashSet::default(),
+        }
+    }
+
+    pub(crate) fn matrices(&mut self, target: &Target) {
+        self.kernel = mma::matrices(&self.kernel, target);
+    }
+
+    pub(crate) fn vectors(&mut self, target: &Target) {
+        self.kernel = vector::vectorize(&self.kernel, target);
+    }
+
+    pub(crate) fn expand(&mut self) {
+        self.kernel = expand::expand(&self.kernel);
+    }
+
+    pub(crate) fn reduce(&mut self, target: &Target) {
+        self.kernel = reduce::lower_reduces(&self.kernel, target);
+    }
+
+    pub(crate) fn gates(&mut self) {
+        self.kernel = gate::simplify_gates(&simplify(&self.kernel));
+    }
+
+    pub(crate) fn estimate(&mut self) {
+        self.estimate = estimate::estimate(&self.kernel);
+    }
+
+    pub(crate) fn adjacent(&mut self) {
+        self.kernel = adjacent::join_stores(&self.kernel);
+    }
+
+    pub(crate) fn dot(&mut self, target: &Target) {
+        self.kernel = dot::without_units(&self.kernel, target);
+    }
+
+    pub(crate) fn decompose(&mut self, target: &Target) {
+        self.kernel = decompose::decompose(&self.kernel, target);
+    }
+
+    pub(crate) fn stream(&mut self, target: &Target) {
+        self.streamed = stream::streamed(&self.kernel, target);
+    }
+
+    pub(crate) fn index(&mut self) {
+        self.kernel = index::lower_index(&self.kernel);
+    }
+
+    pub(crate) fn linearize(&mut self) {
+        self.ops = linearize::linearize(&self.kernel);
+    }
+
+    pub(crate) fn prefetch(&mut self, target: &Target) {
+        self.ops = ahead::fetch_ahead(std::mem::take(&mut self.ops), target);
+    }
+
+    /// After the last pass: the program, without text.
+    pub fn program(self, name: &str) -> Program {
+        let ops = self.ops;
+        Program {
+            name: name.into(),
+            source: String::new(),
+            params: params(&ops, &self.streamed),
+            vars: vars(&ops),
+            threads: sizes(&ops, RangeKind::Thread).first().copied().unwrap_or(1),
+            global: sizes(&ops, RangeKind::Global),
+            local: sizes(&ops, RangeKind::Local),
+            scratch_bytes: scratch_bytes(&ops),
+            flops: self.estimate.flops,
+            bytes: self.estimate.bytes,
+            ops,
+        }
     }
 }
 

@@ -210,6 +210,7 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
     // rows of a tile each wait for their own
     let along = inside.iter().all(|r| reduced.contains(r) || kind_of(r) == RangeKind::Upcast)
         && !is_nested(ast, found)
+        && !is_outside(ast, found)
         && !waits(ast, found);
     let done = match along {
         true => store.end(reduced.iter().cloned()),
@@ -238,6 +239,15 @@ fn is_nested(ast: &UOp, found: &Repeated) -> bool {
     let scopes = Scopes::of_nodes(&nodes);
     let mut met = nodes.iter().filter(|n| reduced.iter().any(|r| scopes.varies(n, r)));
     met.any(|n| scopes.ranges(scopes.get(n)).any(around))
+}
+
+/// Whether the reduction's loops are outside of a loop that the value is kept inside of.
+fn is_outside(ast: &UOp, found: &Repeated) -> bool {
+    let nodes = toposort(ast);
+    let scopes = Scopes::of_nodes(&nodes);
+    let closes = |n: &&UOp| closed_ranges(n).any(|r| found.reduced.contains(r));
+    let mut closers = nodes.iter().filter(closes);
+    closers.any(|n| found.outer.iter().any(|r| !scopes.varies(n, r)))
 }
 
 /// Whether the reduction's loops, which other reductions may share, wait for those of a repetition.

@@ -48,15 +48,6 @@ use kiln_ir::{UOp, spec};
 use nests::Nests;
 use options::Loops;
 
-/// An optimized kernel and how it came about.
-#[derive(Clone, Debug)]
-pub struct Optimized {
-    /// The kernel, named.
-    pub ast: UOp,
-    /// The options in the order in which they were applied.
-    pub applied: Vec<Opt>,
-}
-
 /// Past this many nodes the kernel's text is not multiplied further.
 pub const MAX_NODES: usize = 2000;
 
@@ -79,17 +70,60 @@ impl Room {
     }
 }
 
-/// Optimizes by heuristic; without `enabled`, names the kernel and does no more.
-pub fn optimize(ast: &UOp, target: &Target, enabled: bool) -> Optimized {
-    optimize_within(ast, target, Room::of(if enabled { MAX_NODES } else { 0 }))
+/// An optimized kernel and how it came about.
+#[derive(Clone, Debug)]
+pub struct Optimized {
+    /// The kernel, named.
+    pub ast: UOp,
+    /// The options in the order in which they were applied.
+    pub applied: Vec<Opt>,
 }
 
-/// Optimizes by heuristic within some room; without any, names the kernel and does no more.
-pub fn optimize_within(ast: &UOp, target: &Target, room: Room) -> Optimized {
-    let ast = collapsed(ast);
-    let options = if room.nodes > 0 { heuristic::choose(&ast, target, room) } else { Vec::new() };
-    debug_assert_eq!(check(&ast, &options), Ok(()));
-    rewritten(&ast, options).expect("chosen options are legal")
+/// A kernel that is being optimized.
+#[derive(Clone, Debug)]
+pub struct Optimizing {
+    /// As it is now.
+    pub ast: UOp,
+    /// What is applied, in this order, from when it is chosen.
+    pub options: Option<Vec<Opt>>,
+    /// Whether the loops over outputs may run in any order.
+    free: bool,
+}
+
+/// The passes, each a step of [`Optimizing`].
+impl Optimizing {
+    /// Before the first pass; options that are given are not chosen.
+    pub fn of(kernel: &UOp, options: Option<Vec<Opt>>) -> Optimizing {
+        Optimizing { ast: kernel.clone(), options, free: false }
+    }
+
+    pub(crate) fn collapse(&mut self) {
+        self.ast = collapsed(&self.ast);
+    }
+
+    pub(crate) fn choose(&mut self, target: &Target, room: Room) {
+        let choose = || match room.nodes {
+            0 => Vec::new(),
+            _ => heuristic::choose(&self.ast, target, room),
+        };
+        let options = self.options.take().unwrap_or_else(choose);
+        debug_assert_eq!(check(&self.ast, &options), Ok(()));
+        self.options = Some(options);
+    }
+
+    pub(crate) fn apply(&mut self) {
+        let options = self.options.as_deref().unwrap_or(&[]);
+        self.free = ordered::ordered(&self.ast).is_empty();
+        self.ast = rewritten(&self.ast, options).expect("options are legal");
+    }
+
+    pub(crate) fn name(&mut self) {
+        self.ast = name::named(&self.ast);
+    }
+
+    pub(crate) fn trim(&mut self) {
+        self.ast = trim::trim(&self.ast, self.free);
+    }
 }
 
 /// The kernel with neighbouring loops that count like one as one: what options are about.
@@ -108,10 +142,15 @@ pub fn same_order(ast: &UOp, a: &[Opt], b: &[Opt]) -> bool {
 /// An option that names no loop or operand of the kernel, or would change what it computes; loops that do not nest.
 pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
     check(ast, options)?;
-    let optimized = rewritten(ast, options.to_vec())?;
+    // what several nests refuse shows only here
+    rewritten(ast, options)?;
+    let mut optimizing = Optimizing::of(ast, Some(options.to_vec()));
+    optimizing.apply();
+    optimizing.name();
+    optimizing.trim();
     // loops that no longer nest show only when all options are applied
-    spec::verify(&spec::KERNEL, &optimized.ast).map_err(|broken| broken.to_string())?;
-    Ok(optimized)
+    spec::verify(&spec::KERNEL, &optimizing.ast).map_err(|broken| broken.to_string())?;
+    Ok(Optimized { ast: optimizing.ast, applied: options.to_vec() })
 }
 
 /// Whether options may be applied in this order; if not, the first that may not and why.
@@ -144,13 +183,11 @@ fn packed(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
     }
 }
 
-fn rewritten(ast: &UOp, options: Vec<Opt>) -> Result<Optimized, String> {
-    let rewritten = match Nests::of(ast).filter(|_| !options.is_empty()) {
-        Some(nests) => nests.apply(&options)?,
-        None => rewritten_nest(ast, &options)?,
-    };
-    let free = ordered::ordered(ast).is_empty();
-    Ok(Optimized { ast: trim::trim(&name::named(&rewritten), free), applied: options })
+fn rewritten(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
+    match Nests::of(ast).filter(|_| !options.is_empty()) {
+        Some(nests) => nests.apply(options),
+        None => rewritten_nest(ast, options),
+    }
 }
 
 fn rewritten_nest(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {

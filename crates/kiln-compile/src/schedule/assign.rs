@@ -11,6 +11,7 @@ use super::lookup::Lookups;
 use super::split;
 use super::writes::same_memory;
 use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::observe::{self, Decision};
 use kiln_ir::scope::{AxisSet, Scopes};
 use kiln_ir::uop::{axis_of, toposort_all};
 use kiln_ir::{Op, UOp};
@@ -82,8 +83,33 @@ pub(super) struct Plan {
     pub(super) requests: Vec<Vec<Request>>,
     pub(super) placement: Vec<Placement>,
     pub(super) drafts: Vec<Draft>,
-    pub(super) decisions: Vec<String>,
+    pub(super) decisions: Vec<Decision>,
     pub(super) lookups: Lookups,
+}
+
+impl Plan {
+    /// Whether every root is in memory, and every stored node is an output of its kernel.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for &root in &self.roots {
+            let is_param = self.nodes[root].op() == Op::Param;
+            if self.placement[root] == Placement::Inline && !is_param {
+                return Err(format!("root {:?} is in no memory", self.nodes[root]));
+            }
+        }
+        for (node, placement) in self.placement.iter().enumerate() {
+            let Placement::Stored { kernel, .. } = *placement else { continue };
+            if self.drafts.get(kernel).is_none_or(|draft| !draft.outputs.contains(&node)) {
+                return Err(format!("kernel {kernel} does not store {:?}", self.nodes[node]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value, as decisions name it.
+pub(super) fn about(node: &UOp) -> String {
+    let origin = node.origin().unwrap_or("");
+    format!("{} {:?} {origin}", node.op(), node.shape().as_slice())
 }
 
 /// Decides for every node that the roots need.
@@ -217,12 +243,15 @@ impl Planner {
             return false;
         }
         if self.overfull(i) {
-            self.say(i, "memory: the kernel that asks is full");
+            let note = "the kernel that uses it is full".to_string();
+            let alternatives = vec![("memory", None)];
+            let about = self.about(i);
+            self.decided(Decision { about, alternatives, unit: "us", chosen: 0, note });
             return true;
         }
         let price = self.price(i);
         if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
-            self.say(i, &price.to_string());
+            self.decided(price.decision(self.about(i)));
         }
         !price.inline_wins()
     }
@@ -232,14 +261,13 @@ impl Planner {
         self.plan.requests[i].iter().any(full)
     }
 
-    fn say(&mut self, i: usize, what: &str) {
-        let node = &self.plan.nodes[i];
-        let origin = node.origin().unwrap_or("");
-        self.plan.decisions.push(format!(
-            "{} {:?} {origin} {what}",
-            node.op(),
-            node.shape().as_slice()
-        ));
+    fn about(&self, i: usize) -> String {
+        about(&self.plan.nodes[i])
+    }
+
+    fn decided(&mut self, decision: Decision) {
+        observe::decision(&decision);
+        self.plan.decisions.push(decision);
     }
 
     fn price(&mut self, i: usize) -> Price {

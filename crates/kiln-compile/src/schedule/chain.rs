@@ -1,11 +1,12 @@
 //! Kernels whose values only the next one reads, row by row, become one: the nests of both inside the loops that they
 //! share, and a row of values between them in scratch. So the scores of attention never go to memory.
 
-use super::assign::Plan;
+use super::assign::{Plan, about};
 use super::build::{Built, Source};
 use super::cost::Between;
 use super::index::{flatten, simplify};
 use kiln_ir::arg::Space;
+use kiln_ir::observe::{self, Decision};
 use kiln_ir::uop::{axis_of, free_local, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,14 +32,16 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>) -> Vec<Built> {
         };
         if let Some(joined) = join(&kernels[k], &kernels[reader], output) {
             let node = &plan.nodes[output];
-            plan.decisions.push(format!(
-                "{} {:?} {} scratch: {} elements for each of {}",
-                node.op(),
-                node.shape().as_slice(),
-                node.origin().unwrap_or(""),
-                joined.row,
-                node.numel() / joined.row
-            ));
+            let rows = node.numel() / joined.row;
+            let decision = Decision {
+                about: about(node),
+                alternatives: vec![("memory", None), ("scratch", None)],
+                unit: "us",
+                chosen: 1,
+                note: format!("{} elements for each of {rows} rows", joined.row),
+            };
+            observe::decision(&decision);
+            plan.decisions.push(decision);
             kernels[reader] = joined.kernel;
             gone[k] = true;
         }

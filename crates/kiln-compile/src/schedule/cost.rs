@@ -3,8 +3,8 @@
 //! Times are in nanoseconds on one thread of an ordinary core; only their ratios matter. The estimates are coarse on
 //! purpose: what they must get right is the order of magnitude of recomputing a value against storing it.
 
+use kiln_ir::observe::Decision;
 use kiln_ir::{DType, Op, UOp};
-use std::fmt;
 
 /// One arithmetic operation on one element, vectorized.
 const ALU: f64 = 0.02;
@@ -132,6 +132,15 @@ pub(super) struct Price {
 }
 
 impl Price {
+    /// The choice, as a value.
+    pub(super) fn decision(&self, about: String) -> Decision {
+        let us = |ns: f64| Some(ns / 1000.0);
+        let alternatives = vec![("inline", us(self.inline)), ("memory", us(self.stored))];
+        let chosen = !self.inline_wins() as usize;
+        let note = format!("{} use{}", self.uses, if self.uses == 1 { "" } else { "s" });
+        Decision { about, alternatives, unit: "us", chosen, note }
+    }
+
     /// Whether computing it in place is no worse.
     pub(super) fn inline_wins(&self) -> bool {
         self.inline <= self.stored
@@ -216,19 +225,4 @@ pub(super) fn is_small(nodes: &[UOp], iterations: f64) -> bool {
         _ => 0.0,
     };
     iterations * nodes.iter().map(time).sum::<f64>() <= LAUNCH
-}
-
-impl fmt::Display for Price {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, plural) = (
-            if self.inline_wins() { "inline" } else { "memory" },
-            if self.uses == 1 { "" } else { "s" },
-        );
-        let (inline, stored) = (self.inline / 1000.0, self.stored / 1000.0);
-        write!(
-            f,
-            "{word}: {} place{plural}, inline {inline:.1} us, in memory {stored:.1} us",
-            self.uses
-        )
-    }
 }

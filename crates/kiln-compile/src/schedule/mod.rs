@@ -46,7 +46,11 @@ mod memory;
 
 pub use memory::ARENA_ALIGN;
 
+use assign::{Placement, Plan};
+use build::Built;
+use kiln_ir::observe::Decision;
 use kiln_ir::{DType, UOp};
+use order::Order;
 
 /// What a kernel reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -100,18 +104,110 @@ pub struct Schedule {
     pub temps: Vec<Temp>,
     /// Bytes of the arena.
     pub arena_bytes: usize,
-    /// Every decision of the cost model, in words.
-    pub decisions: Vec<String>,
+    /// Every decision of the cost model.
+    pub decisions: Vec<Decision>,
 }
 
-/// Schedules the values `roots` of a closed graph: leaves are `Param`, `Var`, `Const` and `Iota`.
-pub fn schedule(roots: &[UOp]) -> Schedule {
-    let prepared = prepare::prepare(roots);
-    let mut plan = assign::assign(&prepared);
-    let drafts = build::build(&plan);
-    let drafts = merge::merge(drafts);
-    let drafts = chain::chain(&mut plan, drafts);
-    let drafts = batch::batch(&plan.roots, drafts);
-    let order = order::order(&drafts, &plan.roots);
-    memory::finish(plan, drafts, &order)
+/// The values of a closed graph on their way to kernels: leaves are `Param`, `Var`, `Const` and `Iota`.
+pub struct Scheduling {
+    /// The values.
+    pub roots: Vec<UOp>,
+    plan: Option<Plan>,
+    kernels: Vec<Built>,
+    order: Option<Order>,
+    /// From the last pass on.
+    pub schedule: Option<Schedule>,
+}
+
+/// The passes, each a step of [`Scheduling`].
+impl Scheduling {
+    /// Before the first pass.
+    pub fn of(roots: &[UOp]) -> Scheduling {
+        Scheduling {
+            roots: roots.to_vec(),
+            plan: None,
+            kernels: Vec::new(),
+            order: None,
+            schedule: None,
+        }
+    }
+
+    pub(crate) fn prepare(&mut self) {
+        self.roots = prepare::prepare(&self.roots);
+    }
+
+    pub(crate) fn residues(&mut self) {
+        self.roots = shares::by_residue(std::mem::take(&mut self.roots));
+    }
+
+    pub(crate) fn assign(&mut self) {
+        self.plan = Some(assign::assign(&self.roots));
+    }
+
+    pub(crate) fn build(&mut self) {
+        self.kernels = build::build(self.plan());
+    }
+
+    pub(crate) fn merge(&mut self) {
+        self.kernels = merge::merge(std::mem::take(&mut self.kernels));
+    }
+
+    pub(crate) fn chain(&mut self) {
+        let kernels = std::mem::take(&mut self.kernels);
+        self.kernels = chain::chain(self.plan.as_mut().expect("assigned"), kernels);
+    }
+
+    pub(crate) fn batch(&mut self) {
+        let kernels = std::mem::take(&mut self.kernels);
+        self.kernels = batch::batch(&self.plan().roots, kernels);
+    }
+
+    pub(crate) fn order(&mut self) {
+        self.order = Some(order::order(&self.kernels, &self.plan().roots));
+    }
+
+    pub(crate) fn memory(&mut self) {
+        let (plan, order) = (self.plan.take(), self.order.take());
+        let kernels = std::mem::take(&mut self.kernels);
+        let (plan, order) = (plan.expect("assigned"), order.expect("ordered"));
+        self.schedule = Some(memory::finish(plan, kernels, &order));
+    }
+
+    fn plan(&self) -> &Plan {
+        self.plan.as_ref().expect("assigned")
+    }
+
+    /// The kernels, as far as there are any; else none.
+    pub fn kernels(&self) -> Vec<UOp> {
+        match &self.schedule {
+            Some(schedule) => schedule.kernels.iter().map(|k| k.ast.clone()).collect(),
+            None => self.kernels.iter().map(|k| UOp::kernel(k.stores.clone(), "")).collect(),
+        }
+    }
+
+    /// What is wrong with the plan: a root that has no memory, say.
+    pub fn check_plan(&self) -> Result<(), String> {
+        self.plan.as_ref().map_or(Ok(()), Plan::check)
+    }
+
+    /// What is wrong with the order.
+    pub fn check_order(&self) -> Result<(), String> {
+        self.order.as_ref().map_or(Ok(()), |order| order.check(&self.kernels))
+    }
+
+    /// Puts a store without operands into the first kernel, or makes the order or the first root nonsense.
+    pub(crate) fn spoil(&mut self) {
+        let nonsense = kiln_ir::spec::nonsense();
+        if let Some(order) = &mut self.order {
+            order.steps.pop();
+        } else if let Some(schedule) = &mut self.schedule {
+            schedule.kernels[0].ast = UOp::kernel([nonsense], "");
+        } else if let Some(kernel) = self.kernels.first_mut() {
+            kernel.stores.push(nonsense);
+        } else if let Some(plan) = &mut self.plan {
+            plan.placement.fill(Placement::Inline);
+        } else {
+            self.roots[0] = nonsense;
+        }
+    }
 }

@@ -12,6 +12,30 @@ pub(super) struct Order {
     pub(super) separate: FxHashSet<usize>,
 }
 
+impl Order {
+    /// Whether every kernel runs once, after those whose results it reads.
+    pub(super) fn check(&self, kernels: &[Built]) -> Result<(), String> {
+        let mut makers: FxHashMap<usize, usize> = FxHashMap::default();
+        kernels.iter().enumerate().for_each(|(k, kernel)| {
+            makers.extend(kernel.outputs.iter().map(|&output| (output, k)));
+        });
+        let mut done = vec![false; kernels.len()];
+        for &k in &self.steps {
+            for source in kernels[k].sources() {
+                let maker =
+                    if let Source::Stored(node) = source { makers.get(&node) } else { None };
+                if maker.is_some_and(|&maker| maker != k && !done[maker]) {
+                    return Err(format!("kernel {k} reads what is not there yet"));
+                }
+            }
+            if std::mem::replace(&mut done[k], true) {
+                return Err(format!("kernel {k} runs twice"));
+            }
+        }
+        done.iter().position(|done| !done).map_or(Ok(()), |k| Err(format!("kernel {k} never runs")))
+    }
+}
+
 /// A kernel does not wait for more readers than this of what it might overwrite.
 const MAX_READERS: usize = 16;
 

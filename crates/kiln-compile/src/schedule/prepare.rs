@@ -29,7 +29,7 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
         }
         done.insert(node, new);
     }
-    shares::by_residue(roots.iter().map(|r| done[r].clone()).collect())
+    roots.iter().map(|r| done[r].clone()).collect()
 }
 
 /// The memory that each update's run of updates began with.

@@ -1,8 +1,7 @@
 //! Which loads fetch the next row along the way.
 
 use crate::options::kernel_of;
-use kiln_compile::lower::lower;
-use kiln_compile::optimize::optimize;
+use crate::stages::{lower, optimize};
 use kiln_compile::render::render;
 use kiln_compile::target::{Language, Target};
 use kiln_ir::arg::ReduceOp;

@@ -21,7 +21,8 @@ fn llvm() -> Option<CpuBackend> {
 }
 
 fn compiled(root: &UOp, target: &Target) -> Compiled {
-    let settings = Settings { optimize: true, verify: true, ..Settings::default() };
+    let settings =
+        Settings { optimize: true, checks: crate::stages::CHECKED, ..Settings::default() };
     compile(&kernel_of(root), target, settings).expect("compiles")
 }
 

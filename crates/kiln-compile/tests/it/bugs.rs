@@ -1,9 +1,17 @@
 //! The compiler's own faults are errors that say where.
 
-use kiln_compile::pipeline::{Bug, Settings, compile, schedule};
+use crate::stages::{CHECKED, schedule};
+use kiln_compile::pass::Checks;
+use kiln_compile::passes;
+use kiln_compile::pipeline::{self, Bug, Settings, compile};
+use kiln_compile::schedule::ScheduledKernel;
 use kiln_compile::target::Target;
-use kiln_ir::arg::{Arg, ReduceOp};
+use kiln_ir::arg::{Arg, PadAxis, ReduceOp};
+use kiln_ir::observe::{self, Event, Observer};
+use kiln_ir::uop::{mapped, rebuild};
 use kiln_ir::{DType, Op, UOp, text};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex};
 
 fn node(op: Op, dtype: DType, srcs: &[UOp]) -> UOp {
     UOp::new(op, dtype, 1, srcs.iter().cloned().collect(), Arg::None)
@@ -15,7 +23,8 @@ fn nonsense() -> UOp {
 }
 
 fn bug(verify: bool) -> Bug {
-    let settings = Settings { optimize: true, verify, ..Settings::default() };
+    let checks = Checks { verify, spoiled: None };
+    let settings = Settings { optimize: true, checks, ..Settings::default() };
     compile(&nonsense(), &Target::interp(), settings).expect_err("makes no sense")
 }
 
@@ -23,14 +32,16 @@ fn bug(verify: bool) -> Bug {
 fn a_verified_graph_is_reported_before_a_pass_sees_it() {
     let bug = bug(true);
     assert_eq!(bug.pass, "schedule");
-    assert!(bug.to_string().starts_with("bug in kiln: pass `schedule`: left a broken kernel: "));
+    assert!(bug.to_string().starts_with("bug in kiln: pass `schedule`: left a broken graph: "));
     assert_eq!(bug.graph, text::print(&nonsense()));
 }
 
 #[test]
 fn a_pass_that_panics_is_an_error() {
     let bug = bug(false);
-    assert!(["optimize", "lower"].contains(&bug.pass), "{bug}");
+    let passes = passes::listed();
+    let mut passes = passes.iter().flat_map(|stage| &stage.passes);
+    assert!(passes.any(|(pass, _)| *pass == bug.pass), "{bug}");
     assert!(bug.to_string().contains("on the graph\n"), "{bug}");
     assert_eq!(bug.rule, None);
 }
@@ -39,21 +50,162 @@ fn a_pass_that_panics_is_an_error() {
 fn roots_that_cannot_be_scheduled_are_an_error() {
     // an update that does not say where
     let x = UOp::param(0, DType::F32, [4].as_slice());
-    let bug =
-        schedule(&[node(Op::Update, DType::F32, &[x.clone(), x])]).expect_err("makes no sense");
-    assert_eq!(bug.pass, "schedule");
+    let root = node(Op::Update, DType::F32, &[x.clone(), x]);
+    let bug = pipeline::schedule(&[root], Checks::default()).expect_err("makes no sense");
+    assert_eq!(bug.pass, "assign");
 }
 
-#[test]
-fn a_kernel_that_cannot_be_lowered_falls_back_to_fewer_options_then_to_none() {
+/// Of matrices of 64 x 64.
+fn product() -> UOp {
     let x = UOp::param(0, DType::F32, [64, 64].as_slice());
     let y = UOp::param(1, DType::F32, [64, 64].as_slice());
     let wide = &[64, 64, 64][..];
     let product =
         x.reshape(&[64, 64, 1][..]).expand(wide) * y.reshape(&[1, 64, 64][..]).expand(wide);
-    let kernel = &schedule(&[product.reduce(ReduceOp::Add, &[1][..])]).expect("is fine").kernels[0];
-    let target = Target { vector_bytes: 32, vector_registers: 16, threads: 2, ..Target::interp() };
-    let settings = Settings { optimize: true, verify: true, ..Settings::default() };
+    product.reduce(ReduceOp::Add, &[1][..])
+}
+
+fn target() -> Target {
+    Target { vector_bytes: 32, vector_registers: 16, threads: 2, ..Target::interp() }
+}
+
+/// Each pass of each stage leaves a bad node, and is named; also without anything wrong, nothing is.
+#[test]
+fn a_pass_that_breaks_its_spec_is_named() {
+    let compiled = |checks: Checks| {
+        let schedule = pipeline::schedule(&[product()], checks)?;
+        let settings = Settings { optimize: true, checks, ..Settings::default() };
+        compile(&schedule.kernels[0].ast, &target(), settings)
+    };
+    compiled(CHECKED).expect("nothing is wrong");
+    for stage in passes::listed() {
+        for (pass, leaves) in stage.passes {
+            let bug = compiled(Checks { spoiled: Some(pass), ..CHECKED }).expect_err(pass);
+            assert_eq!(bug.pass, pass, "{bug}");
+            assert!(bug.what.starts_with("left a broken graph: ") && !leaves.is_empty(), "{bug}");
+        }
+    }
+}
+
+/// What an observer has seen.
+#[derive(Default)]
+struct Log(Mutex<Vec<Seen>>);
+
+enum Seen {
+    Pass { name: &'static str, before: Vec<UOp>, after: Vec<UOp> },
+    Rules { roots: Vec<UOp> },
+    RulesDone { roots: Vec<UOp> },
+    Rewrite { before: UOp, after: UOp },
+    Decision(String),
+}
+
+impl Observer for Log {
+    fn see(&self, event: &Event<'_>) {
+        self.0.lock().expect("no panic").push(match *event {
+            Event::Pass { pass, before, after, .. } => {
+                Seen::Pass { name: pass, before: before.to_vec(), after: after.to_vec() }
+            }
+            Event::Rules { roots, .. } => Seen::Rules { roots: roots.to_vec() },
+            Event::RulesDone { roots, .. } => Seen::RulesDone { roots: roots.to_vec() },
+            Event::Rewrite { before, after, .. } => {
+                Seen::Rewrite { before: before.clone(), after: after.clone() }
+            }
+            Event::Decision(decision) => Seen::Decision(decision.to_string()),
+        });
+    }
+}
+
+/// A set of rules that is not done: what it was given, and its rewrites.
+type Open = (Vec<UOp>, FxHashMap<UOp, UOp>);
+
+/// The graphs after rules, by the rewrites that were seen alone: sources first, each node until nothing is known of it.
+fn replayed(roots: &[UOp], rewrites: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    let mut todo: Vec<UOp> = roots.to_vec();
+    while let Some(node) = todo.last().cloned() {
+        let missing: Vec<UOp> =
+            node.srcs().iter().filter(|s| !done.contains_key(*s)).cloned().collect();
+        if !missing.is_empty() {
+            todo.extend(missing);
+            continue;
+        }
+        let rebuilt = rebuild(&node, mapped(&node, &done));
+        let next = if rebuilt == node { rewrites.get(&node) } else { Some(&rebuilt) };
+        match next {
+            None => _ = done.insert(node, rebuilt),
+            Some(next) => match done.get(next).cloned() {
+                Some(normal) => _ = done.insert(node, normal),
+                None => {
+                    todo.push(next.clone());
+                    continue;
+                }
+            },
+        }
+        todo.pop();
+    }
+    roots.iter().map(|root| done[root].clone()).collect()
+}
+
+#[test]
+fn what_an_observer_sees_replays_to_the_same_graphs() {
+    let log = Arc::new(Log::default());
+    let observer: Arc<dyn Observer> = log.clone();
+    let compiled = observe::with(Some(observer), || {
+        let x = UOp::param(2, DType::F32, [30, 30].as_slice());
+        let pads = [PadAxis { before: 1, between: 0, after: 2 }, PadAxis::default()];
+        let x = x.pad(&pads);
+        let largest = x.reduce(ReduceOp::Max, &[1][..]).reshape(&[33, 1][..]);
+        let below = &x - largest.expand(&[33, 30][..]);
+        let schedule = schedule(&[product(), below]);
+        let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
+        let compile = |k: &ScheduledKernel| compile(&k.ast, &target(), settings).expect("is fine");
+        schedule.kernels.iter().map(compile).collect::<Vec<_>>()
+    });
+    let log = log.0.lock().expect("no panic");
+    let mut open: Vec<Open> = Vec::new();
+    let (mut replays, mut rewrites) = (0, 0);
+    for seen in log.iter() {
+        match seen {
+            Seen::Rules { roots } => open.push((roots.clone(), FxHashMap::default())),
+            Seen::Rewrite { before, after } => {
+                rewrites += 1;
+                let (_, known) = open.last_mut().expect("inside of a set");
+                let same = (before.dtype(), before.lanes(), before.shape());
+                assert_eq!(same, (after.dtype(), after.lanes(), after.shape()));
+                known.insert(before.clone(), after.clone());
+            }
+            Seen::RulesDone { roots } => {
+                let (before, known) = open.pop().expect("it began");
+                assert_eq!(replayed(&before, &known), *roots);
+                replays += 1;
+            }
+            Seen::Pass { .. } | Seen::Decision(_) => {}
+        }
+    }
+    assert!(open.is_empty() && replays > 10 && rewrites > 20, "{replays} {rewrites}");
+    // one pass goes on from what the one before has left
+    let passes = log.iter().filter_map(|seen| match seen {
+        Seen::Pass { name, before, after } => Some((*name, before, after)),
+        _ => None,
+    });
+    let passes = passes.collect::<Vec<_>>();
+    for (stage, goes_on) in [("collapse", "trim"), ("mma", "index")] {
+        let first = passes.iter().position(|p| p.0 == stage).expect("was seen");
+        let last = first + passes[first..].iter().position(|p| p.0 == goes_on).expect("was seen");
+        for pair in passes[first..=last].windows(2) {
+            assert_eq!(pair[0].2, pair[1].1, "from {} to {}", pair[0].0, pair[1].0);
+        }
+    }
+    let last = passes.iter().rev().find(|p| p.0 == "render").expect("was seen");
+    assert_eq!(*last.2, compiled[compiled.len() - 1].program.ops);
+    assert!(log.iter().any(|seen| matches!(seen, Seen::Decision(text) if text.contains("inline"))));
+    assert!(!observe::is_on());
+}
+
+#[test]
+fn a_kernel_that_cannot_be_lowered_falls_back_to_fewer_options_then_to_none() {
+    let (kernel, target) = (&schedule(&[product()]).kernels[0], target());
+    let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
     let all = compile(&kernel.ast, &target, settings).expect("is fine");
     let number = all.applied.len();
     assert!(all.fallen.is_none() && number > 2, "{:?}", all.applied);

@@ -1,8 +1,8 @@
 //! Sums of products that a target adds up several at once give what the plain loops give.
 
 use crate::options::kernel_of;
-use kiln_compile::lower::lower;
-use kiln_compile::optimize::{Opt, apply, optimize};
+use crate::stages::{lower, optimize};
+use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::render::render;
 use kiln_compile::target::{Dot, Language, Target};
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, WindowArg};

@@ -1,8 +1,8 @@
 //! Lowering: hand-written kernels of `testdata` keep their meaning (INTERP runs them), and their programs have the
 //! form that renderers rely on.
 
+use crate::stages::lower;
 use expect_test::{Expect, expect};
-use kiln_compile::lower::lower;
 use kiln_compile::target::{Language, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::Program;

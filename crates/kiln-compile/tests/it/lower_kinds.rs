@@ -1,7 +1,7 @@
 //! How a range is executed never changes what a kernel means: small kernels with every choice of range kinds give
 //! the numbers that plain loops give.
 
-use kiln_compile::lower::lower;
+use crate::stages::lower;
 use kiln_compile::target::Target;
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
 use kiln_ir::text::print_list;

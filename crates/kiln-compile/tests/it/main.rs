@@ -18,5 +18,6 @@ mod options;
 mod random_reductions;
 mod render;
 mod schedule;
+mod stages;
 mod stream;
 mod trim;

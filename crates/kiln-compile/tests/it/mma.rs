@@ -2,8 +2,8 @@
 
 use crate::dots::{self, BF16, BYTES, Types, convolution, kernel_reduction, plain, product, run};
 use crate::options::kernel_of;
-use kiln_compile::lower::lower;
-use kiln_compile::optimize::{Opt, apply, optimize};
+use crate::stages::{lower, optimize};
+use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::render::render;
 use kiln_compile::target::{Mma, Target};
 use kiln_ir::arg::{Arg, RangeKind};

@@ -1,9 +1,9 @@
 //! Kernels in a row become one, with rows of values in scratch; its options leave what it computes as it is.
 
 use crate::options::{run, small_target};
-use kiln_compile::lower::lower;
-use kiln_compile::optimize::{Opt, apply, optimize};
-use kiln_compile::schedule::{BufferRef, Schedule, schedule};
+use crate::stages::{lower, optimize, schedule};
+use kiln_compile::optimize::{Opt, apply};
+use kiln_compile::schedule::{BufferRef, Schedule};
 use kiln_compile::target::Target;
 use kiln_ir::arg::{Axes, RangeKind, ReduceOp, Shape, Space};
 use kiln_ir::uop::toposort;

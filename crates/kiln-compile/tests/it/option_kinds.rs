@@ -2,8 +2,8 @@
 //! a reason, and nothing panics.
 
 use crate::options::{Dice, axes, check, is_counted, param, seed, small_target};
+use crate::stages::schedule;
 use kiln_compile::optimize::{self, Opt};
-use kiln_compile::schedule::schedule;
 use kiln_ir::UOp;
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, SliceAxis};
 use std::collections::BTreeMap;
@@ -163,7 +163,7 @@ fn where_a_search_goes_changes_nothing_of_random_kernels() {
     let (mut dice, mut steps) = (Dice(seed(11)), 0);
     for kernel in random_kernels(40) {
         let kernel = optimize::collapsed(&kernel);
-        let mut options = optimize::optimize(&kernel, &small_target(32, true), true).applied;
+        let mut options = crate::stages::optimize(&kernel, &small_target(32, true), true).applied;
         for _ in 0..5 {
             let near = optimize::neighbours(&kernel, &options);
             assert!(!near.contains(&options));

@@ -1,8 +1,7 @@
 //! Options of the optimizer leave what a kernel computes as it is: each alone, and any together, on INTERP.
 
-use kiln_compile::lower::lower;
-use kiln_compile::optimize::{Opt, apply, optimize};
-use kiln_compile::schedule::schedule;
+use crate::stages::{lower, optimize, schedule};
+use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::target::Target;
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, WindowArg};
 use kiln_ir::uop::toposort;
@@ -239,6 +238,22 @@ fn repeated(rows: usize, n: usize) -> UOp {
     let quotient = UOp::binary(Op::FloorDiv, &(&square * &x), &(&square + 7)) * &square;
     let sum = quotient.reduce(ReduceOp::Add, &[1][..]).reshape(&[rows, 1][..]);
     quotient * sum.expand(&[rows, n][..])
+}
+
+/// The same within rows, and the results once for each of some columns that come first.
+fn repeated_for_columns(columns: usize, rows: usize, n: usize) -> UOp {
+    let largest = repeated(rows, n).reduce(ReduceOp::Max, &[1][..]);
+    let all = &[columns, rows][..];
+    let times = param(1, &[columns]).reshape(&[columns, 1][..]).expand(all);
+    largest.reshape(&[1, rows][..]).expand(all) * times
+}
+
+#[test]
+fn a_value_is_kept_inside_of_loops_that_its_reduction_is_not_in() {
+    for (columns, rows, n) in [(3, 35, 15), (2, 5, 32)] {
+        let kernel = kernel_of(&repeated_for_columns(columns, rows, n));
+        assert!(check("columns", &kernel, &[Opt::Keep { bytes: 1 << 12 }]));
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use super::options::{check, is_counted, param, plain, run, seed, small_target};
 use super::schedule;
-use kiln_compile::optimize::{Opt, optimize};
+use crate::stages::optimize;
+use kiln_compile::optimize::Opt;
 use kiln_compile::target::Target;
 use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::{Op, UOp};
@@ -124,7 +125,7 @@ fn what_the_heuristic_chooses_for_reductions_changes_nothing() {
     let mut dice = Dice(seed(5));
     let mut chosen = Vec::new();
     for case in 0..120 {
-        for kernel in kiln_compile::schedule::schedule(&[random_root(&mut dice)]).kernels {
+        for kernel in crate::stages::schedule(&[random_root(&mut dice)]).kernels {
             let name = format!("case {case}");
             check(&name, &kernel.ast, &[Opt::Keep { bytes: 1 << 12 }]);
             let plain = run(&plain(&kernel.ast), &Target::interp());

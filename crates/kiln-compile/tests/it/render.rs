@@ -419,7 +419,7 @@ store %out 1:i32 %w
 #[test]
 fn kernels_are_written_for_the_processor_that_is_named() {
     let x = UOp::param(0, DType::F32, [1024].as_slice());
-    let kernels = kiln_compile::schedule::schedule(&[&x + &x.const_like(1)]).kernels;
+    let kernels = crate::stages::schedule(&[&x + &x.const_like(1)]).kernels;
     for (cpu, own, wider) in
         [("haswell", "<8 x float>", "<16 x"), ("x86-64", "<4 x float>", "<8 x")]
     {
@@ -433,8 +433,8 @@ fn kernels_are_written_for_the_processor_that_is_named() {
             groups: false,
             ..Target::interp()
         };
-        let optimized = kiln_compile::optimize::optimize(&kernels[0].ast, &target, true);
-        let program = kiln_compile::lower::lower(&optimized.ast, &target);
+        let optimized = crate::stages::optimize(&kernels[0].ast, &target, true);
+        let program = crate::stages::lower(&optimized.ast, &target);
         let text = render(&program, &target);
         assert!(
             text.contains(&format!("\"target-cpu\"=\"{cpu}\" \"target-features\"=\"\"")),

@@ -1,7 +1,7 @@
 //! Tensor graphs through the whole compiler, run by INTERP.
 
-use kiln_compile::optimize;
-use kiln_compile::schedule::{BufferRef, Schedule, schedule};
+use crate::stages::schedule;
+use kiln_compile::schedule::{BufferRef, Schedule};
 use kiln_compile::target::Target;
 use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::spec;
@@ -40,9 +40,9 @@ fn execute(
     };
     for kernel in &schedule.kernels {
         spec::verify(&spec::KERNEL, &kernel.ast).expect("scheduled");
-        let ast = optimize::optimize(&kernel.ast, &target, optimized).ast;
+        let ast = crate::stages::optimize(&kernel.ast, &target, optimized).ast;
         spec::verify(&spec::KERNEL, &ast).expect("optimized");
-        let program = kiln_compile::lower::lower(&ast, &target);
+        let program = crate::stages::lower(&ast, &target);
         spec::verify_program(&program.ops).expect("lowered");
         let buffer = |r: &BufferRef| match *r {
             BufferRef::Param(p) => &params[p][..],
@@ -71,7 +71,7 @@ fn add_is_one_kernel() {
     let (s, out) = run(&[param(0, &[3]) + 2], &[&[1, 2, 3]]);
     assert_eq!(out, [[3, 4, 5]]);
     assert_eq!(s.kernels.len(), 1);
-    let ast = optimize::optimize(&s.kernels[0].ast, &Target::interp(), true).ast;
+    let ast = crate::stages::optimize(&s.kernels[0].ast, &Target::interp(), true).ast;
     assert!(kiln_ir::text::print(&ast).contains("E_3"), "{}", kiln_ir::text::print(&ast));
 }
 

@@ -2,8 +2,7 @@
 
 use crate::dots;
 use crate::options::kernel_of;
-use kiln_compile::lower::lower;
-use kiln_compile::optimize::optimize;
+use crate::stages::{lower, optimize};
 use kiln_compile::render::render;
 use kiln_compile::target::Target;
 use kiln_ir::{DType, UOp};

@@ -23,7 +23,7 @@ fn product([m, n, k]: [usize; 3], row: usize, column: usize, op: ReduceOp) -> UO
     let all = &[m, n, k][..];
     let a = param(0, &[m, k]).reshape(&[m, 1, k][..]).expand(all);
     let b = param(1, &[n, k]).reshape(&[1, n, k][..]).expand(all);
-    let nothing = UOp::constant(op.identity(DType::I32), DType::I32).expand(all);
+    let nothing = UOp::constant(op.identity(DType::I32), DType::I32);
     seen(all, row, column).where_(&(a * b), &nothing).reduce(op, Axes::from_slice(&[2]))
 }
 

@@ -19,7 +19,7 @@ impl Track for Untracked {
     #[inline]
     fn start(&self, _: usize) {}
     #[inline]
-    fn stop(&mut self, _: usize, (): (), _: bool) {}
+    fn stop(&mut self, _: usize, (): (), _: &UOp, _: Option<&UOp>) {}
 }
 
 /// A node on its way to its normal form.

@@ -320,7 +320,7 @@ impl<C> Compiled<C> {
             Right::Stateful(rhs) => rhs(ctx, vars),
         });
         let new = new.map(|new| fit(node, new)).filter(|new| new != node);
-        track.stop(rule, started, new.is_some());
+        track.stop(rule, started, node, new.as_ref());
         new.map(|new| (new, rule))
     }
 }
@@ -426,5 +426,6 @@ pub(crate) trait Track {
     /// A point in time.
     type Started;
     fn start(&self, rule: usize) -> Self::Started;
-    fn stop(&mut self, rule: usize, started: Self::Started, fired: bool);
+    /// An attempt on `node` is over; if the rule applied, it became `new`.
+    fn stop(&mut self, rule: usize, started: Self::Started, node: &UOp, new: Option<&UOp>);
 }

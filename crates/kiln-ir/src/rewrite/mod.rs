@@ -12,6 +12,7 @@ pub use fast::{REWRITES_PER_NODE, RULES_IN_TRACE};
 pub(crate) use matcher::{Compiled, compile, is_offered};
 pub use tracked::{Stats, blame, report, set_tracking, stats};
 
+use crate::observe;
 use crate::rule::RuleSet;
 use crate::uop::UOp;
 use fast::{Driver, Untracked};
@@ -40,7 +41,9 @@ pub fn graph_rewrite_with<C>(roots: &[UOp], set: &RuleSet<C>, ctx: &mut C) -> Ve
     }
     let mut tracker = Tracker::new(&compiled.places);
     let mut driver = Driver::new(compiled, ctx, &mut tracker);
-    let new = roots.iter().map(|root| driver.run(root)).collect();
+    observe::rules(compiled.name, roots);
+    let new: Vec<UOp> = roots.iter().map(|root| driver.run(root)).collect();
+    observe::rules_done(compiled.name, &new);
     tracker.publish();
     new
 }

@@ -1,6 +1,8 @@
-//! The tracked driver: counts and times every attempt, for `TRACK_MATCH_STATS`.
+//! The tracked driver: counts and times every attempt, for `TRACK_MATCH_STATS`, and tells an observer of each rewrite.
 
 use super::matcher::{Place, Track};
+use crate::observe;
+use crate::uop::UOp;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,7 +49,7 @@ pub fn set_tracking(on: bool) {
 }
 
 pub(crate) fn is_tracking() -> bool {
-    ON.load(Ordering::Relaxed) || BLAMING.get()
+    ON.load(Ordering::Relaxed) || BLAMING.get() || observe::is_on()
 }
 
 /// Runs what is known to panic once more, tracked, and names the rule that does it, if it is one.
@@ -88,10 +90,20 @@ impl Track for Tracker<'_> {
         (Instant::now(), CURRENT.replace(Some(self.places[rule])))
     }
 
-    fn stop(&mut self, rule: usize, (started, outer): Self::Started, fired: bool) {
+    fn stop(
+        &mut self,
+        rule: usize,
+        (started, outer): Self::Started,
+        node: &UOp,
+        new: Option<&UOp>,
+    ) {
         let time = started.elapsed();
         CURRENT.set(outer);
-        let (n, time_fired) = if fired { (1, time) } else { (0, Duration::ZERO) };
+        let (n, time_fired) = if new.is_some() { (1, time) } else { (0, Duration::ZERO) };
+        if let Some(new) = new {
+            let Place { name, file, line } = self.places[rule];
+            observe::rewrite(name, (file, line), node, new);
+        }
         self.stats[rule].add(Stats { tried: 1, fired: n, time_fired, time });
     }
 }

@@ -3,7 +3,7 @@
 
 use super::PLAIN;
 use super::compare::{as_bool, negated};
-use crate::affine::{Affine, is_index};
+use crate::affine::{Affine, Term, is_index};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::pattern::Pat;
@@ -199,8 +199,8 @@ struct Scope {
     expr: UOp,
     /// The nodes that replacing looks at, by id; `expr` keeps them alive.
     nodes: FxHashSet<usize>,
-    /// Whether there is anything that bounds could simplify.
-    may_gain: bool,
+    /// Those that bounds could simplify.
+    gainers: SmallVec<[UOp; 8]>,
 }
 
 impl Scope {
@@ -209,7 +209,7 @@ impl Scope {
         if expr.depth() as usize > MAX_NODES {
             return None;
         }
-        let (mut nodes, mut may_gain) = (FxHashSet::default(), false);
+        let (mut nodes, mut gainers) = (FxHashSet::default(), SmallVec::new());
         let mut todo: SmallVec<[&UOp; 32]> = SmallVec::from_slice(&[expr]);
         while let Some(node) = todo.pop() {
             if !nodes.insert(node.id()) {
@@ -219,15 +219,15 @@ impl Scope {
                 return None;
             }
             if node.op().is_elementwise() {
-                may_gain |= gains(node.op());
+                gainers.extend(gains(node.op()).then(|| node.clone()));
                 todo.extend(node.srcs());
             }
         }
-        Some(Scope { expr: expr.clone(), nodes, may_gain })
+        Some(Scope { expr: expr.clone(), nodes, gainers })
     }
 
     fn that_may_gain(expr: &UOp) -> Option<Scope> {
-        Scope::of(expr).filter(|s| s.may_gain)
+        Scope::of(expr).filter(|s| !s.gainers.is_empty())
     }
 
     fn has(&self, node: &UOp) -> bool {
@@ -272,7 +272,10 @@ impl Scope {
         let sum = if value.op() == Op::Const { value.clone() } else { sum };
         let pivots = bound.terms.terms.iter().rev();
         let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.has(atom));
-        pivots.take(MAX_PIVOTS).find_map(|(atom, k)| {
+        let promising = |pivot: &&Term| {
+            self.gainers.iter().any(|node| may_simplify(node, &bound.terms, pivot, narrowed))
+        };
+        pivots.take(MAX_PIVOTS).filter(promising).find_map(|(atom, k)| {
             // sum = k*atom + rest, so atom = k*(sum - rest), as k is 1 or -1
             let rest = bound.terms.plus(&Affine::atom(atom.clone()), -k)?;
             let atom_by_sum = Affine::of(&value)?.plus(&rest, -1)?.scaled(*k)?.to_uop();
@@ -280,6 +283,36 @@ impl Scope {
             self.if_smaller(&Scope::of(&new)?.replaced([(value.clone(), sum.clone())]))
         })
     }
+}
+
+/// Whether bounds of a sum could simplify a node by way of one term: a comparison of indices only if they decide it, which
+/// is found out without rewriting anything.
+fn may_simplify(node: &UOp, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> bool {
+    match node.op() {
+        Op::Where => false,
+        op if op.is_comparison() && is_index(node.src(0)) => {
+            decides(node, sum, pivot, bounds).unwrap_or(true)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a comparison `difference < 0`, or `== 0`, has one value where the sum has these bounds. The difference is a
+/// multiple of the sum, and a rest that has bounds of its own.
+fn decides(comparison: &UOp, sum: &Affine, (atom, k): &Term, (lo, hi): (i64, i64)) -> Option<bool> {
+    let difference = Affine::of(comparison.src(0))?.plus(&Affine::of(comparison.src(1))?, -1)?;
+    let times = difference.coefficient(atom).checked_mul(*k)?;
+    if times == 0 {
+        return Some(false);
+    }
+    let rest = difference.plus(sum, times.checked_neg()?)?.bounds()?;
+    let [first, last] = if times > 0 { [lo, hi] } else { [hi, lo] };
+    let known = |bound: i64| bound != i64::MIN && bound != i64::MAX;
+    let end = |bound: i64, rest: i64| bound.checked_mul(times)?.checked_add(rest);
+    let low = if known(first) { end(first, rest.0)? } else { i64::MIN };
+    let high = if known(last) { end(last, rest.1)? } else { i64::MAX };
+    let is_equality = comparison.op() != Op::CmpLt;
+    Some(high < 0 || low >= is_equality as i64 || is_equality && (low, high) == (0, 0))
 }
 
 /// A variable that stands for `sum` while its bounds are known; one that no program has, and no other sum.

@@ -1,22 +1,26 @@
 //! What a graph may contain at each stage, and the verifier that passes are held to.
 //!
-//! Three specs: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the optimizer and lowerer
-//! rewrite, `PROGRAM` the linear list that devices execute. A stage may rely on every line of the spec that it is
-//! given, and nothing else. Verifying is linear in the graph but for the (few) ranges of a kernel.
+//! Three specs are between stages: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the optimizer
+//! rewrites, `PROGRAM` the linear list that devices execute. The specs of `lowering` lie between the last two: each pass
+//! of lowering removes a form of which the next passes know nothing. A stage or pass may rely on every line of the spec
+//! that it is given, and nothing else. Verifying is linear in the graph but for the (few) ranges of a kernel.
 
 /// What must hold for a node to exist at all.
 pub mod form;
 mod kernel;
+/// Between a kernel and a program: what each pass of lowering leaves.
+pub mod lowering;
 mod program;
 mod tensor;
 mod typing;
 
 pub use program::verify_program;
 
+use crate::arg::{Arg, RangeKind};
 use crate::dtype::DType;
 use crate::op::{Group, Op};
 use crate::text;
-use crate::uop::{UOp, toposort};
+use crate::uop::{Srcs, UOp, toposort};
 use std::fmt;
 
 /// A node and what is wrong with it.
@@ -30,6 +34,8 @@ pub struct Spec {
     pub ops: u128,
     /// Whether values may have this type.
     dtype: fn(DType) -> bool,
+    /// Whether ranges may be of this kind.
+    kind: fn(RangeKind) -> bool,
     /// Checks one node beyond op, form and elementwise types.
     node: fn(&UOp) -> Result<(), String>,
     /// Checks what only the whole graph shows, given in topological order.
@@ -39,15 +45,22 @@ pub struct Spec {
 /// The graph that users build: no kernels, and indices only as the starts of slices.
 pub static TENSOR: Spec = Spec {
     name: "TENSOR",
-    ops: group(Group::Movement)
-        | group(Group::Note)
-        | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd, Op::Dot]))
-        | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
-        | set(&[Op::Gather, Op::After, Op::Copy, Op::Sink]),
+    ops: TENSOR_OPS,
     dtype: |d| d != DType::Void,
+    kind: |_| false,
     node: tensor::node,
     graph: |_| Ok(()),
 };
+
+/// The same without notes: what gradients and devices needed is gone.
+pub static PREPARED: Spec =
+    Spec { name: "PREPARED", ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::After]), ..TENSOR };
+
+const TENSOR_OPS: u128 = group(Group::Movement)
+    | group(Group::Note)
+    | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd, Op::Dot]))
+    | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
+    | set(&[Op::Gather, Op::After, Op::Copy, Op::Sink]);
 
 /// One kernel: effects over ranges, on scalars.
 pub static KERNEL: Spec = Spec {
@@ -65,6 +78,7 @@ pub static KERNEL: Spec = Spec {
         ])
         | set(&[Op::End, Op::After, Op::Barrier, Op::Sink]),
     dtype: |d| d != DType::Void,
+    kind: |_| true,
     node: kernel::node,
     graph: kernel::graph,
 };
@@ -77,6 +91,7 @@ pub static PROGRAM: Spec = Spec {
         | set(&[Op::Const, Op::Param, Op::Var, Op::Local, Op::Load, Op::Store, Op::Range, Op::End])
         | set(&[Op::If, Op::EndIf, Op::Barrier]),
     dtype: |d| !matches!(d, DType::Index | DType::Void),
+    kind: |kind| !kind.is_expanded(),
     node: program::node,
     graph: |_| Ok(()),
 };
@@ -142,6 +157,11 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
+/// A node that no spec allows, to see that one is found: a store of nothing to nowhere.
+pub fn nonsense() -> UOp {
+    UOp::new(Op::Store, DType::Void, 1, Srcs::new(), Arg::None)
+}
+
 /// Whether the graph under `root` satisfies `spec`; the first broken node in topological order.
 pub fn verify(spec: &Spec, root: &UOp) -> Result<(), SpecError> {
     let nodes = toposort(root);
@@ -164,6 +184,11 @@ impl Spec {
             return Err("the op has no place at this stage".to_string());
         }
         form::check(op, dtype, node.lanes(), node.srcs(), node.arg())?;
+        if let Arg::Range { kind, .. } = node.arg()
+            && !(self.kind)(*kind)
+        {
+            return Err(format!("no range is of kind {kind:?} here"));
+        }
         let effect =
             matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf);
         if effect != (dtype == DType::Void) || !(effect || (self.dtype)(dtype)) {

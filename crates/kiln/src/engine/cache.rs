@@ -11,6 +11,7 @@ use super::measure::count;
 use super::{Failure, debug, env, report, search, testing};
 use crate::Device;
 use kiln_compile::optimize::Opt;
+use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::{Arg, Shape};
@@ -82,7 +83,8 @@ impl Ready {
             size_of::<ReadyKernel>() + lists + more + k.code.size()
         };
         let schedule::Schedule { outputs, temps, decisions, .. } = &self.schedule;
-        let decisions: usize = decisions.iter().map(|text| size_of::<String>() + text.len()).sum();
+        let decisions: usize =
+            decisions.iter().map(|d| size_of_val(d) + d.about.len() + d.note.len() + 64).sum();
         let lists = size_of_val(&outputs[..]) + size_of_val(&temps[..]) + decisions;
         let own = size_of_val(&self.roots[..]) + self.constants.len() * (size_of::<Const>() + 1);
         self.kernels.iter().map(kernel).sum::<usize>() + lists + own + size_of::<Ready>() + ENTRY
@@ -173,7 +175,8 @@ fn make(
     let start = Instant::now();
     let variable = variable_constants(closed, &constants, known);
     let roots = closed.build(&variable);
-    let mut schedule = pipeline::schedule(&roots).map_err(|bug| report::short(&bug.to_string()))?;
+    let mut schedule = pipeline::schedule(&roots, settings().checks)
+        .map_err(|bug| report::short(&bug.to_string()))?;
     let took = start.elapsed();
     debug::scheduled(&schedule, took);
     count(|c| {
@@ -296,7 +299,8 @@ fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option
 fn settings() -> Settings {
     let verify = cfg!(debug_assertions) || env::SPEC.get() != 0;
     let optimize = env::NOOPT.get() == 0;
-    Settings { optimize, verify, fall_back: !verify, ..Settings::default() }
+    let checks = Checks { verify, spoiled: None };
+    Settings { optimize, fall_back: !verify, checks, most_options: None }
 }
 
 /// Compiles a kernel, under `options` if a search has found some.

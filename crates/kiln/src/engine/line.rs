@@ -89,6 +89,7 @@ fn code(kind: RangeKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kiln_compile::pass::Checks;
     use kiln_compile::pipeline::{Settings, compile};
     use kiln_compile::target::Target;
     use kiln_ir::text;
@@ -98,7 +99,8 @@ mod tests {
                    %v = load f32 %x %r\n%y = add f32 %v 2.0:f32\n%s = store %out %r %y\n%e = end %s %r\n\
                    sink name=E_3 %e\n";
         let ast = text::parse(ast).expect("parses");
-        let settings = Settings { verify: true, ..Settings::default() };
+        let checks = Checks { verify: true, spoiled: None };
+        let settings = Settings { checks, ..Settings::default() };
         let compiled = compile(&ast, &Target::interp(), settings).expect("compiles");
         let launch = Launch {
             device: "CPU",

@@ -2,9 +2,9 @@
 //! matrices that fill its registers, in a child of this process. Where that goes wrong kernels do without, and a warning
 //! says why. What was found is noted on disk, for just these programs.
 
-use kiln_compile::lower::lower;
 use kiln_compile::optimize::{Opt, apply, collapsed};
-use kiln_compile::pipeline::{compile_with, schedule};
+use kiln_compile::pass::Checks;
+use kiln_compile::pipeline::{compile_with, lower, schedule};
 use kiln_compile::target::{Mma, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::program::Program;
@@ -83,7 +83,8 @@ fn programs(target: &Target, unit: &Mma) -> Result<[Program; 2], String> {
     let mma = Opt::Mma { axes: [0, 2, 1], by: unit.shape.map(usize::from) };
     let options = [dot, mma, twice(1), twice(0), stage(0), stage(1)];
     let with = compile_with(&kernel, target, &options)?.program;
-    Ok([with, lower(&apply(&kernel, &[])?.ast, &Target::interp())])
+    let plain = lower(&apply(&kernel, &[])?.ast, &Target::interp(), Checks::default());
+    Ok([with, plain.map_err(|bug| bug.to_string())?])
 }
 
 /// The kernel of a product of matrices of twice the unit's sides.
@@ -97,7 +98,7 @@ fn product(unit: &Mma) -> Result<UOp, String> {
     let x = x.expand(&[m, n, k][..]);
     let y = y.reshape(&[1, n, k][..]).expand(&[m, n, k][..]);
     let root = (x * y).reduce(ReduceOp::Add, &[2][..]);
-    let schedule = schedule(&[root]).map_err(|bug| bug.to_string())?;
+    let schedule = schedule(&[root], Checks::default()).map_err(|bug| bug.to_string())?;
     schedule.kernels.first().map(|k| k.ast.clone()).ok_or_else(|| "no kernel".to_owned())
 }
 

@@ -81,9 +81,10 @@ fn memory_and_disk_are_flat_over_new_shapes() {
 }
 
 #[test]
-#[ignore = "takes an hour: a million shapes"]
+#[ignore = "takes half an hour: a million shapes"]
 fn a_million_shapes() {
-    is_flat("NULL", 64, &[10_000, 30_000, 100_000, 300_000, 1_000_000], 16.0);
+    // the bound is reached before the first stop
+    is_flat("NULL", 64, &[100_000, 300_000, 1_000_000], 8.0);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::text::Text;
 use super::{Chooser, vectors};
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::observe::{self, Decision};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use std::collections::BTreeSet;
@@ -111,11 +112,27 @@ impl<'a> Planner<'a> {
             Some(Form::Matrices | Form::Loops) => return None,
             None => {}
         }
+        if observe::is_on() {
+            observe::decision(&self.decision(lanes));
+        }
         let tile = self.worthwhile_tile(lanes);
         let others = tile.map_or_else(|| self.reduced_in_vectors(lanes), |(price, _)| price);
         let inner = self.best_inner(lanes).filter(|(price, _)| *price < others);
         let inner = inner.map(|(_, inner)| Plan::Inner(inner));
         inner.or(tile.map(|(_, tile)| Plan::Tile(tile)))
+    }
+
+    /// The choice between the forms of a reduction, as a value.
+    fn decision(&self, lanes: usize) -> Decision {
+        let tile = self.best_tile(lanes).map(|(price, _)| price);
+        let inner = self.best_inner(lanes).map(|(price, _)| price);
+        let vectors = Some(self.reduced_in_vectors(lanes));
+        let alternatives = vec![("vectors", vectors), ("tile", tile), ("inner products", inner)];
+        let priced =
+            alternatives.iter().enumerate().filter_map(|(i, (_, price))| Some((i, (*price)?)));
+        let chosen = priced.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i);
+        let about = format!("reduction over {} loops", self.reduces.len());
+        Decision { about, alternatives, unit: "cycles a point", chosen, note: String::new() }
     }
 
     /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.

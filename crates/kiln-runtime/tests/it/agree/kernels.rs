@@ -3,7 +3,8 @@
 
 use super::build::{Dice, Kernel};
 use super::{check, target};
-use kiln_compile::lower::lower;
+use kiln_compile::pass::Checks;
+use kiln_compile::pipeline::lower;
 use kiln_compile::target::{Language, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::text::parse;
@@ -14,7 +15,7 @@ use kiln_ir::{DType, Op, UOp};
 fn check_kernel(kernel: &UOp, vector_bytes: usize) {
     let target =
         Target { vector_bytes, vector_registers: 16, groups: false, ..target(Language::C) };
-    let program = lower(kernel, &target);
+    let program = lower(kernel, &target, Checks { verify: true, spoiled: None }).expect("lowers");
     let mut dice = Dice(31);
     let data = program.params.iter().map(|p| dice.memory(p.dtype, p.len)).collect();
     let vars: Vec<i64> = program.vars.iter().map(|_| 3).collect();

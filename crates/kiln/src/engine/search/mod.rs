@@ -15,6 +15,7 @@ use super::device::Opened;
 use super::{Failure, debug, env, report};
 use climb::Climb;
 use kiln_compile::optimize::Opt;
+use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Settings};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_compile::target::Language;
@@ -127,8 +128,8 @@ fn noted_or_found(
     width: usize,
     deadline: Instant,
 ) -> Result<Option<(Found, Vec<Opt>)>, Failure> {
-    let settings =
-        Settings { optimize: true, verify: cfg!(debug_assertions), ..Settings::default() };
+    let checks = Checks { verify: cfg!(debug_assertions), spoiled: None };
+    let settings = Settings { optimize: true, checks, ..Settings::default() };
     let start = pipeline::compile(&kernel.ast, &opened.target, settings);
     let start = start.map_err(|bug| report::short(&bug.to_string()))?;
     let (name, heuristic) = (start.program.name.to_string(), text(&start.applied));

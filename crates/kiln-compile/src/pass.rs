@@ -1,0 +1,161 @@
+//! A stage of the compiler is a list of passes. This is what a pass is, and the one function that runs them.
+//!
+//! A pass that panics, or leaves something that breaks its spec, is a [`Bug`]: an error that names the pass, the rule and
+//! the graph, so that the program that asked for the kernel lives on.
+
+use crate::optimize::Opt;
+use kiln_ir::{UOp, observe, rewrite, text};
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// One step of a stage. `S` is what the stage works on, `C` what it is told: the target, say.
+pub struct Pass<S: 'static, C: 'static> {
+    /// What it is called, and its module.
+    pub name: &'static str,
+    /// What holds after it, for people.
+    pub leaves: &'static str,
+    /// Does it.
+    pub run: fn(&mut S, &C),
+    /// Checks what it leaves.
+    pub spec: fn(&S, &C) -> Result<(), String>,
+}
+
+/// A list of passes.
+pub struct Stage<S: 'static, C: 'static> {
+    /// What it is called.
+    pub name: &'static str,
+    /// In the order in which they run.
+    pub passes: &'static [Pass<S, C>],
+}
+
+/// What a stage works on.
+pub trait State {
+    /// The graph as it is now, for errors and observers.
+    fn graph(&self) -> Vec<UOp>;
+
+    /// Puts a node into the graph that no spec allows.
+    fn spoil(&mut self);
+}
+
+/// How passes are run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checks {
+    /// Whether to verify what each pass leaves.
+    pub verify: bool,
+    /// What a test may wish: this pass leaves something that breaks its spec.
+    pub spoiled: Option<&'static str>,
+}
+
+impl<S: State, C> Stage<S, C> {
+    /// Runs all passes on what `start` gives, which is asked again if one of them panics.
+    ///
+    /// # Errors
+    /// A pass that panics, or breaks its spec: the compiler's own fault.
+    pub fn run(&self, start: impl Fn() -> S, told: &C, checks: Checks) -> Result<S, Bug> {
+        let mut state = start();
+        for pass in self.passes {
+            let before = observe::is_on().then(|| state.graph());
+            let run = AssertUnwindSafe(|| (pass.run)(&mut state, told));
+            if let Err(panic) = catch_unwind(run) {
+                return Err(self.panicked(pass.name, &*panic, start, told));
+            }
+            if checks.spoiled == Some(pass.name) {
+                state.spoil();
+            }
+            if let Some(before) = before {
+                observe::pass(self.name, pass.name, &before, &state.graph());
+            }
+            if checks.verify {
+                (pass.spec)(&state, told)
+                    .map_err(|why| Bug::left(pass.name, &why, &state.graph()))?;
+            }
+        }
+        Ok(state)
+    }
+
+    /// Runs the stage once more, watched, to find out in which rule it panics.
+    fn panicked(
+        &self,
+        pass: &'static str,
+        panic: &(dyn Any + Send),
+        start: impl Fn() -> S,
+        told: &C,
+    ) -> Bug {
+        let again = || {
+            let mut state = start();
+            self.passes.iter().for_each(|pass| (pass.run)(&mut state, told));
+        };
+        let (what, graph) = (message(panic), start().graph());
+        Bug { rule: rewrite::blame(again), ..Bug::new(pass, what, &graph) }
+    }
+
+    /// What it is called, and of each pass the name and what it leaves.
+    pub fn listed(&self) -> Listed {
+        let passes = self.passes.iter().map(|pass| (pass.name, pass.leaves)).collect();
+        Listed { name: self.name, passes }
+    }
+}
+
+/// A stage in words.
+pub struct Listed {
+    /// What it is called.
+    pub name: &'static str,
+    /// Of each pass, the name and what it leaves.
+    pub passes: Vec<(&'static str, &'static str)>,
+}
+
+/// The compiler's own fault: which pass, which rule if it is one, and the graph that it happened on.
+#[derive(Clone, Debug)]
+pub struct Bug {
+    /// The pass that failed.
+    pub pass: &'static str,
+    /// What it said.
+    pub what: String,
+    /// The rewrite rule in which it happened, with file and line.
+    pub rule: Option<String>,
+    /// The options that had been chosen.
+    pub options: Vec<Opt>,
+    /// The graph as text that parses back.
+    pub graph: String,
+}
+
+impl Bug {
+    pub(crate) fn new(pass: &'static str, what: String, graph: &[UOp]) -> Bug {
+        let graph = graph.iter().map(text::print).collect();
+        Bug { pass, what, rule: None, options: Vec::new(), graph }
+    }
+
+    /// A pass that broke its spec.
+    pub(crate) fn left(pass: &'static str, why: &str, graph: &[UOp]) -> Bug {
+        Bug::new(pass, format!("left a broken graph: {why}"), graph)
+    }
+
+    /// It happened with these options.
+    pub(crate) fn with(self, options: &[Opt]) -> Bug {
+        Bug { options: options.to_vec(), ..self }
+    }
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bug in kiln: pass `{}`: {}", self.pass, self.what)?;
+        if let Some(rule) = &self.rule {
+            write!(f, "\nin rule {rule}")?;
+        }
+        if !self.options.is_empty() {
+            let options: Vec<String> = self.options.iter().map(ToString::to_string).collect();
+            write!(f, "\nwith options [{}]", options.join(", "))?;
+        }
+        write!(f, "\non the graph\n{}", self.graph)
+    }
+}
+
+impl std::error::Error for Bug {}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "panicked without a word".to_owned())
+}
