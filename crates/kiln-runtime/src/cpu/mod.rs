@@ -15,6 +15,7 @@ mod symbols;
 mod launch;
 mod matrices;
 mod workers;
+mod queue;
 mod blocks;
 mod place;
 mod trial;
