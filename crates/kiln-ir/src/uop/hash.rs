@@ -10,8 +10,8 @@ use std::hash::{Hash, Hasher};
 const FACTOR: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7345;
 
 /// A hash of the parts and the sources' hashes. Nobody chooses graphs to make hashes collide, so what counts is that
-/// two different nodes among a billion have equal hashes with a chance of about 1e-21: equality of hashes stands for
-/// equality of graphs.
+/// two different nodes among a billion have equal hashes with a chance of about 1e-21. Interning compares the nodes all
+/// the same; keys of caches, whose graphs are gone, take equal hashes for equal graphs.
 pub(super) fn content_hash(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: &Arg) -> u128 {
     let parts = op as u64 | (dtype as u64) << 8 | (lanes as u64) << 16 | (srcs.len() as u64) << 32;
     let mut mixer = Mixer(parts as u128);

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::op::Op;
 use std::cell::RefCell;
 use std::hint::black_box;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Few threads build graphs at once; 64 shards make a wait rare.
 const SHARDS: usize = 64;
@@ -24,12 +24,23 @@ fn shard(hash: u128) -> MutexGuard<'static, Table> {
 
 pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
     let hash = content_hash(op, dtype, lanes, &srcs, &arg);
+    intern_as(hash, op, dtype, lanes, srcs, arg)
+}
+
+/// The node with these parts. Another node of the same hash, a collision, stays another node.
+fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
+    // what dies here, `srcs` included, does so after the lock is free: the end of a node takes it
+    let mut others = Vec::new();
     let mut table = shard(hash);
-    let (place, known) = table.find(hash);
-    if let Some(node) = known.and_then(Weak::upgrade) {
-        drop(table); // our own `srcs` may die here, and their drop takes a lock
-        return UOp(node);
-    }
+    let is_it = |node: &Node| {
+        (node.op, node.dtype, node.lanes) == (op, dtype, lanes)
+            && node.srcs == srcs
+            && (node.arg.is_none() && arg.is_none() || node.arg == arg)
+    };
+    let place = match table.find(hash, is_it, &mut others) {
+        Ok(node) => return UOp(node),
+        Err(place) => place,
+    };
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
@@ -105,5 +116,40 @@ pub fn touch(nodes: &[UOp]) {
     for shard in TABLE.iter() {
         let table = shard.lock().unwrap_or_else(PoisonError::into_inner);
         black_box(table.touched(most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A variable of no program, under a hash that it has not.
+    fn var(hash: u128, slot: usize, srcs: &[UOp]) -> UOp {
+        let arg = Arg::Var { slot, min: 0, max: 9 };
+        intern_as(hash, Op::Var, DType::I32, 1, srcs.into(), arg)
+    }
+
+    #[test]
+    fn a_collision_is_two_nodes() {
+        let (a, b) = (var(77, 1, &[]), var(77, 2, &[]));
+        let c = var(77, 1, std::slice::from_ref(&a));
+        assert!(a.hash() == b.hash() && a != b && a != c && b != c);
+        assert_eq!([var(77, 1, &[]), var(77, 2, &[])], [a.clone(), b.clone()]);
+        drop(a);
+        // `c` keeps `a`; of what nobody has, nothing is found
+        assert_eq!((var(77, 2, &[]), var(77, 1, &[])), (b.clone(), c.src(0).clone()));
+        drop(c);
+        assert_eq!(var(77, 1, &[]).ref_count(), 1);
+        assert_eq!(var(77, 2, &[]), b);
+    }
+
+    /// Whoever finds another's node under a hash may be the last to have it.
+    #[test]
+    fn nodes_that_collide_end_while_others_look() {
+        std::thread::scope(|scope| {
+            for slot in 1..3 {
+                scope.spawn(move || (0..200_000).for_each(|_| drop(var(78, slot, &[]))));
+            }
+        });
     }
 }

@@ -131,7 +131,8 @@ impl UOp {
         self.shape().iter().product()
     }
 
-    /// A hash of the content, the same in every process. Nodes with equal hashes are taken to be equal.
+    /// A hash of the content, the same in every process. Different nodes have different hashes but for a collision of 128
+    /// bits, which keys of caches accept.
     pub fn hash(&self) -> u128 {
         self.0.hash
     }

@@ -1,13 +1,13 @@
 //! One part of the table of living nodes: open addressing, so that a look at it is one look at memory.
 
 use super::Node;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 /// Nodes by content hash. `Weak`, so that the table keeps nothing alive.
 #[derive(Default)]
 pub(super) struct Table {
     /// None, or a power of two, of which at least a quarter are free. An entry is at the first free place from where
-    /// its hash sends it.
+    /// its hash sends it. Several have the same hash where nodes collide, or one has died and not been removed yet.
     slots: Vec<Slot>,
     len: usize,
 }
@@ -19,7 +19,7 @@ struct Slot {
     node: Option<Weak<Node>>,
 }
 
-/// Where an entry is, or would be.
+/// Where an entry would be.
 pub(super) struct Place(usize);
 
 /// A table with room for more nodes than this gives room back when it has less than one in so many.
@@ -27,34 +27,44 @@ const FEWEST: usize = 32;
 const SPARSE: usize = 8;
 
 impl Table {
-    /// The entry of this hash, if it has one, and its place.
-    pub(super) fn find(&mut self, hash: u128) -> (Place, Option<&Weak<Node>>) {
+    /// The living node of this hash that `is_it`, or the place for one. Other nodes of this hash are left to the caller,
+    /// who may have to drop them.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        hash: u128,
+        is_it: impl Fn(&Node) -> bool,
+        others: &mut Vec<Arc<Node>>,
+    ) -> Result<Arc<Node>, Place> {
         if 4 * (self.len + 1) > 3 * self.slots.len() {
             self.resize((2 * self.slots.len()).max(FEWEST));
         }
-        let at = self.search(halves(hash));
-        (Place(at), self.slots[at].node.as_ref())
+        let hash = halves(hash);
+        let has_it = |slot: &Slot| slot.hash == hash;
+        let mut at = self.search(home(hash), has_it);
+        while let Some(node) = &self.slots[at].node {
+            match node.upgrade() {
+                Some(node) if is_it(&node) => return Ok(node),
+                other => others.extend(other),
+            }
+            at = self.search(at + 1, has_it);
+        }
+        Err(Place(at))
     }
 
-    /// Makes `node` the entry at a place that `find` has given for its hash.
+    /// Makes `node` an entry at a place that `find` has given for its hash.
     pub(super) fn put(&mut self, place: Place, hash: u128, node: Weak<Node>) {
-        let old = std::mem::replace(
-            &mut self.slots[place.0],
-            Slot { hash: halves(hash), node: Some(node) },
-        );
-        self.len += old.node.is_none() as usize;
+        self.slots[place.0] = Slot { hash: halves(hash), node: Some(node) };
+        self.len += 1;
     }
 
-    /// Removes the entry of this hash if it is `node`, and not a new node that has taken it over.
+    /// Removes the entry of a node.
     pub(super) fn remove(&mut self, hash: u128, node: &Node) {
-        if self.slots.is_empty() {
-            return;
-        }
-        let at = self.search(halves(hash));
-        if self.slots[at].node.as_ref().is_some_and(|n| std::ptr::eq(n.as_ptr(), node)) {
-            self.clear(at);
-            self.len -= 1;
-        }
+        let hash = halves(hash);
+        let is_it =
+            |slot: &Slot| slot.node.as_ref().is_some_and(|n| std::ptr::eq(n.as_ptr(), node));
+        self.clear(self.search(home(hash), is_it));
+        self.len -= 1;
         // compiling leaves much room behind, and each look would meet a part of it that no cache holds
         let room = self.slots.len();
         if room > FEWEST && self.len < room / SPARSE {
@@ -68,11 +78,11 @@ impl Table {
         slots.iter().fold(0, |all, slot| all ^ slot.hash[0])
     }
 
-    /// The slot of this hash, or the free one where it would be.
-    fn search(&self, hash: [u64; 2]) -> usize {
+    /// The first slot from `at` on that is free or the one.
+    fn search(&self, at: usize, is_it: impl Fn(&Slot) -> bool) -> usize {
         let mask = self.slots.len() - 1;
-        let mut at = home(hash) & mask;
-        while self.slots[at].node.is_some() && self.slots[at].hash != hash {
+        let mut at = at & mask;
+        while self.slots[at].node.is_some() && !is_it(&self.slots[at]) {
             at = (at + 1) & mask;
         }
         at
@@ -100,7 +110,7 @@ impl Table {
     fn resize(&mut self, room: usize) {
         let old = std::mem::replace(&mut self.slots, vec![Slot::default(); room]);
         for slot in old.into_iter().filter(|slot| slot.node.is_some()) {
-            let at = self.search(slot.hash);
+            let at = self.search(home(slot.hash), |_| false);
             self.slots[at] = slot;
         }
     }
@@ -119,25 +129,27 @@ fn home(hash: [u64; 2]) -> usize {
 mod tests {
     use super::*;
     use crate::UOp;
-    use std::sync::Arc;
 
-    /// Also where many entries want the same places, and those are at the end.
+    /// Also where many entries want the same places, and those are at the end, or two have the same hash.
     #[test]
     fn entries_are_found_until_they_are_removed() {
         let nodes: Vec<UOp> = (0..150).map(UOp::index).collect();
-        let hash = |i: usize| ((i % 5 + FEWEST - 3) as u128) << 64 | i as u128;
+        let hash = |i: usize| ((i % 5 + FEWEST - 3) as u128) << 64 | i as u128 / 10;
         let (mut table, mut living) = (Table::default(), Vec::new());
         let remove = |table: &mut Table, i: usize| table.remove(hash(i), &nodes[i].0);
+        let find = |table: &mut Table, i: usize| {
+            let is_it = |node: &Node| std::ptr::eq(node, &*nodes[i].0);
+            table.find(hash(i), is_it, &mut Vec::new())
+        };
         for (i, node) in nodes.iter().enumerate() {
-            let (place, known) = table.find(hash(i));
-            assert!(known.is_none(), "{i}");
+            let place = find(&mut table, i).err().expect("not there");
             table.put(place, hash(i), Arc::downgrade(&node.0));
             living.push(i);
             if i % 3 == 2 {
                 remove(&mut table, living.remove(i * 7 % living.len()));
             }
             for j in 0..=i {
-                assert_eq!(table.find(hash(j)).1.is_some(), living.contains(&j), "{j} after {i}");
+                assert_eq!(find(&mut table, j).is_ok(), living.contains(&j), "{j} after {i}");
             }
         }
         while let Some(i) = living.pop() {

@@ -1,5 +1,6 @@
 //! What this processor is: enough to write code for it and to key compiled code, without opening a compiler.
 
+use super::features::features;
 use std::io::Read;
 
 /// The processor that kernels run on.
@@ -18,62 +19,13 @@ pub struct Host {
 impl Host {
     /// Asks the processor and the system.
     pub fn detect() -> Host {
-        let first = first_processor();
-        let mut features = features();
-        features.extend(named_by_linux(&first));
         Host {
-            identity: identity(&first),
+            identity: identity(&first_processor()),
             cache_bytes: caches(),
-            features,
+            features: features(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
-}
-
-/// Of the features that matter, those that this processor has.
-#[cfg(target_arch = "x86_64")]
-fn features() -> Vec<&'static str> {
-    macro_rules! found {
-        ($($name:tt),*) => { [$(($name, is_x86_feature_detected!($name))),*] };
-    }
-    let all = found![
-        "sse4.2",
-        "avx",
-        "avx2",
-        "fma",
-        "f16c",
-        "avx512f",
-        "avx512bw",
-        "avx512vl",
-        "avx512vnni",
-        "avx512bf16"
-    ];
-    all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn features() -> Vec<&'static str> {
-    Vec::new()
-}
-
-/// Features that Rust does not ask for, by Linux's names and LLVM's. Linux tells of matrix units where it can keep their
-/// registers.
-const NAMED_BY_LINUX: [(&str, &str); 4] = [
-    ("avx512_fp16", "avx512fp16"),
-    ("amx_tile", "amx-tile"),
-    ("amx_bf16", "amx-bf16"),
-    ("amx_int8", "amx-int8"),
-];
-
-/// Those that Linux says a processor has.
-fn named_by_linux(processor: &str) -> Vec<&'static str> {
-    let flags = processor.lines().filter_map(|line| line.split_once(':'));
-    let flags: Vec<&str> = flags
-        .filter(|(key, _)| key.trim() == "flags")
-        .flat_map(|(_, flags)| flags.split_whitespace())
-        .collect();
-    let all = NAMED_BY_LINUX.into_iter();
-    all.filter(|(linux, _)| flags.contains(linux)).map(|(_, name)| name).collect()
 }
 
 /// Sizes of caches where the system does not say.
@@ -144,16 +96,4 @@ fn identity(processor: &str) -> String {
         }
     }
     identity
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn matrix_units_are_those_that_linux_names() {
-        let units = |flags| named_by_linux(&format!("model : 143\nflags\t\t: fpu {flags} avx2\n"));
-        assert_eq!(units("amx_bf16 amx_tile"), ["amx-tile", "amx-bf16"]);
-        assert!(units("amx_fp16").is_empty());
-    }
 }

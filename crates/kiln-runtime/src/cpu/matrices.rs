@@ -1,15 +1,16 @@
 //! The right to use matrix units. Their registers are large, so Linux saves them only for processes that have asked.
 
+use super::features::features;
 use crate::error::{Error, Result};
 use std::sync::OnceLock;
 
 /// Asks for the registers of matrix units, once for all threads of the process.
 pub(super) fn allow() -> Result<()> {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
-    match ALLOWED.get_or_init(ask) {
+    match ALLOWED.get_or_init(|| features().contains(&"amx-tile") && ask()) {
         true => Ok(()),
         false => {
-            let why = "the system does not let this process use matrix units";
+            let why = "this process has no matrix units, or may not use them";
             Err(Error::Unsupported(why.to_owned()))
         }
     }

@@ -4,6 +4,7 @@
 pub mod config;
 /// The processor.
 pub mod host;
+mod features;
 mod compiler;
 mod llvm;
 mod cc;
@@ -15,9 +16,9 @@ mod symbols;
 mod launch;
 mod matrices;
 mod workers;
+mod queue;
 mod blocks;
 mod place;
-mod trial;
 
 use crate::buffer::Buffer;
 use crate::cache::DiskCache;
@@ -156,20 +157,6 @@ impl CpuBackend {
             self.set_note(&about, "known");
         }
         Ok(())
-    }
-
-    /// Launches a kernel on buffers in a child of this process, and gives what `is_right` says there: for kernels that may
-    /// end the process. They are small: one thread runs them.
-    ///
-    /// # Errors
-    /// The child cannot be started, does not get to the end, or takes too long.
-    pub fn try_in_child(
-        &self,
-        kernel: &dyn Kernel,
-        buffers: &[Buffer],
-        is_right: impl FnOnce() -> bool,
-    ) -> Result<bool, String> {
-        trial::in_child(|| kernel.launch(buffers, &[]).is_ok() && is_right())
     }
 
     /// How many threads share a launch.

@@ -2,27 +2,19 @@
 //! one is idle (Linux does not look for one where it takes the processors for busy); both then share it for many
 //! launches, and each takes twice as long. So whoever launches keeps workers away from its own processor.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicI32};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Where one worker has run.
-#[derive(Debug)]
 pub(super) struct Place {
     /// The system's number of the thread; 0 before it has started.
     thread: AtomicI32,
     /// The processor of its last part, -1 if that is not known.
     processor: AtomicI32,
-    /// Whether it waits for more.
-    awake: AtomicBool,
 }
 
 impl Place {
     pub(super) fn new() -> Place {
-        Place {
-            thread: AtomicI32::new(0),
-            processor: AtomicI32::new(-1),
-            awake: AtomicBool::new(false),
-        }
+        Place { thread: AtomicI32::new(0), processor: AtomicI32::new(-1) }
     }
 
     /// Called by the worker when it starts.
@@ -34,23 +26,16 @@ impl Place {
     pub(super) fn ran(&self) {
         self.processor.store(sys::processor(), Relaxed);
     }
+}
 
-    /// Called by the worker: from now on it waits for more. Whether it did not before.
-    pub(super) fn wakes(&self) -> bool {
-        !self.awake.swap(true, Relaxed)
-    }
-
-    /// Called by the worker: it waits no longer.
-    pub(super) fn sleeps(&self) {
-        self.awake.store(false, Relaxed);
-    }
-
-    /// Called by the thread that launches: if the worker's next part would wait for this processor, it goes elsewhere.
-    pub(super) fn make_way(&self) {
-        let (here, thread) = (sys::processor(), self.thread.load(Relaxed));
-        if here >= 0 && thread != 0 && self.processor.load(Relaxed) == here {
+/// Called by the thread that launches: workers whose next part would wait for this processor go elsewhere.
+pub(super) fn make_way(places: &[Place]) {
+    let here = sys::processor();
+    for place in places.iter().filter(|place| place.processor.load(Relaxed) == here) {
+        let thread = place.thread.load(Relaxed);
+        if here >= 0 && thread != 0 {
             sys::keep_away(thread, here);
-            self.processor.store(-1, Relaxed);
+            place.processor.store(-1, Relaxed);
         }
     }
 }

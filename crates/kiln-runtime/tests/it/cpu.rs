@@ -300,20 +300,6 @@ fn kernel_of(attributes: &str, instruction: &str, declaration: &str) -> String {
 }
 
 #[test]
-fn what_a_kernel_ends_is_a_child() {
-    let device = device(Rung::Llvm);
-    let buffer = device.alloc(4).unwrap();
-    let run = |instruction: &str, answer: bool| {
-        let source = kernel_of("", instruction, "declare void @llvm.trap()");
-        let kernel = device.load(&program(&source, 1, 1)).unwrap().kernel;
-        device.try_in_child(&*kernel, std::slice::from_ref(&buffer), || answer)
-    };
-    assert_eq!(run("%a = add i64 %lo, 1", true), Ok(true));
-    assert_eq!(run("%a = add i64 %lo, 1", false), Ok(false));
-    assert!(run("call void @llvm.trap()", true).is_err());
-}
-
-#[test]
 #[cfg(target_arch = "x86_64")]
 fn what_llvm_cannot_go_on_with_is_an_error() {
     let device = device(Rung::Llvm);

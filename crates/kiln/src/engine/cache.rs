@@ -8,6 +8,7 @@ use super::close::Closed;
 use super::device::Opened;
 use super::generations::Generations;
 use super::measure::count;
+use super::parallel::in_parallel;
 use super::{Failure, debug, env, report, search, testing};
 use crate::Device;
 use kiln_compile::optimize::Opt;
@@ -22,7 +23,6 @@ use rustc_hash::FxHashSet;
 use std::hash::Hash;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Sets of constants that are kept apart for one shape of graph before all that ever differed become scalars.
@@ -247,27 +247,10 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
             new.push((kernel, search::options(kernel, opened)));
         }
     }
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(new.len()).max(1);
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || {
-        let mut origins = Vec::new();
-        while let Some((kernel, options)) =
-            new.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-        {
-            origins.push(compile(kernel, opened, options.as_deref(), how)?.1);
-        }
-        Ok::<_, Failure>(origins)
+    let origin = |(kernel, options): &(&ScheduledKernel, Option<Vec<Opt>>)| {
+        compile(kernel, opened, options.as_deref(), how).map(|(_, origin)| origin)
     };
-    let origins = std::thread::scope(|scope| {
-        // a thread that the system refuses is one that does not help
-        let spawn = |_| Builder::new().spawn_scoped(scope, work).ok();
-        let others: Vec<_> = (1..workers).filter_map(spawn).collect();
-        let mine = work();
-        let joined =
-            others.into_iter().map(|h| h.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-        std::iter::once(mine).chain(joined).collect::<Result<Vec<_>, _>>()
-    })?;
-    tally(&origins.concat(), start.elapsed());
+    tally(&in_parallel(&new, origin)?, start.elapsed());
     // another thread may have made the cache forget a kernel since
     let code = |k: &ScheduledKernel| match remembered(k, opened, width) {
         Some(code) => Ok(code),

@@ -1,6 +1,6 @@
 //! Whether matrix units may be used, and do what they should: before a device is used that has some, each multiplies
-//! matrices that fill its registers, in a child of this process. Where that goes wrong kernels do without, and a warning
-//! says why. What was found is noted on disk, for just these programs.
+//! matrices that fill its registers. Where that goes wrong kernels do without, and a warning says why. What was found is
+//! noted on disk, for just these programs.
 
 use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::pass::Checks;
@@ -9,13 +9,12 @@ use kiln_compile::target::{Mma, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::program::Program;
 use kiln_ir::{Const, DType, UOp, eval};
+use kiln_runtime::Backend;
 use kiln_runtime::cpu::CpuBackend;
 use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::warnings::warn_once;
-use kiln_runtime::{Backend, Buffer, Kernel};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 /// What is noted where they work; elsewhere it is why they do not.
 const WORK: &str = "work";
@@ -56,20 +55,17 @@ fn about<'a>(programs: impl Iterator<Item = &'a Program>) -> String {
 
 /// Whether a product that fills the unit's registers is what the interpreter says it is.
 fn multiplies(
-    backend: &CpuBackend,
+    backend: &dyn Backend,
     name: &str,
     [with, without]: &[Program; 2],
 ) -> Result<(), String> {
     if !with.has_matrices() {
         return Err(format!("{name} cannot be tried"));
     }
-    let expected = outcome(&InterpBackend::new(), without)?;
-    let (kernel, buffers) = prepared(backend, with)?;
-    let is_right = || buffers[0].to_vec::<u8>().is_ok_and(|found| found == expected);
-    match backend.try_in_child(&*kernel, &buffers, is_right) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(format!("{name} gives wrong results")),
-        Err(why) => Err(format!("{name}: {why}")),
+    let found = outcome(backend, with).map_err(|why| format!("{name}: {why}"))?;
+    match found == outcome(&InterpBackend::new(), without)? {
+        true => Ok(()),
+        false => Err(format!("{name} gives wrong results")),
     }
 }
 
@@ -102,26 +98,19 @@ fn product(unit: &Mma) -> Result<UOp, String> {
     schedule.kernels.first().map(|k| k.ast.clone()).ok_or_else(|| "no kernel".to_owned())
 }
 
-/// What the program leaves.
+/// What the program leaves of small whole numbers, whose sums no order rounds.
 fn outcome(backend: &dyn Backend, program: &Program) -> Result<Vec<u8>, String> {
-    let (kernel, buffers) = prepared(backend, program)?;
-    kernel.launch(&buffers, &[]).map_err(|e| e.to_string())?;
-    buffers[0].to_vec().map_err(|e| e.to_string())
-}
-
-/// The program's kernel, with small whole numbers for arguments, whose sums no order rounds.
-fn prepared(
-    backend: &dyn Backend,
-    program: &Program,
-) -> Result<(Arc<dyn Kernel>, Vec<Buffer>), String> {
-    let failed = |e: kiln_runtime::Error| e.to_string();
-    let mut buffers = Vec::new();
-    for (slot, param) in program.params.iter().enumerate() {
-        let buffer = backend.alloc(param.len * param.dtype.size()).map_err(failed)?;
-        buffer.write(&numbers(param.dtype, param.len, slot)).map_err(failed)?;
-        buffers.push(buffer);
-    }
-    Ok((backend.load(program).map_err(failed)?.kernel, buffers))
+    let run = || {
+        let mut buffers = Vec::new();
+        for (slot, param) in program.params.iter().enumerate() {
+            let buffer = backend.alloc(param.len * param.dtype.size())?;
+            buffer.write(&numbers(param.dtype, param.len, slot))?;
+            buffers.push(buffer);
+        }
+        backend.load(program)?.kernel.launch(&buffers, &[])?;
+        buffers[0].to_vec()
+    };
+    run().map_err(|e: kiln_runtime::Error| e.to_string())
 }
 
 fn numbers(dtype: DType, len: usize, slot: usize) -> Vec<u8> {
@@ -147,9 +136,19 @@ mod tests {
             assert!(with.has_matrices() && with.source.contains(unit.intrinsic), "{unit:?}");
             let all = (0..unit.registers).map(|n| format!("(i8 {n}"));
             assert!(all.into_iter().all(|n| with.source.contains(&n)), "{}", with.source);
-            let [with, without] = [with, without].map(|p| outcome(&InterpBackend::new(), &p));
-            assert_eq!(with.expect("runs"), without.expect("runs"), "{unit:?}");
+            let found = multiplies(&InterpBackend::new(), "unit", &[with, without]);
+            assert_eq!(found, Ok(()), "{unit:?}");
         }
+    }
+
+    #[test]
+    fn a_unit_with_wrong_results_is_not_used() {
+        let mmas = Mma::of(|_| true);
+        let target = Target { language: Language::Llvm, mmas: mmas.clone(), ..Target::interp() };
+        let [[with, _], [_, without]] =
+            [0, 1].map(|n| programs(&target, &mmas[n]).expect("compiles"));
+        let found = multiplies(&InterpBackend::new(), "unit", &[with, without]);
+        assert_eq!(found, Err("unit gives wrong results".to_owned()));
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod runs;
 mod cache;
 /// Maps of bounded memory that keep what is used.
 mod generations;
+/// Work on all processors.
+mod parallel;
 /// Options for kernels, by trying.
 mod search;
 /// Which memory every argument is; what may be overwritten in place.

@@ -5,6 +5,7 @@
 
 use super::super::Failure;
 use super::super::device::Opened;
+use super::super::parallel::in_parallel;
 use super::super::{debug, env};
 use super::Outcome;
 use super::trial::{Bench, Trial};
@@ -13,7 +14,7 @@ use kiln_compile::pipeline::{self, Compiled};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_ir::UOp;
 use rustc_hash::FxHashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 /// Lists that are compiled before the first of them is timed.
@@ -118,10 +119,10 @@ impl<'a> Climb<'a> {
     fn compiled(&mut self, lists: &[Vec<Opt>]) -> Vec<Trial> {
         let (ast, target) = (&self.kernel.ast, &self.opened.target);
         let compile = |options: &Vec<Opt>| pipeline::compile_with(ast, target, options).ok();
-        let mut programs = in_parallel(lists, compile);
+        let mut programs = all_that(lists, compile);
         programs.retain(|c| self.sources.insert(c.program.source.clone()));
         let opened = self.opened;
-        in_parallel(&programs, |c| Trial::new(c.clone(), opened).ok())
+        all_that(&programs, |c| Trial::new(c.clone(), opened).ok())
     }
 
     /// Turns of the trials, one after the other; what is far from the best, or fails, has only two.
@@ -162,29 +163,8 @@ impl<'a> Climb<'a> {
     }
 }
 
-/// What `make` makes of the items, in their order, on all threads.
-fn in_parallel<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(items.len());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut made = Vec::new();
-        while let (at, Some(item)) = at_and_item(items, &next) {
-            made.push((at, make(item)));
-        }
-        made
-    };
-    let mut all = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        // a thread that panicked has lost what it had made
-        all.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
-        all
-    });
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().filter_map(|(_, made)| made).collect()
-}
-
-fn at_and_item<'a, T>(items: &'a [T], next: &AtomicUsize) -> (usize, Option<&'a T>) {
-    let at = next.fetch_add(1, Ordering::Relaxed);
-    (at, items.get(at))
+/// What can be made of the items, in their order.
+fn all_that<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+    let Ok(made) = in_parallel(items, |item| Ok::<_, Infallible>(make(item)));
+    made.into_iter().flatten().collect()
 }

@@ -1,0 +1,89 @@
+//! Work of the host on all of its processors.
+
+use std::iter::{from_fn, once};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::{Builder, available_parallelism, scope};
+
+/// What `work` makes of the items, in their order. After an error no other item is begun.
+pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let next = &AtomicUsize::new(0);
+    let one = |at: usize| match work(&items[at]) {
+        Ok(made) => Ok((at, made)),
+        Err(error) => {
+            next.store(items.len(), Relaxed);
+            Err(error)
+        }
+    };
+    let some = || {
+        let places = from_fn(|| Some(next.fetch_add(1, Relaxed)).filter(|at| *at < items.len()));
+        places.map(one).collect::<Result<Vec<_>, E>>()
+    };
+    let mut all = on_threads(items.len(), some)?;
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, made)| made).collect())
+}
+
+/// All that calls of `some` make on so many threads, or as many as there are processors. A thread that the system refuses
+/// is one that does not help.
+fn on_threads<R: Send, E: Send>(
+    most: usize,
+    some: impl Fn() -> Result<Vec<R>, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let threads = available_parallelism().map_or(1, |n| n.get()).min(most);
+    scope(|scope| {
+        let spawn = |_| Builder::new().spawn_scoped(scope, &some).ok();
+        let others: Vec<_> = (1..threads).filter_map(spawn).collect();
+        let mine = some();
+        let joined = others.into_iter().map(|o| o.join().unwrap_or_else(|p| resume_unwind(p)));
+        let parts = once(mine).chain(joined).collect::<Result<Vec<_>, E>>()?;
+        Ok(parts.into_iter().flatten().collect())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::panic::catch_unwind;
+    use std::sync::atomic::AtomicBool;
+    use std::thread::{current, yield_now};
+
+    #[test]
+    fn what_is_made_has_the_order_of_the_items() {
+        let items: Vec<usize> = (0..1000).collect();
+        let Ok(made) = in_parallel(&items, |n| Ok::<_, Infallible>(n + 1));
+        assert!(made.into_iter().eq(1..1001));
+        assert_eq!(in_parallel(&[0; 0], |n| Err::<(), _>(*n)), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_error_is_the_result() {
+        let items: Vec<usize> = (0..1000).collect();
+        let tried = |n: &usize| if *n == 300 { Err(*n) } else { Ok(*n) };
+        assert_eq!(in_parallel(&items, tried), Err(300));
+    }
+
+    /// Whichever thread it was.
+    #[test]
+    fn panics_go_on() {
+        let (caller, other) = (current().id(), AtomicBool::new(false));
+        let work = |_: &usize| match current().id() == caller {
+            true if available_parallelism().is_ok_and(|n| n.get() > 1) => {
+                while !other.load(Relaxed) {
+                    yield_now();
+                }
+                Ok::<_, Infallible>(())
+            }
+            _ => {
+                other.store(true, Relaxed);
+                panic!("here")
+            }
+        };
+        let panic = catch_unwind(std::panic::AssertUnwindSafe(|| in_parallel(&[0, 1], work)));
+        assert_eq!(panic.err().and_then(|p| p.downcast_ref().copied()), Some("here"));
+    }
+}
