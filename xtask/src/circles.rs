@@ -1,9 +1,10 @@
 //! No circles of modules inside a crate.
 //!
-//! A file depends on another if it names something that is defined there (see [`modules`](crate::modules)); tests do not
+//! A file depends on another if it names something that is defined there (see `modules.rs`); tests do not
 //! count. Files that depend on each other, directly or through others, are a circle; a parent and its child are one,
-//! too. `mod child;` and a re-export make no parent depend on its child. The edges in [`LIST`] are left out: each is
-//! one that points up and is still to go. The list may only shrink: an edge that closes no circle must be taken off it.
+//! too. `mod child;` and a re-export make no parent depend on its child. The edges in `xtask/circles.txt` are left out:
+//! each is one that points up and is still to go. The list may only shrink: an edge that closes no circle must be taken
+//! off it.
 
 use crate::finding::Finding;
 use crate::modules::Modules;
@@ -77,10 +78,10 @@ fn before(edges: &Edges, start: usize) -> BTreeMap<usize, usize> {
     let mut queue = VecDeque::from([start]);
     while let Some(from) = queue.pop_front() {
         for (&(_, to), _) in edges.range((from, 0)..(from + 1, 0)) {
-            if !out.contains_key(&to) {
-                out.insert(to, from);
+            out.entry(to).or_insert_with(|| {
                 queue.push_back(to);
-            }
+                from
+            });
         }
     }
     out
