@@ -1,6 +1,6 @@
 //! The machine, the day, the versions: without them a number is no claim.
 
-use crate::Options;
+use crate::options::Options;
 use crate::subject::Subject;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -5,6 +5,10 @@
 //! compares what they computed, and prints medians.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+/// What failed, for people.
+mod failure;
+/// The arguments of this program.
+mod options;
 /// Inputs that every process makes alike.
 mod data;
 /// What is measured.
@@ -23,46 +27,16 @@ mod report;
 mod machine;
 
 use clap::Parser;
-use std::path::PathBuf;
+use failure::Failure;
+use options::{Options, SERVE, START};
 use std::process::ExitCode;
 use subject::Subject;
 use workloads::{CASES, Case};
 
-/// What failed, for people.
-type Failure = String;
-
-/// Measures kiln, PyTorch, torch.compile and tinygrad in turn.
-#[derive(Parser)]
-struct Options {
-    /// Workloads, or beginnings of their names; all if none is named.
-    names: Vec<String>,
-    /// How many turns each has. One that takes half a second or more a call has three.
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
-    /// Whom to measure beside kiln: `torch`, `compile`, `tinygrad`, or `none`.
-    #[arg(long, value_delimiter = ',', default_value = "torch,compile,tinygrad")]
-    peers: Vec<String>,
-    /// A Python that has the peers' packages. Without it, a virtual environment is made under target/peers.
-    #[arg(long)]
-    python: Option<PathBuf>,
-    /// How many threads each may use.
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// The date in the name of the results file; today if not given.
-    #[arg(long)]
-    date: Option<String>,
-    /// Writes the results also where not all workloads ran, with this in the name of the file.
-    #[arg(long)]
-    label: Option<String>,
-    /// Lists the workloads.
-    #[arg(long)]
-    list: bool,
-}
-
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
-        Some(serve::START) => serve::start(),
-        Some(serve::SERVE) => serve::serve(),
+        Some(START) => serve::start(),
+        Some(SERVE) => serve::serve(),
         _ => bench(&Options::parse()),
     };
     match done {

@@ -1,6 +1,6 @@
 //! Where Python and the peers' packages come from.
 
-use crate::Failure;
+use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,9 +1,11 @@
 //! Tables, for people and for files: Markdown, a line for each workload.
 
+use crate::failure::Failure;
+use crate::machine;
+use crate::options::Options;
 use crate::subject::Subject;
 use crate::turns::{Measured, Times, median};
 use crate::workloads::{CASES, Case};
-use crate::{Failure, Options, machine};
 use std::path::Path;
 
 /// The head of the table.

@@ -10,16 +10,12 @@
 //!
 //! Whatever fails is answered by `lacks WHY`.
 
+use crate::data;
+use crate::failure::Failure;
 use crate::workloads::{self, Run};
-use crate::{Failure, data};
 use kiln::{DType, Tensor};
 use std::io::{BufRead, Write};
 use std::time::Instant;
-
-/// The argument that makes this program kiln's side.
-pub(crate) const SERVE: &str = "--serve";
-/// The argument that makes it add two tensors and end.
-pub(crate) const START: &str = "--start";
 
 /// Answers requests until there are no more.
 pub(crate) fn serve() -> Result<(), Failure> {

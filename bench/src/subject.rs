@@ -1,6 +1,7 @@
 //! A process that runs workloads, kiln's or a peer's, and the requests that it answers (see `serve`).
 
-use crate::{Failure, serve};
+use crate::failure::Failure;
+use crate::options::SERVE;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,7 +45,7 @@ impl Subject {
     /// kiln, as this program.
     pub(crate) fn kiln(threads: usize) -> Result<Subject, Failure> {
         let program = std::env::current_exe().map_err(|e| e.to_string())?;
-        let how = How { program, arguments: vec![serve::SERVE.to_owned()], threads };
+        let how = How { program, arguments: vec![SERVE.to_owned()], threads };
         Subject::start("kiln", how)
     }
 

@@ -1,7 +1,7 @@
 //! Turns of all, round after round: in each round everybody computes for a few hundredths of a second, and the
 //! hardware's floor is measured beside them.
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::subject::{Loaded, Subject};
 use crate::workloads::{Case, Unit, Work};
 use kiln_runtime::peak::Peak;

@@ -1,6 +1,6 @@
 //! Which crate, and which stage of the compiler, may use which. Data flows down this table and so do dependencies.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{File, Workspace, identifier};
 use std::fs;
 
@@ -19,6 +19,9 @@ const SHARED: &[&str] = &["target"];
 
 /// Modules of kiln-compile that may use every stage.
 const ABOVE_STAGES: &[&str] = &["lib", "pass", "passes", "pipeline"];
+
+/// Modules of kiln that its engine may use: it takes nodes and devices, and knows no tensor.
+const BELOW_ENGINE: &[&str] = &["engine", "device", "error"];
 
 /// Files of kiln-ir that serve every rule and name none.
 const RULE_ENGINE: &[&str] = &["pattern", "rule", "rewrite"];
@@ -66,7 +69,7 @@ fn dependencies(path: &str, text: &str, normal: &[&str], tests: &[&str]) -> Vec<
     out
 }
 
-/// No stage of kiln-compile imports another; the rule engine knows no rule.
+/// No stage of kiln-compile imports another; the rule engine knows no rule, and kiln's engine no tensor.
 pub(crate) fn stages(workspace: &Workspace) -> Vec<Finding> {
     workspace.sources().flat_map(stage_findings).collect()
 }
@@ -76,11 +79,15 @@ fn stage_findings(file: &File) -> Vec<Finding> {
         if ABOVE_STAGES.contains(&module) {
             return Vec::new();
         }
-        let allowed = |m: &str| m == module || SHARED.contains(&m);
+        let allowed = |m: &str| is_item(m) || m == module || SHARED.contains(&m);
         let message = |m: &str| {
             format!("stage `{module}` uses `{m}`: stages meet only as graphs that satisfy a spec")
         };
         return imports(file, allowed, message);
+    }
+    if top_module(file, "crates/kiln/src/") == Some("engine") {
+        let message = |m: &str| format!("the engine names `{m}`, which is above it");
+        return imports(file, |m| BELOW_ENGINE.contains(&m), message);
     }
     match top_module(file, "crates/kiln-ir/src/") {
         Some(module) if RULE_ENGINE.contains(&module) => {
@@ -106,14 +113,18 @@ fn imports(
         file.code.match_indices("crate::").filter(|(at, _)| !file.code[..*at].ends_with('$'))
     {
         for module in named(&file.code[at + "crate::".len()..]) {
-            // a capital is an item of the root, such as a re-export
-            if module.starts_with(|c: char| c.is_lowercase()) && !allowed(module) {
+            if !allowed(module) {
                 let line = file.line(at);
                 out.push(Finding { path: file.path.clone(), line, message: message(module) });
             }
         }
     }
     out
+}
+
+/// Whether a name is an item of the root, such as a re-export, and no module.
+fn is_item(name: &str) -> bool {
+    name.starts_with(char::is_uppercase)
 }
 
 /// The first segments of what follows `crate::`: one name, or several in braces.
@@ -162,6 +173,8 @@ mod tests {
         assert_eq!(count("crates/kiln-compile/src/pipeline.rs", "use crate::{lower, render};"), 0);
         assert_eq!(count("crates/kiln-ir/src/rewrite/fast.rs", "use crate::rules::algebra;"), 1);
         assert_eq!(count("crates/kiln-ir/src/check/mod.rs", "use crate::rules::algebra;"), 0);
+        let engine = "crates/kiln/src/engine/bind.rs";
+        assert_eq!(count(engine, "use crate::{Tensor, tensor::storage, device::Device};"), 2);
     }
 
     #[test]

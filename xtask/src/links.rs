@@ -1,6 +1,6 @@
 //! Files that the documents link to exist.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::Workspace;
 use std::fs;
 use std::path::Path;

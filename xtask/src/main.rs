@@ -1,10 +1,16 @@
 //! `cargo run -p xtask -- tidy`: what rustc and clippy do not know about this repository. Each check is a test too, so
 //! that `cargo test --workspace` runs them.
 
+/// Circles of modules.
+mod circles;
+/// What checks find.
+mod finding;
 /// Which crate, and which stage of the compiler, may use which.
 mod layers;
 /// Links in documents.
 mod links;
+/// The modules of a crate, and who names whom.
+mod modules;
 /// Rule names, and where libraries print.
 mod names;
 /// Which folder may speak of which ops.
@@ -16,30 +22,16 @@ mod source;
 /// Where `unsafe` may stand, and what must stand beside it.
 mod unsafety;
 
+use finding::Finding;
 use source::Workspace;
-use std::fmt;
 use std::process::ExitCode;
-
-/// Something that is not as it should be.
-pub(crate) struct Finding {
-    /// Relative to the root of the workspace.
-    pub(crate) path: String,
-    /// From 1; 0 where the whole file is meant.
-    pub(crate) line: usize,
-    pub(crate) message: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.message)
-    }
-}
 
 type Check = fn(&Workspace) -> Vec<Finding>;
 
 const CHECKS: &[(&str, Check)] = &[
     ("crate dependencies", layers::crates),
     ("stages", layers::stages),
+    ("circles", circles::check),
     ("unsafe", unsafety::check),
     ("ops", ops::check),
     ("printing", names::prints),
@@ -97,6 +89,11 @@ mod tests {
     #[test]
     fn stages_do_not_know_each_other() {
         passes(layers::stages);
+    }
+
+    #[test]
+    fn modules_go_in_no_circles() {
+        passes(circles::check);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rule names are unique, and libraries print in one place.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{File, Workspace, identifier};
 use std::collections::BTreeMap;
 

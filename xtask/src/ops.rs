@@ -4,7 +4,7 @@
 //! A line of the table is a folder (or file), a colon, and either the ops that it may name or `all`, with a reason
 //! after `#`. The longest path that fits decides. `tidy --bless` writes the lists anew; a folder's `all` stays.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{File, Workspace, identifier};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,6 @@
 //! `unsafe` stands only in kiln-runtime, and each use of it says why it is sound.
 
-use crate::Finding;
+use crate::finding::Finding;
 use crate::source::{File, Workspace};
 
 /// The one crate that talks to machines.

@@ -1,8 +1,8 @@
 //! What a table of round sizes would not show: sizes that no tile divides, transposed operands, one row, other dtypes,
 //! other axes.
 
+use super::case::{Case, Run, Tolerance, Unit, Work, run};
 use super::table::{attention, convolution, convolution_case, square_of, squares};
-use super::{Case, Run, Tolerance, Unit, Work, run};
 use crate::data::{floats, labels, scaled, typed};
 use kiln::{DType, Error, Tensor};
 

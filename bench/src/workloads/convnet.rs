@@ -4,7 +4,7 @@
 #[path = "../../../crates/kiln/benches/convnet/model.rs"]
 mod model;
 
-use super::Run;
+use super::case::Run;
 use crate::data::{floats, labels, scaled};
 use kiln::Error;
 use kiln::nn::{Module, train};

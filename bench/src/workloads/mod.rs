@@ -1,5 +1,7 @@
 //! What is measured. `peers.py` has a workload of each name that computes the same from the same inputs.
 
+/// What a workload is.
+mod case;
 /// The table that kiln is compared by.
 mod table;
 /// What a table of round sizes would not show.
@@ -9,97 +11,10 @@ mod overhead;
 /// A training step of a convolutional network.
 mod convnet;
 
-use kiln::{Error, Tensor};
+pub(crate) use case::{Case, Run, Unit, Work};
 
 /// All workloads, in the order they run.
 pub(crate) const CASES: [&[Case]; 3] = [table::CASES, beyond::CASES, overhead::CASES];
-
-/// Computes, once: what it returns is in memory.
-pub(crate) type Run = Box<dyn FnMut() -> Result<Option<Tensor>, Error>>;
-
-/// A workload.
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
-    /// For people.
-    pub(crate) what: &'static str,
-    pub(crate) work: Work,
-    pub(crate) tolerance: Tolerance,
-    /// PyTorch's time over kiln's that it should reach; 0 for none.
-    pub(crate) goal: f64,
-    /// How many pieces a call's time is divided by, such as launches.
-    pub(crate) pieces: u32,
-    /// Makes the inputs.
-    pub(crate) build: fn() -> Result<Run, Error>,
-}
-
-/// What any implementation has to do at least.
-#[derive(Clone, Copy)]
-pub(crate) struct Work {
-    /// Multiplications and additions.
-    pub(crate) flops: f64,
-    pub(crate) unit: Unit,
-    /// Bytes of inputs.
-    pub(crate) read: f64,
-    /// Bytes of results.
-    pub(crate) written: f64,
-}
-
-/// Where multiplications happen, for their peak.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
-    F32,
-    /// Half as many lanes.
-    F64,
-    /// Pairs of products, if the processor has them.
-    Bf16,
-}
-
-impl Work {
-    /// Too little of anything to say.
-    const NONE: Work = Work::new(0.0, Unit::F32, 0.0, 0.0);
-
-    const fn new(flops: f64, unit: Unit, read: f64, written: f64) -> Work {
-        Work { flops, unit, read, written }
-    }
-
-    /// A product of `m x k` and `k x n`, of elements of so many bytes.
-    const fn product([m, k, n]: [usize; 3], unit: Unit, size: usize) -> Work {
-        let (m, k, n, size) = (m as f64, k as f64, n as f64, size as f64);
-        Work::new(2.0 * m * k * n, unit, (m * k + k * n) * size, m * n * size)
-    }
-
-    /// So many f32 read, and so many written.
-    const fn streaming(read: usize, written: usize) -> Work {
-        Work::new(0.0, Unit::F32, 4.0 * read as f64, 4.0 * written as f64)
-    }
-}
-
-/// How far results may be apart: rounding errors of a sum of `terms` grow like a random walk, so by the root of how
-/// many there are; 8 covers its tails. Relative to the largest of the elements compared.
-#[derive(Clone, Copy)]
-pub(crate) struct Tolerance {
-    pub(crate) epsilon: f64,
-    pub(crate) terms: usize,
-}
-
-impl Tolerance {
-    const fn f32(terms: usize) -> Tolerance {
-        Tolerance { epsilon: f32::EPSILON as f64, terms }
-    }
-
-    pub(crate) fn limit(self) -> f64 {
-        8.0 * self.epsilon * (self.terms as f64).sqrt()
-    }
-}
-
-/// A run of a function of inputs.
-fn run(mut f: impl FnMut() -> Tensor + 'static) -> Result<Run, Error> {
-    Ok(Box::new(move || {
-        let result = f();
-        result.realize()?;
-        Ok(Some(result))
-    }))
-}
 
 /// The workload of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Case> {

@@ -1,8 +1,8 @@
 //! What is not computing: launching, updating what is small, starting a process.
 
-use super::{Case, Run, Tolerance, Work};
+use super::case::{Case, Run, Tolerance, Work};
 use crate::data::{floats, scaled};
-use crate::serve;
+use crate::options::START;
 use kiln::optim::AdamW;
 use kiln::{Error, Tensor};
 use std::process::{Command, Stdio};
@@ -89,7 +89,7 @@ fn optimizer() -> Result<Run, Error> {
 /// This program, adding two small tensors.
 fn start() -> Result<(), Error> {
     let program = std::env::current_exe().expect("this program has a path");
-    let status = Command::new(program).arg(serve::START).stdout(Stdio::null()).status();
+    let status = Command::new(program).arg(START).stdout(Stdio::null()).status();
     assert!(status.is_ok_and(|s| s.success()), "the process that adds two tensors failed");
     Ok(())
 }

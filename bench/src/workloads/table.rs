@@ -1,6 +1,7 @@
 //! The table that kiln is compared by.
 
-use super::{Case, Run, Tolerance, Unit, Work, convnet, run};
+use super::case::{Case, Run, Tolerance, Unit, Work, run};
+use super::convnet;
 use crate::data::{floats, typed};
 use kiln::{DType, Error, Tensor};
 

@@ -2,16 +2,11 @@
 
 use crate::Tensor;
 use crate::error::Fault;
+use crate::sealed::Sealed;
 use kiln_ir::dtype::{Const, Weak};
 use kiln_ir::{DType, UOp};
 use kiln_runtime::plain::{Bytes, Plain};
 use std::cmp::Ordering;
-
-mod sealed {
-    /// Keeps the traits of this crate's arguments closed.
-    pub trait Sealed {}
-}
-pub(crate) use sealed::Sealed;
 
 /// A Rust type that a tensor's elements can be read as.
 pub trait Element: Bytes + Send + Sync + Sealed + 'static {

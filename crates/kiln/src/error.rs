@@ -1,6 +1,6 @@
 //! The one error type, and how a check deep inside becomes an error at the caller's line.
 
-use crate::tensor::origin;
+use crate::origin;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;

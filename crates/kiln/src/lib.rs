@@ -15,10 +15,14 @@
 // what `#[derive(Module)]` makes names the crate
 extern crate self as kiln;
 
+/// Which method made a node.
+mod origin;
 /// The error type.
 mod error;
 /// Names of devices.
 mod device;
+/// What closes traits.
+mod sealed;
 /// Rust types of elements and operands.
 mod element;
 /// The methods.
@@ -50,9 +54,10 @@ pub mod args {
 /// Hooks for kiln's own tests, without any promise.
 #[doc(hidden)]
 pub mod testing {
+    pub use crate::engine::stages;
     pub use crate::engine::testing::{
         INJECTED, Stages, break_next_kernel, fail_after, fault_after, limit_options, limit_pending,
-        reserve_nothing, stages,
+        reserve_nothing,
     };
 }
 

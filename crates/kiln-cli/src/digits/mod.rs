@@ -7,6 +7,8 @@
 mod data;
 /// The network.
 mod model;
+/// What can be chosen.
+mod options;
 /// Steps, and what they cost.
 mod train;
 /// What is said at the end.
@@ -15,59 +17,12 @@ mod report;
 use crate::outcome::{Failure, Outcome};
 use kiln::Device;
 use model::Net;
+pub(crate) use options::Options;
 use report::Report;
 use std::fs::OpenOptions;
 use std::io::{Write, stderr, stdout};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
-
-/// What can be chosen.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// Seed of the weights and of the order of the images
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Times that every training image is seen [default: 20, with --load 0]
-    #[arg(long)]
-    epochs: Option<usize>,
-    /// Images per step
-    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
-    batch: usize,
-    /// Learning rate of the first step; it falls to 0 along half a cosine
-    #[arg(long, default_value_t = 0.008)]
-    lr: f64,
-    /// Use at most so many images for training, and as many for testing
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    limit: Option<usize>,
-    /// Write the weights to a safetensors file
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Start from the weights in a safetensors file
-    #[arg(long, value_name = "FILE")]
-    load: Option<PathBuf>,
-    /// Print the loss of every step, to the last bit
-    #[arg(long)]
-    losses: bool,
-    /// Print one line of JSON to standard output, and the rest to standard error
-    #[arg(long)]
-    json: bool,
-}
-
-const EPOCHS: usize = 20;
-
-impl Options {
-    fn epochs(&self) -> usize {
-        self.epochs.unwrap_or(if self.load.is_some() { 0 } else { EPOCHS })
-    }
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("0 is too few".into()),
-        Ok(number) => Ok(number),
-        Err(_) => Err("not a number".into()),
-    }
-}
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let start = Instant::now();

@@ -1,8 +1,8 @@
 //! Training and testing. Every step has the same shapes, so that all but the first compile nothing.
 
-use super::Options;
 use super::data::{Images, Shuffle};
 use super::model::Net;
+use super::options::Options;
 use crate::outcome::Outcome;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kiln::Counts;

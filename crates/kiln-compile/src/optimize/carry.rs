@@ -1,8 +1,10 @@
 //! Reductions in blocks: the outer loop of a reduction moves outside of loops over outputs, so that what a block reads
 //! stays in the caches. What has been reduced so far is carried from block to block in scratch.
 
-use super::ranges::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
-use super::stage::{flat, reading_order, substitute};
+use super::ranges::{
+    axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
+};
+use super::stage::{flat, reading_order};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, toposort};

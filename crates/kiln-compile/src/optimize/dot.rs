@@ -1,8 +1,7 @@
 //! Sums of products as dot products: neighbours along a loop of the reduction are packed into 32 bits, and the loop takes
 //! as many fewer steps. What is packed is then staged like any other operand.
 
-use super::ranges::{axis_of, replace_ranges, size_of};
-use super::stage::substitute;
+use super::ranges::{axis_of, replace_ranges, size_of, substitute};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};

@@ -5,8 +5,10 @@
 //! outputs closes, and what is then equal is one node. Renaming may fold a loop away (`r1 - r3` where both become one);
 //! so both must vary over all the loops that they are kept over, or a constant would be read from memory.
 
-use super::ranges::{axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
-use super::stage::{flat, reading_order, substitute};
+use super::ranges::{
+    axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
+};
+use super::stage::{flat, reading_order};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::{AxisSet, Scopes, closed_ranges};

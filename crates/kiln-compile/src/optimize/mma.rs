@@ -2,8 +2,10 @@
 //! give goes to scratch, in a nest of its own, from where everything else reads it in ordinary loops and vectors.
 
 use super::carry::{Copy, end};
-use super::ranges::{axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of};
-use super::stage::{flat, reading_order, substitute};
+use super::ranges::{
+    axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
+};
+use super::stage::{flat, reading_order};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::toposort;

@@ -67,3 +67,16 @@ fn rebuild_closing(
     }
     rebuild(node, srcs)
 }
+
+/// The graph with `new` in place of `old`.
+pub(super) fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(ast) {
+        let replaced = match node == *old {
+            true => new.clone(),
+            false => rebuild(&node, mapped(&node, &done)),
+        };
+        done.insert(node, replaced);
+    }
+    done[ast].clone()
+}

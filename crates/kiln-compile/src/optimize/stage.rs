@@ -3,11 +3,11 @@
 //! takes to compute (conversions, gates) is done once an element.
 
 use super::dot::parts_of;
-use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of};
+use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of, substitute};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::scope::Scopes;
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -226,16 +226,4 @@ pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
     let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
     let all = loads.map(|l| strides(&kiln_ir::rules::simplify(l.src(1))));
     all.max_by_key(|s| s.len()).unwrap_or_default()
-}
-
-pub(super) fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let replaced = match node == *old {
-            true => new.clone(),
-            false => rebuild(&node, mapped(&node, &done)),
-        };
-        done.insert(node, replaced);
-    }
-    done[ast].clone()
 }

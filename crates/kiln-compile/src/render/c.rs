@@ -1,14 +1,15 @@
-//! C for GCC and Clang: types, literals, the kernel's signature and the entry that launches call.
+//! C for GCC and Clang: the kernel's signature and the entry that launches call.
 //!
 //! The text includes nothing and is compiled free-standing. Vectors are GCC's vector extension; a vector of bool is a
 //! mask (each lane all ones or zero) as wide as what was compared, so that no conversion stands between a comparison
 //! and a selection.
 
-use super::cstyle::{Body, Expr, Level, is_negative};
-use super::{definition_name, identifier, is_thread, scratch_layout, vars};
+use super::c_expr::scalar_type;
+use super::cstyle::Body;
+use super::facts::{definition_name, identifier, is_thread, scratch_layout, vars};
 use crate::target::Target;
 use kiln_ir::program::Program;
-use kiln_ir::{Const, DType, Op, UOp};
+use kiln_ir::{Op, UOp};
 
 /// The whole source of a kernel.
 pub(super) fn render(program: &Program, target: &Target) -> String {
@@ -56,73 +57,4 @@ fn signature(program: &Program) -> Vec<(String, String)> {
     on_demand(&is_scratch, &[("char* scratch", "scratch")]);
     on_demand(&is_thread, &[("long long lo", "lo"), ("long long hi", "hi")]);
     signature
-}
-
-/// The C type of one element. bf16 has none: it is its bits.
-pub(super) fn scalar_type(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "_Bool",
-        DType::I8 => "signed char",
-        DType::I16 => "short",
-        DType::I32 => "int",
-        DType::I64 | DType::Index => "long long",
-        DType::U8 => "unsigned char",
-        DType::U16 | DType::BF16 => "unsigned short",
-        DType::U32 => "unsigned",
-        DType::U64 => "unsigned long long",
-        DType::F16 => "_Float16",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::Void => "void",
-    }
-}
-
-/// A constant, to the last bit.
-pub(super) fn literal(value: Const, dtype: DType) -> Expr {
-    let text = match value {
-        Const::Bool(b) => (b as u8).to_string(),
-        Const::Int(i) => integer(i, dtype),
-        Const::UInt(u) => format!("{u}{}", suffix(dtype)),
-        Const::Float(f) => float(f, dtype),
-    };
-    let level = match value {
-        _ if text.starts_with('(') => Level::Unary,
-        _ if is_negative(value) => Level::Loose,
-        _ => Level::Atom,
-    };
-    Expr::new(text, level)
-}
-
-/// The smallest value of a type has no literal: its magnitude does not fit.
-fn integer(i: i64, dtype: DType) -> String {
-    let s = suffix(dtype);
-    let smallest = if dtype == DType::I32 { i32::MIN as i64 } else { i64::MIN };
-    if i == smallest { format!("{}{s}-1", i + 1) } else { format!("{i}{s}") }
-}
-
-fn suffix(dtype: DType) -> &'static str {
-    match dtype {
-        DType::I64 | DType::Index => "ll",
-        DType::U32 => "u",
-        DType::U64 => "ull",
-        _ => "",
-    }
-}
-
-/// Shortest decimals that read back as the same number; Rust and C agree on their form.
-fn float(f: f64, dtype: DType) -> String {
-    match dtype {
-        DType::BF16 => (kiln_ir::eval::to_bits(Const::Float(f), dtype)).to_string(),
-        DType::F16 => format!("(_Float16){}", float(f, DType::F32)),
-        DType::F32 if f.is_nan() => "__builtin_nanf(\"\")".to_string(),
-        DType::F32 if f.is_infinite() => format!("{}__builtin_inff()", minus(f)),
-        DType::F32 => format!("{:?}f", f as f32),
-        _ if f.is_nan() => "__builtin_nan(\"\")".to_string(),
-        _ if f.is_infinite() => format!("{}__builtin_inf()", minus(f)),
-        _ => format!("{f:?}"),
-    }
-}
-
-fn minus(f: f64) -> &'static str {
-    if f < 0.0 { "-" } else { "" }
 }

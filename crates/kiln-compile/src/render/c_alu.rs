@@ -1,9 +1,8 @@
 //! The C spelling of every operation on values, scalar and vector.
 
-use super::c::scalar_type;
+use super::c_expr::{Expr, Level, scalar_type};
 use super::c_helpers::{Helpers, mask_dtype};
-use super::cstyle::{Expr, Level};
-use super::shift_fits;
+use super::facts::shift_fits;
 use kiln_ir::{DType, Op, UOp};
 
 /// Infix operators: the text, how tightly the result holds together, and what its operands need at least.

@@ -1,6 +1,6 @@
 //! Vector types and small inline functions, printed above the kernels that use them.
 
-use super::c::scalar_type;
+use super::c_expr::scalar_type;
 use kiln_ir::DType;
 use std::collections::BTreeSet;
 

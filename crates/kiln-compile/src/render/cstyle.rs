@@ -4,63 +4,17 @@
 //! A value is written in place where that changes neither meaning nor cost: it is used once, inside the same loop
 //! body, and, if it reads a register, no store to that register comes between.
 
+use super::c_alu;
+use super::c_expr::{Expr, Level, literal, scalar_type};
 use super::c_helpers::Helpers;
-use super::{c, c_alu, definition_name, is_thread};
+use super::facts::{definition_name, is_thread};
 use crate::target::Target;
 use kiln_ir::arg::Space;
-use kiln_ir::{Arg, Const, DType, Op, UOp};
+use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// Longer expressions get a name: nobody reads them, and nested ones would be copied again and again.
 const LONGEST_IN_PLACE: usize = 100;
-
-/// How tightly an expression holds together, loosest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Level {
-    /// Comparisons, shifts, bitwise operations: in parentheses wherever they are operands.
-    Loose,
-    /// Sums and differences.
-    Sum,
-    /// Products and quotients.
-    Product,
-    /// Prefix operators and casts.
-    Unary,
-    /// Names, calls, subscripts.
-    Atom,
-}
-
-/// A piece of text that stands for a value.
-#[derive(Clone, Debug)]
-pub(super) struct Expr {
-    /// The text.
-    pub text: String,
-    /// How tightly it holds together.
-    pub level: Level,
-    /// For vectors of bool, which are masks: bytes per lane.
-    pub mask: usize,
-}
-
-impl Expr {
-    /// An expression that is not a mask.
-    pub(super) fn new(text: impl Into<String>, level: Level) -> Expr {
-        Expr { text: text.into(), level, mask: 0 }
-    }
-
-    /// A name, call or subscript.
-    pub(super) fn atom(text: impl Into<String>) -> Expr {
-        Expr::new(text, Level::Atom)
-    }
-
-    /// The same text as a mask of `bytes` per lane.
-    pub(super) fn masked(self, bytes: usize) -> Expr {
-        Expr { mask: bytes, ..self }
-    }
-
-    /// The text as an operand that must hold together at least as tightly as `level`.
-    pub(super) fn at(&self, level: Level) -> String {
-        if self.level < level { format!("({})", self.text) } else { self.text.clone() }
-    }
-}
 
 /// The body of a kernel under construction.
 #[derive(Default)]
@@ -125,7 +79,7 @@ impl Body {
     /// The expression for a source: written in place, a name, or what a definition is called.
     fn value(&mut self, src: &UOp) -> Expr {
         match src.op() {
-            Op::Const => c::literal(src.as_const().expect("a constant"), src.dtype()),
+            Op::Const => literal(src.as_const().expect("a constant"), src.dtype()),
             Op::Var | Op::Range => Expr::atom(definition_name(src)),
             // constants in all lanes need not be in the list
             Op::Splat if !self.values.contains_key(src) => {
@@ -157,7 +111,7 @@ impl Body {
 
     fn type_of(&mut self, op: &UOp, mask: usize) -> String {
         match op.lanes() {
-            1 => c::scalar_type(op.dtype()).to_string(),
+            1 => scalar_type(op.dtype()).to_string(),
             n if mask > 0 => self.helpers.mask(mask, n),
             n => self.helpers.vector(op.dtype(), n),
         }
@@ -175,7 +129,7 @@ impl Body {
     }
 
     fn range(&mut self, op: &UOp) {
-        let (name, of) = (definition_name(op), c::scalar_type(op.dtype()));
+        let (name, of) = (definition_name(op), scalar_type(op.dtype()));
         let (from, to) = if is_thread(op) {
             ("lo".to_string(), "hi".to_string())
         } else {
@@ -203,7 +157,7 @@ impl Body {
     /// for functions that look at each lane's gate, and for what is only a hint.
     fn address(&mut self, op: &UOp, beyond: usize) -> String {
         let (memory, index) = (op.memory(), self.value(op.src(1)));
-        let (of, integer) = (c::scalar_type(memory.dtype()), "__UINTPTR_TYPE__");
+        let (of, integer) = (scalar_type(memory.dtype()), "__UINTPTR_TYPE__");
         let more = if beyond > 0 { format!("+{beyond}") } else { String::new() };
         let elements = format!("(({integer}){}{more})", index.at(Level::Unary));
         let (name, size) = (definition_name(memory), memory.dtype().size());
@@ -351,13 +305,4 @@ fn blocks(ops: &[UOp]) -> Vec<usize> {
         }
     }
     blocks
-}
-
-/// Whether the constant prints with a minus sign.
-pub(super) fn is_negative(value: Const) -> bool {
-    match value {
-        Const::Int(i) => i < 0,
-        Const::Float(f) => f.is_sign_negative() && !f.is_nan(),
-        Const::Bool(_) | Const::UInt(_) => false,
-    }
 }

@@ -3,21 +3,20 @@
 //! No fast-math flags, and `nsw` only where bounds prove it, so that the optimizer may change nothing that
 //! `docs/rules.md` forbids. Pointers may alias. A bool is an `i1` in values and a byte in memory.
 
-use super::llvm_alu;
-use super::llvm_mma::{self, Registers};
-use super::{definition_name, is_thread, scratch_layout, vars};
-use crate::target::{Dot, LINE, Mma, Target};
+use super::facts::{definition_name, is_thread, scratch_layout, vars};
+use super::llvm_function::Function;
+use super::llvm_registers::Registers;
+use super::llvm_text::{memory_type, type_of, zero};
+use super::{llvm_alu, llvm_mma};
+use crate::target::{LINE, Target};
 use kiln_ir::arg::Space;
 use kiln_ir::program::Program;
 use kiln_ir::{Arg, DType, Op, UOp};
-use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 
 /// The whole module of a kernel.
 pub(super) fn render(program: &Program, target: &Target) -> String {
     let matrices = Registers::of(&program.ops, target);
-    let mut f =
-        Function { dots: &target.dots, mmas: &target.mmas, matrices, ..Function::default() };
+    let mut f = Function::new(&target.dots, &target.mmas, matrices);
     f.entry(program);
     llvm_mma::begin(&mut f);
     program.ops.iter().for_each(|op| f.op(op));
@@ -57,89 +56,7 @@ fn attributes(target: &Target) -> String {
     format!("attributes #0 = {{ {all} }}\n")
 }
 
-/// The function under construction.
-#[derive(Default)]
-pub(super) struct Function<'a> {
-    dots: &'a [Dot],
-    mmas: &'a [Mma],
-    pub(super) matrices: Registers,
-    text: String,
-    /// `alloca`s, which belong at the start of the entry block.
-    variables: String,
-    declarations: BTreeSet<String>,
-    values: FxHashMap<UOp, String>,
-    /// The label of the block that is being written; empty for the entry.
-    block: String,
-    open: Vec<usize>,
-    next_value: usize,
-    next_label: usize,
-    /// For each slot, whether it is written past the caches.
-    streamed: Vec<bool>,
-    /// How long `@zeros` must be: what gated-off loads read.
-    zero_bytes: usize,
-}
-
 impl Function<'_> {
-    /// The intrinsic of a `Dot`, without `llvm.` before it.
-    pub(super) fn dot_intrinsic(&self, op: &UOp) -> &'static str {
-        let fits = |dot: &&Dot| Some(dot.parts) == op.arg().parts() && dot.lanes == op.lanes();
-        self.dots.iter().find(fits).expect("others are taken apart in lower").intrinsic
-    }
-
-    /// A line of the current block.
-    pub(super) fn line(&mut self, line: &str) {
-        self.text.push_str("  ");
-        self.text.push_str(line);
-        self.text.push('\n');
-    }
-
-    /// An instruction with a result, which is returned.
-    pub(super) fn emit(&mut self, instruction: &str) -> String {
-        let name = format!("%v{}", self.next_value);
-        self.next_value += 1;
-        self.line(&format!("{name} = {instruction}"));
-        name
-    }
-
-    /// A call of an intrinsic that is overloaded on `types`: `of` is the result, `args` have their types.
-    pub(super) fn call(&mut self, name: &str, types: &[&str], of: &str, args: &[String]) -> String {
-        let suffixes: String = types.iter().map(|t| format!(".{}", mangled(t))).collect();
-        let declared: Vec<&str> = args.iter().map(|a| argument_type(a)).collect();
-        self.declarations.insert(format!("{of} @llvm.{name}{suffixes}({})", declared.join(", ")));
-        let call = format!("call {of} @llvm.{name}{suffixes}({})", args.join(", "));
-        if of == "void" {
-            self.line(&call);
-            return String::new();
-        }
-        self.emit(&call)
-    }
-
-    /// The operand for a source: a literal, or the name of a value.
-    pub(super) fn value(&mut self, src: &UOp) -> String {
-        if let Some(c) = src.as_const() {
-            return llvm_alu::literal(c, src.dtype());
-        }
-        match (src.op(), self.values.get(src)) {
-            (_, Some(name)) => name.clone(),
-            (Op::Splat, None) => llvm_alu::splat(self, src),
-            _ => unreachable!("sources come first, but {src:?} did not"),
-        }
-    }
-
-    fn label(&mut self) -> usize {
-        self.next_label += 1;
-        self.next_label - 1
-    }
-
-    fn begin(&mut self, label: String) {
-        self.text.push_str(&format!("{label}:\n"));
-        self.block = label;
-    }
-
-    fn current(&self) -> &str {
-        if self.block.is_empty() { "entry" } else { &self.block }
-    }
-
     /// Arguments out of their arrays.
     fn entry(&mut self, program: &Program) {
         self.streamed = program.params.iter().map(|p| p.streamed).collect();
@@ -240,19 +157,6 @@ impl Function<'_> {
         self.begin(format!("exit{n}"));
     }
 
-    /// The address of a load or store. Without a gate it is known to be inside the memory.
-    pub(super) fn address(&mut self, op: &UOp, gated: bool) -> String {
-        let memory = op.memory();
-        let name = definition_name(memory);
-        if op.src(1).is_const(0) {
-            return format!("%{name}");
-        }
-        let (index, index_type) = (self.value(op.src(1)), type_of(op.src(1).dtype(), 1));
-        let of = memory_type(memory.dtype(), memory.lanes());
-        let inbounds = if gated { "" } else { " inbounds" };
-        self.emit(&format!("getelementptr{inbounds} {of}, ptr %{name}, {index_type} {index}"))
-    }
-
     fn load_plain(&mut self, dtype: DType, lanes: u16, at: &str, align: usize) -> String {
         let of = memory_type(dtype, lanes);
         let value = self.emit(&format!("load {of}, ptr {at}, align {align}"));
@@ -263,7 +167,7 @@ impl Function<'_> {
     fn unpacked(&mut self, dtype: DType, lanes: u16, value: String) -> String {
         match dtype {
             DType::Bool => {
-                let (of, zero) = (memory_type(dtype, lanes), llvm_alu::zero(DType::U8, lanes));
+                let (of, zero) = (memory_type(dtype, lanes), zero(DType::U8, lanes));
                 self.emit(&format!("icmp ne {of} {value}, {zero}"))
             }
             _ => value,
@@ -354,50 +258,4 @@ impl Function<'_> {
 /// Vectors in buffers are aligned as their elements are; registers hold whole vectors.
 fn alignment(memory: &UOp) -> usize {
     memory.dtype().size() * memory.lanes() as usize
-}
-
-/// The type of a value.
-pub(super) fn type_of(dtype: DType, lanes: u16) -> String {
-    let scalar = match dtype {
-        DType::Bool => "i1",
-        DType::I8 | DType::U8 => "i8",
-        DType::I16 | DType::U16 | DType::BF16 => "i16",
-        DType::I32 | DType::U32 => "i32",
-        DType::I64 | DType::U64 | DType::Index => "i64",
-        DType::F16 => "half",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::Void => "void",
-    };
-    if lanes == 1 { scalar.to_string() } else { format!("<{lanes} x {scalar}>") }
-}
-
-/// The type of a value in memory.
-fn memory_type(dtype: DType, lanes: u16) -> String {
-    type_of(if dtype == DType::Bool { DType::U8 } else { dtype }, lanes)
-}
-
-/// The type in front of an argument.
-fn argument_type(argument: &str) -> &str {
-    let end = match argument.find('>') {
-        Some(end) if argument.starts_with('<') => end + 1,
-        _ => argument.find(' ').expect("a type and a value"),
-    };
-    &argument[..end]
-}
-
-/// How a type is written in the name of an overloaded intrinsic.
-fn mangled(of: &str) -> String {
-    let vector = of.trim_matches(['<', '>']).split_once(" x ");
-    let scalar = |s: &str| match s {
-        "half" => "f16".to_string(),
-        "float" => "f32".to_string(),
-        "double" => "f64".to_string(),
-        "ptr" => "p0".to_string(),
-        int => int.to_string(),
-    };
-    match vector {
-        Some((lanes, s)) => format!("v{lanes}{}", scalar(s)),
-        None => scalar(of),
-    }
 }

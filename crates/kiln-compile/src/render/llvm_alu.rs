@@ -1,9 +1,9 @@
 //! The LLVM spelling of every operation on values. Scalars and vectors differ in their types alone.
 
-use super::llvm::{Function, type_of};
-use super::{cannot_wrap, shift_fits};
-use kiln_ir::eval::to_bits;
-use kiln_ir::{Const, DType, Op, UOp};
+use super::facts::{cannot_wrap, shift_fits};
+use super::llvm_function::Function;
+use super::llvm_text::{all, type_of, zero};
+use kiln_ir::{DType, Op, UOp};
 
 /// Instructions of two operands, for floats, signed and unsigned integers and bool; empty where there is none.
 const BINARY: &[(Op, [&str; 4])] = &[
@@ -28,7 +28,7 @@ const BINARY: &[(Op, [&str; 4])] = &[
 /// Emits `op` and returns its value.
 pub(super) fn instruction(f: &mut Function<'_>, op: &UOp) -> String {
     match op.op() {
-        Op::Splat => splat(f, op),
+        Op::Splat => f.splat(op),
         Op::Stack => stack(f, op),
         Op::Lane => lane(f, op),
         Op::Cast => cast(f, op),
@@ -42,49 +42,6 @@ pub(super) fn instruction(f: &mut Function<'_>, op: &UOp) -> String {
         Op::And if op.dtype() == DType::Bool && op.lanes() > 1 => mask(f, op),
         _ => binary(f, op),
     }
-}
-
-/// A constant.
-pub(super) fn literal(value: Const, dtype: DType) -> String {
-    match value {
-        Const::Bool(b) => b.to_string(),
-        Const::Int(i) => i.to_string(),
-        Const::UInt(u) => u.to_string(),
-        Const::Float(x) => match dtype {
-            DType::BF16 => to_bits(value, dtype).to_string(),
-            DType::F16 => format!("0xH{:04X}", to_bits(value, dtype)),
-            // decimals must be exact, which small integers are; the rest is the bits of the f64
-            _ if x.abs() < 1e6 && x.fract() == 0.0 => format!("{x:?}"),
-            _ => format!("0x{:016X}", to_bits(value, DType::F64)),
-        },
-    }
-}
-
-/// The zero of a type.
-pub(super) fn zero(dtype: DType, lanes: u16) -> String {
-    all(lanes, dtype, &literal(Const::Int(0).cast(dtype), dtype))
-}
-
-/// The literal in all lanes.
-fn all(lanes: u16, dtype: DType, literal: &str) -> String {
-    if lanes == 1 {
-        return literal.to_string();
-    }
-    let element = format!("{} {literal}", type_of(dtype, 1));
-    format!("<{}>", vec![element; lanes as usize].join(", "))
-}
-
-/// The same scalar in every lane: a literal where it is a constant.
-pub(super) fn splat(f: &mut Function<'_>, op: &UOp) -> String {
-    let (dtype, lanes) = (op.dtype(), op.lanes());
-    let scalar = f.value(op.src(0));
-    if op.src(0).as_const().is_some() || lanes == 1 {
-        return all(lanes, dtype, &scalar);
-    }
-    let of = type_of(dtype, lanes);
-    let first = format!("insertelement {of} poison, {} {scalar}, i32 0", type_of(dtype, 1));
-    let first = f.emit(&first);
-    f.emit(&format!("shufflevector {of} {first}, {of} poison, <{lanes} x i32> zeroinitializer"))
 }
 
 fn stack(f: &mut Function<'_>, op: &UOp) -> String {

@@ -4,7 +4,7 @@ use crate::arg::Arg;
 use crate::dtype::Const;
 use crate::op::Op;
 use crate::pattern::{Pat, Sources, Value, Vars, dtype_bit};
-use crate::rule::{Rule, RuleSet};
+use crate::rule::Rule;
 use crate::uop::{UOp, op_bit, value_bit, value_mark};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -218,18 +218,22 @@ pub(crate) struct Compiled<C: 'static> {
 }
 
 impl<C> Compiled<C> {
-    pub(crate) fn new(set: &RuleSet<C>) -> Compiled<C> {
+    pub(crate) fn new(
+        name: &'static str,
+        stateful: &'static [Rule<C>],
+        plain: impl Iterator<Item = &'static Rule>,
+    ) -> Compiled<C> {
         let mut compiled = Compiled {
-            name: set.name,
+            name,
             places: Vec::new(),
             rights: Vec::new(),
             entries: Vec::new(),
             lists: vec![List::default()],
             list_of: vec![0; Op::ALL.len() * FIRST_SOURCES],
-            normal_bit: if set.stateful_rules().is_empty() { next_normal_bit() } else { 0 },
+            normal_bit: if stateful.is_empty() { next_normal_bit() } else { 0 },
         };
-        set.stateful_rules().iter().for_each(|r| compiled.add(r, Right::Stateful(r.rhs)));
-        set.plain_rules().for_each(|r| compiled.add(r, Right::Plain(r.rhs)));
+        stateful.iter().for_each(|r| compiled.add(r, Right::Stateful(r.rhs)));
+        plain.for_each(|r| compiled.add(r, Right::Plain(r.rhs)));
         Op::ALL.iter().for_each(|op| compiled.index(*op));
         compiled
     }

@@ -1,18 +1,24 @@
 //! What a condition says about the expressions that only matter where it holds: padding's gates, the branches of
 //! `where`, the parts of a conjunction.
 
-use super::PLAIN;
 use super::compare::{as_bool, negated};
+use super::{algebra, boolean, convert, fold, index, select};
 use crate::affine::{Affine, Term, is_index};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::pattern::Pat;
 use crate::rewrite::graph_rewrite;
 use crate::rule;
-use crate::rule::Rule;
+use crate::rule::{Rule, RuleSet};
 use crate::uop::{UOp, substitute, toposort_all};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+
+/// What needs no context: everything but simplification under a condition.
+static PLAIN: RuleSet = RuleSet::new(
+    "plain",
+    &[fold::RULES, index::RULES, algebra::RULES, boolean::RULES, select::RULES, convert::RULES],
+);
 
 pub(super) static RULES: &[Rule] = &[
     rule!(and_conditions [n, a: Bool, b: Bool]  n.bind(a & b)                           => conjunction(n)),

@@ -20,12 +20,6 @@ use crate::rewrite::graph_rewrite;
 use crate::rule::RuleSet;
 use crate::uop::UOp;
 
-/// What needs no context: everything but simplification under a condition.
-static PLAIN: RuleSet = RuleSet::new(
-    "plain",
-    &[fold::RULES, index::RULES, algebra::RULES, boolean::RULES, select::RULES, convert::RULES],
-);
-
 static SYMBOLIC: RuleSet = RuleSet::new(
     "symbolic",
     &[

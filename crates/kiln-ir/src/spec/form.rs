@@ -7,6 +7,11 @@ use crate::dtype::DType;
 use crate::op::{Group, Op};
 use crate::uop::UOp;
 
+/// `Ok` where `holds`, else the reason.
+pub(super) fn ensure(holds: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(reason()) }
+}
+
 /// Whether the parts make a node; the error is a reason that follows the op's name.
 pub fn check(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: &Arg) -> Result<(), String> {
     let (least, most) = arity(op);

@@ -5,7 +5,7 @@
 //! use a result of that loop. A loop does not end before the loops inside it. Two loops beside each other do not each
 //! use a result of the other.
 
-use super::ensure;
+use super::form::ensure;
 use super::typing::typed;
 use crate::arg::{Arg, RangeKind, Space};
 use crate::dtype::DType;

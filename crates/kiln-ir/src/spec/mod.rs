@@ -14,8 +14,6 @@ mod program;
 mod tensor;
 mod typing;
 
-pub use program::verify_program;
-
 use crate::arg::{Arg, RangeKind};
 use crate::dtype::DType;
 use crate::op::{Group, Op};
@@ -171,6 +169,21 @@ pub fn verify(spec: &Spec, root: &UOp) -> Result<(), SpecError> {
     (spec.graph)(&nodes).map_err(|(node, reason)| SpecError::new(spec.name, &node, reason))
 }
 
+/// Whether the list is a program; the first broken entry in order.
+pub fn verify_program(ops: &[UOp]) -> Result<(), SpecError> {
+    let mut walk = program::Walk::default();
+    for op in ops {
+        let checked = PROGRAM.check(op).and_then(|()| walk.entry(op));
+        checked.map_err(|reason| SpecError::new(PROGRAM.name, op, reason))?;
+    }
+    match walk.open_block() {
+        Some(open) => {
+            Err(SpecError::new(PROGRAM.name, open, "the block is never closed".to_string()))
+        }
+        None => Ok(()),
+    }
+}
+
 impl Spec {
     /// Whether the op may occur.
     pub fn allows(&self, op: Op) -> bool {
@@ -197,9 +210,4 @@ impl Spec {
         typing::check(node)?;
         (self.node)(node)
     }
-}
-
-/// `Ok` where `holds`, else the reason.
-fn ensure(holds: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(reason()) }
 }

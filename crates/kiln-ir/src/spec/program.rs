@@ -1,27 +1,12 @@
 //! Linear programs: sources before use, blocks properly nested, everything sized.
 
+use super::form::ensure;
 use super::typing::typed;
-use super::{PROGRAM, SpecError, ensure};
 use crate::arg::{Arg, RangeKind, Space};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::uop::UOp;
 use rustc_hash::FxHashMap;
-
-/// Whether the list is a program; the first broken entry in order.
-pub fn verify_program(ops: &[UOp]) -> Result<(), SpecError> {
-    let mut walk = Walk::default();
-    for op in ops {
-        let checked = PROGRAM.check(op).and_then(|()| walk.entry(op));
-        checked.map_err(|reason| SpecError::new(PROGRAM.name, op, reason))?;
-    }
-    match walk.blocks.last() {
-        Some(open) => {
-            Err(SpecError::new(PROGRAM.name, open, "the block is never closed".to_string()))
-        }
-        None => Ok(()),
-    }
-}
 
 /// One entry by itself.
 pub(super) fn node(node: &UOp) -> Result<(), String> {
@@ -96,7 +81,7 @@ fn access(node: &UOp, lanes: u16) -> Result<(), String> {
 
 /// What is known at one point of the list.
 #[derive(Default)]
-struct Walk {
+pub(super) struct Walk {
     /// Open loops and `if`s, outermost first.
     blocks: Vec<UOp>,
     /// For each entry so far, the block that it stands in: its depth and number.
@@ -109,7 +94,12 @@ struct Walk {
 }
 
 impl Walk {
-    fn entry(&mut self, node: &UOp) -> Result<(), String> {
+    /// The innermost block that is not closed.
+    pub(super) fn open_block(&self) -> Option<&UOp> {
+        self.blocks.last()
+    }
+
+    pub(super) fn entry(&mut self, node: &UOp) -> Result<(), String> {
         for (i, src) in node.srcs().iter().enumerate() {
             self.source(node, i, src)?;
         }

@@ -1,6 +1,6 @@
 //! Tensor graphs.
 
-use super::ensure;
+use super::form::ensure;
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;

@@ -1,6 +1,6 @@
 //! Types and lanes of arithmetic, notes and vectors: the same at every stage.
 
-use super::ensure;
+use super::form::ensure;
 use crate::dtype::DType;
 use crate::op::{Group, Op};
 use crate::uop::UOp;

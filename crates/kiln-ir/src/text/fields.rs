@@ -1,7 +1,7 @@
 //! What follows op and type in a line: sources, attributes and lists, and the arguments that they make.
 
-use super::lex::Kind;
-use super::parse::{Cursor, Fail, Names, fail, literal};
+use super::cursor::{Cursor, Names, literal};
+use super::lex::{Fail, Kind, fail};
 use crate::arg::{Arg, Axes, PadAxis, RangeKind, ReduceOp, SliceAxis, Space, WindowArg};
 use crate::dtype::DType;
 use crate::op::Op;

@@ -1,7 +1,5 @@
 //! Tokens of one line of text.
 
-use super::parse::Fail;
-
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind<'a> {
@@ -20,6 +18,16 @@ pub(super) enum Kind<'a> {
 pub(super) struct Token<'a> {
     pub(super) kind: Kind<'a>,
     pub(super) column: usize,
+}
+
+/// Why a line is none, and in which column.
+pub(super) struct Fail {
+    pub(super) column: usize,
+    pub(super) message: String,
+}
+
+pub(super) fn fail<T>(column: usize, message: impl Into<String>) -> Result<T, Fail> {
+    Err(Fail { column, message: message.into() })
 }
 
 /// The characters of words and numbers.

@@ -29,6 +29,7 @@
 //!
 //! Sources are kept in the order written: the text does not canonicalize.
 
+mod cursor;
 mod expr;
 mod fields;
 mod lex;

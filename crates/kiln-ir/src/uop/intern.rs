@@ -22,7 +22,15 @@ fn shard(hash: u128) -> MutexGuard<'static, Table> {
     TABLE[hash as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
+/// Making nodes.
+impl UOp {
+    /// The interned node with these parts. Use the constructors of `build` where one fits: they canonicalize.
+    pub fn new(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
+        intern(op, dtype, lanes, srcs, arg)
+    }
+}
+
+fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
     let hash = content_hash(op, dtype, lanes, &srcs, &arg);
     intern_as(hash, op, dtype, lanes, srcs, arg)
 }

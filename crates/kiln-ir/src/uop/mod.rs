@@ -86,11 +86,6 @@ impl UOp {
     /// About how much memory a node takes: itself, its entry in the table, a shape.
     pub const SIZE: usize = size_of::<Node>() + 160;
 
-    /// The interned node with these parts. Use the constructors of `build` where one fits: they canonicalize.
-    pub fn new(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
-        intern::intern(op, dtype, lanes, srcs, arg)
-    }
-
     /// What the node does.
     pub fn op(&self) -> Op {
         self.0.op

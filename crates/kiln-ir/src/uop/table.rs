@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn entries_are_found_until_they_are_removed() {
         let nodes: Vec<UOp> = (0..150).map(UOp::index).collect();
-        let hash = |i: usize| ((i % 5 + FEWEST - 3) as u128) << 64 | i as u128 / 10;
+        let hash = |i: usize| (((i % 5 + FEWEST - 3) as u128) << 64) | (i as u128 / 10);
         let (mut table, mut living) = (Table::default(), Vec::new());
         let remove = |table: &mut Table, i: usize| table.remove(hash(i), &nodes[i].0);
         let find = |table: &mut Table, i: usize| {

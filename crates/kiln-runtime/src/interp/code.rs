@@ -3,7 +3,7 @@
 //! Each work-item has one flat file of scalars: first the value of every node (one scalar per lane), then its
 //! register memories.
 
-use super::InterpError;
+use super::error::InterpError;
 use kiln_ir::arg::{Arg, RangeKind, Space};
 use kiln_ir::eval::from_bits;
 use kiln_ir::program::Program;

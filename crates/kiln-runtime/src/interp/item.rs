@@ -2,7 +2,7 @@
 
 use super::bits::{read, write};
 use super::code::{Access, Code, Place, Places, Step};
-use super::{InterpBuffer, InterpError};
+use super::error::{InterpBuffer, InterpError};
 use kiln_ir::eval::{bitcast, dot, eval, mma};
 use kiln_ir::{Const, DType, Op};
 use smallvec::SmallVec;

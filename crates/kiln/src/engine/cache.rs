@@ -9,8 +9,9 @@ use super::device::Opened;
 use super::generations::Generations;
 use super::measure::count;
 use super::parallel::in_parallel;
+use super::testing::Stages;
 use super::{Failure, debug, env, report, search, testing};
-use crate::Device;
+use crate::device::Device;
 use kiln_compile::optimize::Opt;
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
@@ -128,14 +129,14 @@ fn remembering<K: Hash + Eq, V>() -> Mutex<Generations<K, V>> {
     Mutex::new(Generations::new(env::cache_bytes() / 4))
 }
 
-/// Every kernel of the schedules that are remembered: as scheduled, as optimized, and as a linear program. Release builds
-/// keep none of that.
-pub(super) fn stages() -> Vec<(UOp, UOp, Vec<UOp>)> {
+/// Every kernel that this process has compiled and remembers. Release builds keep no text of any.
+pub fn stages() -> Vec<Stages> {
     let schedules = SCHEDULES.lock().expect("schedule cache");
     let kernels = schedules.values().flatten().flat_map(|ready| &ready.kernels);
     let stages = |k: &ReadyKernel| {
-        let compiled = &k.code.compiled;
-        (k.plan.ast.clone(), compiled.ast.clone(), compiled.program.ops.clone())
+        let (scheduled, compiled) = (k.plan.ast.clone(), &k.code.compiled);
+        let (optimized, program) = (compiled.ast.clone(), compiled.program.ops.clone());
+        Stages { scheduled, optimized, program }
     };
     kernels.map(stages).collect()
 }
@@ -151,7 +152,7 @@ pub(super) fn ready(
     let schedules = || SCHEDULES.lock().expect("schedule cache");
     let known = schedules().get(&key).cloned().unwrap_or_default();
     if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {
-        debug::schedule_hit(ready);
+        debug::schedule_hit(ready.kernels.len());
         return Ok(ready.clone());
     }
     let ready = Arc::new(make(closed, constants, &known, opened)?);

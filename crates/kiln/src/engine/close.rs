@@ -5,21 +5,17 @@
 
 mod alike;
 
-use super::leaf::{self, Latch, Slot, Value};
 use super::measure::count;
 use super::runs::{self, Upload};
 use super::starts::Starts;
+use super::walk::{Busy, Edges, StandsFor, Walk};
 use kiln_ir::arg::Arg;
 use kiln_ir::uop::{Mixer, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::cell::Cell;
 use std::hash::Hash;
 use std::sync::Arc;
-
-/// Positions of a node's sources: as many as most nodes have without an allocation.
-pub(super) type Edges = SmallVec<[usize; 3]>;
 
 /// The nodes that a realize has to do with.
 pub(super) struct Closed {
@@ -54,18 +50,6 @@ pub(super) struct Closed {
     pub(super) key: u128,
 }
 
-/// How a computed node stands for its leaf.
-#[derive(Clone, Copy)]
-pub(super) struct StandsFor {
-    /// It keeps the leaf alive.
-    keeps: bool,
-    /// See [`Value::shares`].
-    shares: bool,
-}
-
-/// Another thread computes something that this graph needs.
-pub(super) struct Busy(pub(super) Arc<Latch>);
-
 thread_local! {
     /// Nodes of the last graph that was closed: a loop closes one like it again, which then has room from the start.
     static LAST: Cell<usize> = const { Cell::new(0) };
@@ -89,125 +73,34 @@ pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> 
     }
     count(|c| c.visited += walk.nodes.len() as u64);
     LAST.set(walk.nodes.len());
-    Ok(walk.finish(&wanted, collected.as_deref()))
+    Ok(Closed::new(walk, &wanted, collected.as_deref()))
 }
 
-/// A walk from roots to leaves.
-#[derive(Default)]
-pub(super) struct Walk {
-    position: FxHashMap<usize, usize>,
-    /// Sources before users.
-    pub(super) nodes: Vec<UOp>,
-    /// Positions of each node's sources; of a computed node, its leaf.
-    pub(super) edges: Vec<Edges>,
-    /// Which nodes stand for their leaf.
-    computed: Vec<Option<StandsFor>>,
-    /// Which nodes a gradient could go through.
-    differentiable: Vec<bool>,
-    /// The nodes above the one that is being walked. Empty between visits, but for its room.
-    above: Vec<Open>,
-    effects: Vec<UOp>,
-    checks: Vec<(UOp, Arc<str>)>,
-}
-
-impl Walk {
-    /// Whether the node only stands for a leaf.
-    pub(super) fn is_computed(&self, at: usize) -> bool {
-        self.computed[at].is_some()
-    }
-
-    fn with_room(nodes: usize) -> Walk {
-        let mut walk = Walk::default();
-        walk.position.reserve(nodes);
-        walk.nodes.reserve(nodes);
-        walk.edges.reserve(nodes);
-        walk.computed.reserve(nodes);
-        walk.differentiable.reserve(nodes);
-        walk
-    }
-
-    fn visit(&mut self, root: &UOp) -> Result<(), Busy> {
-        if self.position.contains_key(&root.id()) {
-            return Ok(());
-        }
-        let mut stack = std::mem::take(&mut self.above);
-        stack.push(Open::new(root.clone())?);
-        while let Some(open) = stack.last_mut() {
-            match open.next_source() {
-                Some(src) if self.position.contains_key(&src.id()) => {}
-                Some(src) => {
-                    let src = src.clone();
-                    stack.push(Open::new(src)?);
-                }
-                None => {
-                    let open = stack.pop().expect("just looked at");
-                    self.leave(open);
-                }
-            }
-        }
-        self.above = stack;
-        Ok(())
-    }
-
-    /// Gives a node its position, after all its sources.
-    fn leave(&mut self, open: Open) {
-        if self.position.contains_key(&open.node.id()) {
-            return;
-        }
-        if matches!(open.below, Below::First) {
-            self.effects.extend(open.node.srcs()[1..].iter().cloned());
-            if let Arg::Check(text) = open.node.arg() {
-                self.checks.push((open.node.src(1).clone(), text.clone()));
-            }
-        }
-        // one by one: this is the hot loop of a step, and collecting costs several times as much
-        let mut edges = Edges::new();
-        open.sources().iter().for_each(|s| edges.push(self.position[&s.id()]));
-        self.edges.push(edges);
-        self.computed.push(match &open.below {
-            Below::Value { value, keeps } => {
-                Some(StandsFor { keeps: *keeps, shares: value.shares })
-            }
-            Below::First | Below::All => None,
-        });
-        self.differentiable.push(self.leads_on(&open));
-        self.position.insert(open.node.id(), self.nodes.len());
-        self.nodes.push(open.node);
-    }
-
-    /// Whether a gradient could go through the node, whose sources have their edges.
-    fn leads_on(&self, open: &Open) -> bool {
-        match (open.node.op(), &open.below) {
-            (Op::Detach, _) => false,
-            (Op::Mark, _) => true,
-            (Op::Buffer, _) => leaf::history(&open.node).is_some(),
-            (_, Below::Value { value, .. }) => value.differentiable,
-            _ => self.edges[self.nodes.len()].iter().any(|&s| self.differentiable[s]),
-        }
-    }
-
-    fn finish(self, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
+impl Closed {
+    /// What a walk has found, with what is `wanted` as `collected` has it.
+    fn new(walk: Walk, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
+        let position = walk.position;
         let mut closed = Closed {
-            computed: self.computed,
-            differentiable: self.differentiable,
-            nodes: self.nodes,
-            edges: self.edges,
+            computed: walk.computed,
+            differentiable: walk.differentiable,
+            nodes: walk.nodes,
+            edges: walk.edges,
             leaves: Vec::new(),
             constants: Vec::new(),
             starts: Starts::default(),
-            is_root: vec![false; self.position.len()],
+            is_root: vec![false; position.len()],
             filler: Vec::new(),
             roots: Vec::new(),
             targets: Vec::new(),
-            active: vec![false; self.position.len()],
-            checks: self.checks,
+            active: vec![false; position.len()],
+            checks: walk.checks,
             key: 0,
         };
         for (root, target) in wanted.iter().zip(collected.unwrap_or(wanted)) {
-            let at = self.position[&root.id()];
+            let at = position[&root.id()];
             if !std::mem::replace(&mut closed.is_root[at], true) {
                 closed.roots.push(at);
-                closed.targets.push(self.position[&target.id()]);
+                closed.targets.push(position[&target.id()]);
             }
         }
         closed.fill();
@@ -215,53 +108,7 @@ impl Walk {
         closed.number();
         closed
     }
-}
 
-/// A node whose sources are being walked.
-struct Open {
-    node: UOp,
-    below: Below,
-    next: usize,
-}
-
-/// What a node is computed from.
-enum Below {
-    /// It has been computed, and keeps its leaf alive or not.
-    Value { value: Value, keeps: bool },
-    /// The first source; the others are effects, which become roots of their own.
-    First,
-    /// Its sources.
-    All,
-}
-
-impl Open {
-    fn new(node: UOp) -> Result<Open, Busy> {
-        let below = match leaf::slot(&node).as_deref() {
-            Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
-            slot => match slot.and_then(Slot::value) {
-                Some(value) => Below::Value { value, keeps: slot.is_some_and(Slot::keeps) },
-                None if node.op() == Op::After => Below::First,
-                None => Below::All,
-            },
-        };
-        Ok(Open { node, below, next: 0 })
-    }
-
-    fn sources(&self) -> &[UOp] {
-        match &self.below {
-            Below::Value { value, .. } => std::slice::from_ref(&value.leaf),
-            Below::First => &self.node.srcs()[..1],
-            Below::All => self.node.srcs(),
-        }
-    }
-
-    fn next_source(&mut self) -> Option<&UOp> {
-        self.next += 1;
-        self.sources().get(self.next - 1)
-    }
-}
-
-impl Closed {
     /// Whether the node only stands for a leaf.
     pub(super) fn is_computed(&self, at: usize) -> bool {
         self.computed[at].is_some()
@@ -457,8 +304,9 @@ fn use_of(nodes: &[UOp], s: usize, number: &[usize], constants: &mut Vec<usize>,
 
 #[cfg(test)]
 mod tests {
+    use super::super::leaf::{self, Slot, Value};
     use super::*;
-    use crate::Device;
+    use crate::device::Device;
     use kiln_ir::arg::Shape;
 
     /// Building comes after the planning lock is given back: another thread may have computed a node by then.

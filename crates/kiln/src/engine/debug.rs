@@ -4,17 +4,15 @@
 //! back. 6: linear programs. 7: machine code.
 #![allow(clippy::print_stderr)]
 
-use super::cache::{Ready, ReadyKernel};
-use super::device::Opened;
 use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
 use super::search::Found;
-use crate::Device;
+use crate::device::Device;
 use kiln_compile::pipeline::{Bug, Compiled};
 use kiln_compile::schedule::{Schedule, ScheduledKernel};
 use kiln_ir::{UOp, rewrite, text};
 use kiln_runtime::warnings::warn_once;
-use kiln_runtime::{Loaded, Origin, exit};
+use kiln_runtime::{Backend, Loaded, Origin, exit};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,14 +62,10 @@ pub(super) fn fell_back(kernel: &UOp, bug: &Bug, file: &str) {
     warnings();
 }
 
-pub(super) fn opened(name: &str, opened: &Opened) {
+pub(super) fn opened(name: &str, backend: &dyn Backend) {
     warnings();
     if at(1) {
-        eprintln!(
-            "opened device {name} as {}: {}",
-            opened.backend.name(),
-            opened.backend.compiler()
-        );
+        eprintln!("opened device {name} as {}: {}", backend.name(), backend.compiler());
     }
 }
 
@@ -92,9 +86,9 @@ pub(super) fn scheduled(schedule: &Schedule, took: Duration) {
     }
 }
 
-pub(super) fn schedule_hit(ready: &Ready) {
+pub(super) fn schedule_hit(kernels: usize) {
     if at(1) {
-        eprintln!("scheduled {} kernels: schedule cache hit", ready.kernels.len());
+        eprintln!("scheduled {kernels} kernels: schedule cache hit");
     }
 }
 
@@ -153,23 +147,28 @@ pub(super) fn searched(found: &Found) {
 }
 
 /// One line per launch.
-pub(super) fn launched(device: &Device, kernel: &ReadyKernel, took: Duration, opened: &Opened) {
+pub(super) fn launched(
+    device: &Device,
+    compiled: &Compiled,
+    origins: &[&'static str],
+    took: Duration,
+    backend: &dyn Backend,
+) {
     if !shows_launches() {
         return;
     }
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     static TOTAL_NS: AtomicU64 = AtomicU64::new(0);
     let ns = took.as_nanos().max(1) as u64;
-    let compiled = &kernel.code.compiled;
     let launch = Launch {
         device: device.name(),
         number: NUMBER.fetch_add(1, Ordering::Relaxed) + 1,
         is_first: is_first(&compiled.ast),
         compiled,
-        memory: opened.backend.memory_use().in_use as u64,
+        memory: backend.memory_use().in_use as u64,
         ns,
         total_ns: TOTAL_NS.fetch_add(ns, Ordering::Relaxed) + ns,
-        origins: &kernel.plan.origins,
+        origins,
     };
     eprintln!("{}", launch.line(is_colored()));
 }

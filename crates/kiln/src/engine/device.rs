@@ -1,7 +1,8 @@
 //! Devices by name: what runs programs, and the target that they are compiled for. Opened on first use, once.
 
 use super::{Failure, debug, env, matrices};
-use crate::Device;
+use crate::device::{Device, KNOWN};
+use crate::error::Error;
 use kiln_compile::target::{Language, Machine, Target};
 use kiln_runtime::Backend;
 use kiln_runtime::cpu::config::CpuConfig;
@@ -35,13 +36,31 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
         return Ok(opened.clone());
     }
     let opened = open_new(name)?;
-    debug::opened(name, &opened);
+    debug::opened(name, opened.backend.as_ref());
     table.insert(name.to_owned(), opened.clone());
     Ok(opened)
 }
 
-/// The names that [`open_new`] knows.
-pub(crate) const DEVICES: [&str; 5] = ["CPU", "CPU:LLVM", "CPU:C", "INTERP", "NULL"];
+/// What a device is here.
+impl Device {
+    /// What the device is on this machine: the backend behind the name, and its compiler. Opens it.
+    ///
+    /// ```
+    /// let interp = kiln::Device::parse("INTERP")?;
+    /// assert!(interp.describe()?.starts_with("INTERP, "));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A device that does not exist, or whose compilers are all missing; the message lists what was tried.
+    #[track_caller]
+    pub fn describe(&self) -> Result<String, Error> {
+        match open(self) {
+            Ok(opened) => Ok(format!("{}, {}", opened.backend.name(), opened.backend.compiler())),
+            Err(why) => Err(Error::failed("device", why)),
+        }
+    }
+}
 
 /// What stands before the architecture and the name of a processor that kernels are to be written for.
 const WRITTEN_FOR: &str = "CPU:LLVM:";
@@ -54,7 +73,7 @@ fn open_new(name: &str) -> Result<Opened, Failure> {
         _ if name.starts_with(WRITTEN_FOR) => open_cpu_as(&name[WRITTEN_FOR.len()..]),
         "INTERP" => Ok(interp()),
         "NULL" => Ok(null()),
-        _ => Err(format!("no device {name:?}: there are {}", DEVICES.join(", "))),
+        _ => Err(format!("no device {name:?}: there are {}", KNOWN.join(", "))),
     }
 }
 

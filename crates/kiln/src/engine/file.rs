@@ -4,8 +4,8 @@
 //! in place. Somebody who still needs the old version keeps it: it is copied to other memory before. Kernels that read
 //! a file elsewhere are waited for.
 
-use super::{Failure, leaf, realize, testing};
-use crate::Device;
+use super::{Failure, leaf, testing};
+use crate::device::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, UOp};
 use kiln_runtime::disk::{self, Identity};
@@ -45,7 +45,7 @@ pub(super) fn writing() -> Access {
 }
 
 /// A version that becomes the content of a file.
-pub(super) struct Pinned {
+pub(crate) struct Pinned {
     pub(super) version: UOp,
     /// What the file holds until then.
     pub(super) old: UOp,
@@ -122,13 +122,12 @@ impl File {
         Ok(())
     }
 
-    /// Computes `version` into the file at `path`, and gives the leaf that the file is then. The storage that the file
-    /// belongs to holds one other `File`.
-    pub(crate) fn write(self, version: &UOp, path: &Path, device: &Device) -> Result<UOp, Failure> {
+    /// What makes `version` the content of the file at `path`. The storage that the file belongs to holds one other
+    /// `File`.
+    pub(crate) fn pinned(self, version: &UOp, path: &Path) -> Result<Pinned, Failure> {
         self.check_is_at(path)?;
         let (memory, _) = self.memory.expect("what has been written to is mapped");
-        let pinned = Pinned { version: version.clone(), old: self.leaf, own: 2, memory };
-        realize::write(&pinned, device)
+        Ok(Pinned { version: version.clone(), old: self.leaf, own: 2, memory })
     }
 
     /// Waits until the disk holds what was written to the file.

@@ -6,7 +6,7 @@ use super::cache::{Ready, ReadyKernel};
 use super::device::Opened;
 use super::measure::{Counts, count, is_counting};
 use super::{Failure, debug, testing};
-use crate::Device;
+use crate::device::Device;
 use kiln_runtime::{Buffer, Prepared};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,9 @@ impl Launches<'_> {
             testing::launched()?;
             if let Some(took) = took {
                 watch.add(&calls[step], took);
-                debug::launched(device, &self.ready.kernels[step], took, opened);
+                let ReadyKernel { code, plan, .. } = &self.ready.kernels[step];
+                let backend = opened.backend.as_ref();
+                debug::launched(device, &code.compiled, &plan.origins, took, backend);
             }
             Ok(())
         };

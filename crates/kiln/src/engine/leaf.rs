@@ -2,7 +2,7 @@
 //! or the promise of one while a thread computes it.
 
 use super::{Failure, device};
-use crate::Device;
+use crate::device::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, WeakUOp, eval};
@@ -85,8 +85,8 @@ fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp 
     leaf
 }
 
-/// A leaf with the bytes that `write` writes.
-pub(super) fn upload(
+/// A leaf with the bytes, row-major, that `write` writes.
+pub(crate) fn upload(
     dtype: DType,
     shape: Shape,
     device: &Device,
@@ -179,6 +179,11 @@ pub(super) fn set_fault(leaf: &UOp, fault: Option<Failure>) {
     if let Some(memory) = memory_of(leaf) {
         *memory.fault.lock().expect("fault lock") = fault;
     }
+}
+
+/// Forgets what was found wrong when `version`, a leaf, was computed.
+pub(crate) fn forgive(version: &UOp) {
+    set_fault(version, None);
 }
 
 /// Takes a leaf's memory: the leaf is spent.
@@ -299,7 +304,7 @@ pub(super) fn value(node: &UOp) -> Option<Value> {
 }
 
 /// The leaf that a node was computed into.
-pub(super) fn computed(node: &UOp) -> Option<UOp> {
+pub(crate) fn computed(node: &UOp) -> Option<UOp> {
     value(node).map(|value| value.leaf)
 }
 

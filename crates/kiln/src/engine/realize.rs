@@ -6,24 +6,18 @@
 
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
-use super::close::{self, Busy, Closed};
+use super::close::{self, Closed};
 use super::device;
 use super::file::{self, Pinned};
 use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
-use super::measure::count;
-use super::resident::Resident;
-use super::{Failure, checks, debug, has_gradient, testing};
-use crate::Device;
+use super::walk::Busy;
+use super::{Failure, checks, debug};
+use crate::device::Device;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
-use kiln_runtime::Buffer;
-use kiln_runtime::plain::Plain;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// How much of a value is copied out at once where nobody wants all of it in one piece.
-const PART: usize = 1 << 20;
 
 /// Plans and claims exclude each other. The lock guards no data: a panic elsewhere leaves nothing of it broken.
 fn planning() -> MutexGuard<'static, ()> {
@@ -32,12 +26,12 @@ fn planning() -> MutexGuard<'static, ()> {
 }
 
 /// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
-pub(super) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Vec<UOp>, Failure> {
+pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Vec<UOp>, Failure> {
     realize_into(nodes, last, device, None)
 }
 
 /// Computes a version into its file, and gives the leaf that the file is then.
-pub(super) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
+pub(crate) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
     let version = std::slice::from_ref(&pinned.version);
     let leaf = realize_into(version, &[], device, Some(pinned))?.remove(0);
     if pinned.is_there(&leaf) {
@@ -235,78 +229,4 @@ fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec
         });
     }
     leaves
-}
-
-/// Computes a node and copies it out, row-major.
-pub(super) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Failure> {
-    look(node, device, |memory| memory.to_vec().map_err(|e| e.to_string()))
-}
-
-/// Computes a node and copies out the elements at these positions.
-pub(super) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Failure> {
-    let size = node.dtype().size();
-    let mut bytes = vec![0; at.len() * size];
-    look(node, device, |memory| {
-        let mut pairs = at.iter().zip(bytes.chunks_exact_mut(size));
-        let copied = pairs.try_for_each(|(&at, to)| memory.view(at * size, size)?.read(to));
-        copied.map_err(|e: kiln_runtime::Error| e.to_string())
-    })?;
-    Ok(bytes)
-}
-
-/// As [`read`], but passes one part after the other to `take`, so that there is never a copy of all.
-pub(super) fn read_parts(
-    node: &UOp,
-    device: &Device,
-    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    look(node, device, |buffer| {
-        let text = |e: kiln_runtime::Error| e.to_string();
-        let mut part = vec![0; buffer.len().min(PART)];
-        for start in (0..buffer.len()).step_by(PART) {
-            let part = &mut part[..PART.min(buffer.len() - start)];
-            buffer.view(start, part.len()).and_then(|from| from.read(part)).map_err(text)?;
-            take(part)?;
-        }
-        Ok(())
-    })
-}
-
-/// Computes a node and copies it to another device.
-pub(super) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Failure> {
-    look(node, from, |memory| {
-        let (dtype, shape) = (node.dtype(), node.shape().clone());
-        testing::step()?;
-        let copy = leaf::alloc(dtype, &shape, to)?;
-        let backend = device::open(to)?.backend;
-        backend.copy(memory, &copy).map_err(|e| e.to_string())?;
-        count(|c| c.bytes += 2 * copy.len() as u64);
-        Ok(leaf::new(copy, dtype, shape, to))
-    })
-}
-
-/// Computes a node that is in memory as it is: its copy needs no kernel.
-pub(super) fn duplicate(node: &UOp, device: &Device) -> Result<UOp, Failure> {
-    let leaf = copied(node, device, device)?;
-    let differentiable = has_gradient(node, None);
-    leaf::set_computed(node, Value { leaf: leaf.clone(), differentiable, shares: false });
-    Ok(leaf)
-}
-
-/// Has `see` look at the memory of a node, which is computed if no memory holds it yet.
-fn look<R>(
-    node: &UOp,
-    device: &Device,
-    see: impl FnOnce(&Buffer) -> Result<R, Failure>,
-) -> Result<R, Failure> {
-    let found = match Resident::find(node) {
-        Some(found) => found,
-        None => Resident::all_of(realize(std::slice::from_ref(node), &[], device)?.remove(0)),
-    };
-    checks::sound(vec![found.leaf.clone()])?;
-    let _access = leaf::buffer(&found.leaf)?.is_file().then(file::reading);
-    // not before: a file's leaf may have been copied out of it meanwhile
-    let len = leaf::bytes_of(node.dtype(), node.shape())?;
-    let memory = leaf::buffer(&found.leaf)?.view(found.offset, len);
-    see(&memory.map_err(|e| e.to_string())?)
 }

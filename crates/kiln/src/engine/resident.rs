@@ -1,8 +1,7 @@
 //! Values that lie in memory already: leaves, and views of elements of a leaf in the order of its memory. Reading them
 //! computes nothing.
 
-use super::{Failure, checks, leaf, realize};
-use crate::Device;
+use super::leaf;
 use kiln_ir::region::Region;
 use kiln_ir::{DType, Op, UOp};
 use smallvec::SmallVec;
@@ -47,29 +46,15 @@ impl Resident {
     }
 }
 
-/// The realized form of a value that lies in memory already, but is no leaf. A view of the whole leaf shares its
-/// memory. A part is copied: keeping a part must not keep the rest alive. A part of a file is copied, too: others may
-/// write there.
-pub(super) fn copy(node: &UOp, device: &Device) -> Result<Option<UOp>, Failure> {
-    if leaf::of(node).is_some() {
-        return Ok(None);
-    }
-    let Some(found) = Resident::find(node) else { return Ok(None) };
-    checks::sound(vec![found.leaf.clone()])?;
-    let size = |x: &UOp| x.numel() * x.dtype().size();
-    match size(&found.leaf) == size(node) && !leaf::buffer(&found.leaf)?.is_file() {
-        true => Ok(Some(seen_as(&found.leaf, node))),
-        false => realize::duplicate(node, device).map(Some),
-    }
+/// Whether a value is in memory as it is, one element after the other, so that a copy of it could share that: not in a file,
+/// which others may write to.
+pub(crate) fn is_in_memory(node: &UOp) -> bool {
+    Resident::find(node).is_some_and(|found| !found.is_file())
 }
 
-/// All that a leaf holds, with the dtype and shape of `node`.
-fn seen_as(leaf: &UOp, node: &UOp) -> UOp {
-    let shape = node.shape().clone();
-    match leaf.dtype() == node.dtype() {
-        true => leaf.reshape(shape),
-        false => leaf.reshape([leaf.numel()].as_slice()).bitcast(node.dtype()).reshape(shape),
-    }
+/// What tells memory apart: the leaf whose memory a version is, or the version itself.
+pub(crate) fn memory_of(version: &UOp) -> UOp {
+    Resident::find(version).map_or_else(|| version.clone(), |found| found.leaf)
 }
 
 /// The byte of a leaf at which `views` of it, the outermost first, start to show it without gaps, if they do.

@@ -8,7 +8,7 @@
 mod index;
 mod table;
 
-use super::close::Walk;
+use super::walk::Walk;
 use index::{Found, Index};
 use kiln_ir::arg::SliceAxis;
 use kiln_ir::region::{self, Region};

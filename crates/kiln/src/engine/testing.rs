@@ -1,6 +1,6 @@
 //! What kiln's own tests may see and break. Not for programs.
 
-use super::{Failure, cache};
+use super::Failure;
 use kiln_compile::pipeline::Settings;
 use kiln_ir::UOp;
 use std::cell::Cell;
@@ -26,12 +26,6 @@ pub struct Stages {
     pub optimized: UOp,
     /// The linear program.
     pub program: Vec<UOp>,
-}
-
-/// Every kernel that this process has compiled and remembers.
-pub fn stages() -> Vec<Stages> {
-    let stages = |(scheduled, optimized, program)| Stages { scheduled, optimized, program };
-    cache::stages().into_iter().map(stages).collect()
 }
 
 /// Makes the next kernel that this thread compiles one that makes no sense.

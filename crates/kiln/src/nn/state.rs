@@ -1,24 +1,23 @@
 //! Weights in files: the safetensors format, which other libraries read and write.
 
+mod format;
 mod save;
 mod whole;
 
+pub use format::Metadata;
 pub use save::{save, save_with};
 
 use super::StateDict;
-use crate::engine::{self, Failure};
 use crate::error::{Error, Fault, at_caller, refuse};
+use crate::tensor::compute;
 use crate::{DType, Device, Tensor};
+use format::from_file;
 use kiln_ir::UOp;
 use safetensors::SafeTensorError;
-use safetensors::tensor::{Dtype, Metadata as Header};
-use std::collections::BTreeMap;
+use safetensors::tensor::Metadata as Header;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-
-/// Text that a file carries beside its tensors.
-pub type Metadata = BTreeMap<String, String>;
 
 /// The tensors of a safetensors file, on the default device.
 ///
@@ -61,11 +60,6 @@ pub fn metadata(path: impl AsRef<Path>) -> Result<Metadata, Error> {
     let path = path.as_ref();
     let found = Opened::new(path).map(|file| file.header.metadata().clone().unwrap_or_default());
     at_caller("metadata", found.map(|texts| texts.into_iter().collect()))
-}
-
-/// A failure of the file system.
-fn failed(path: &Path, why: impl std::fmt::Display) -> Failure {
-    format!("{}: {why}", path.display())
 }
 
 /// A file that makes no sense.
@@ -114,7 +108,7 @@ impl Opened<'_> {
             }
             Ok(())
         };
-        engine::upload_with(dtype, info.shape.as_slice().into(), device, read)
+        compute::upload_with(dtype, info.shape.as_slice().into(), device, read)
     }
 }
 
@@ -139,23 +133,3 @@ fn header(file: &mut File) -> Result<Header, String> {
         false => Err(text(SafeTensorError::MetadataIncompleteBuffer)),
     }
 }
-
-macro_rules! dtypes {
-    ($($ours:ident $theirs:ident),*) => {
-        fn in_file(dtype: DType) -> Dtype {
-            match dtype {
-                $(DType::$ours => Dtype::$theirs,)*
-                other => unreachable!("no tensor is {other}"),
-            }
-        }
-
-        fn from_file(dtype: Dtype) -> Option<DType> {
-            match dtype {
-                $(Dtype::$theirs => Some(DType::$ours),)*
-                _ => None,
-            }
-        }
-    };
-}
-dtypes!(Bool BOOL, I8 I8, I16 I16, I32 I32, I64 I64, U8 U8, U16 U16, U32 U32, U64 U64, F16 F16,
-    BF16 BF16, F32 F32, F64 F64);

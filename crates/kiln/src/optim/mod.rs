@@ -8,7 +8,9 @@ pub use sgd::SGD;
 
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
-use crate::tensor::{origin, recent};
+use crate::origin;
+use crate::tensor::compute;
+use crate::tensor::recent;
 use crate::{DType, Tensor};
 use kiln_ir::UOp;
 use std::borrow::Borrow;
@@ -132,7 +134,7 @@ impl<R: Rule> Optimizer<R> {
         let device = &storages[0].device.clone();
         storages.extend(recent::take_losses().into_iter().filter(|loss| loss.device == *device));
         storages.extend(also.into_iter().map(|t| t.storage().clone()));
-        at_caller("step", engine::realize(&storages))
+        at_caller("step", compute::realize(&storages))
     }
 
     /// Makes the new versions; gives all that has to be computed.
@@ -250,7 +252,7 @@ fn settle(parameters: &[Tensor]) -> Result<(), Fault> {
         let storage = parameter.storage();
         let version = storage.version()?;
         if !seen.insert(engine::memory_of(&version)) {
-            storage.overwrite(engine::copied(&version, &storage.device, &storage.device)?, false);
+            storage.overwrite(compute::copied(&version, &storage.device, &storage.device)?, false);
         }
     }
     Ok(())
@@ -263,6 +265,6 @@ fn zeros_like(t: &Tensor) -> Result<Tensor, Fault> {
         to.fill(0);
         Ok(())
     };
-    let leaf = engine::upload_with(dtype, t.shape().into(), t.device(), zeros)?;
+    let leaf = compute::upload_with(dtype, t.shape().into(), t.device(), zeros)?;
     Ok(Tensor::from_node(leaf, t.device()))
 }

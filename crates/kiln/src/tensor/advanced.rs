@@ -13,9 +13,9 @@ use super::shape_args::holdable;
 use super::view::{Slices, View};
 use super::write::refuse_repeated;
 use super::{Index, Indices, Tensor};
+use crate::Device;
 use crate::element::Value;
 use crate::error::{Caller, Fault, refuse};
-use crate::{Device, engine};
 use kiln_ir::arg::{Shape, SliceAxis};
 use kiln_ir::{DType, UOp};
 
@@ -177,7 +177,7 @@ fn of_list(
         Numbers::Mask(mask) => {
             Mask::check(shape, axis, lengths)?;
             let at = true_positions(mask)?;
-            trusted(&at, &[at.len()], in_view, mask.len(), device)
+            Pick::trusted(&at, &[at.len()], in_view, mask.len(), device)
         }
         Numbers::Positions(at) => {
             let n = lengths[0] as i64;
@@ -185,29 +185,10 @@ fn of_list(
                 return refuse!("index {i} is out of range for axis {axis} of length {n}");
             }
             let counted: Vec<i64> = at.iter().map(|&i| if i < 0 { i + n } else { i }).collect();
-            trusted(&counted, shape, in_view, lengths[0], device)
+            Pick::trusted(&counted, shape, in_view, lengths[0], device)
         }
     }
     .map(Source::Positions)
-}
-
-/// The picks of positions that are there, counted from the start.
-pub(super) fn trusted(
-    at: &[i64],
-    shape: &[usize],
-    axis: usize,
-    len: usize,
-    device: &Device,
-) -> Result<Pick, Fault> {
-    let shape = Shape::from_slice(shape);
-    let leaf = match len <= i32::MAX as usize {
-        true => {
-            let narrow: Vec<i32> = at.iter().map(|&i| i as i32).collect();
-            engine::upload(&narrow, DType::I32, shape, device)?
-        }
-        false => engine::upload(at, DType::I64, shape, device)?,
-    };
-    Ok(Pick::trusted(axis, len, leaf))
 }
 
 /// Reads and writes at points.

@@ -3,12 +3,12 @@
 use super::Tensor;
 use super::broadcast::one_device;
 use super::known::bounds;
-use super::origin::outermost;
 use super::pool::padded_with;
-use super::scan::positions;
+use super::reduce::positions;
 use super::shape_args::{Int, ShapeArg, axis, holdable, new_shape};
 use crate::element::{Operand, Value};
 use crate::error::{Caller, Fault, refuse};
+use crate::origin::outermost;
 use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
 use kiln_ir::{DType, UOp};
 use smallvec::SmallVec;

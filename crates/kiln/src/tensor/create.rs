@@ -1,12 +1,13 @@
 //! New tensors: from Rust data, filled, counting.
 
-use super::origin::outermost;
+use super::compute;
 use super::shape_args::{Int, ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
+use crate::Device;
 use crate::element::{Element, Operand, Value};
 use crate::error::{Fault, refuse};
-use crate::{Device, engine};
+use crate::origin::outermost;
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, UOp};
 use kiln_runtime::plain::bytes;
@@ -35,7 +36,7 @@ impl<N: Nested> From<N> for Tensor {
             Ok(())
         };
         let device = Device::default_device();
-        uploaded(engine::upload_with(N::Item::DTYPE, shape, &device, write), &device)
+        uploaded(compute::upload_with(N::Item::DTYPE, shape, &device, write), &device)
     }
 }
 
@@ -81,7 +82,7 @@ impl Tensor {
             _ => refuse!("{} elements do not fill shape {shape:?}", data.len()),
         });
         match checked {
-            Ok(shape) => uploaded(engine::upload(&data, T::DTYPE, shape, device), device),
+            Ok(shape) => uploaded(compute::upload(&data, T::DTYPE, shape, device), device),
             Err(fault) => Tensor::broken(fault.at("from_vec")),
         }
     }

@@ -2,8 +2,8 @@
 //! digits after the point.
 
 use super::Tensor;
+use super::compute;
 use crate::element::Element;
-use crate::engine;
 use crate::error::Fault;
 use kiln_ir::DType;
 use std::fmt;
@@ -45,7 +45,7 @@ impl fmt::Debug for Tensor {
 
 /// Every element that is printed as text, in row-major order; floats with so many digits after the point if that is said.
 fn texts(t: &Tensor, digits: Option<usize>) -> Result<Vec<String>, Fault> {
-    let bytes = engine::read_at(&t.value()?, t.device(), &printed(t.shape()))?;
+    let bytes = compute::read_at(&t.value()?, t.device(), &printed(t.shape()))?;
     Ok(match t.dtype() {
         DType::F32 => floats(&decoded::<f32>(&bytes), digits),
         DType::F64 => floats(&decoded::<f64>(&bytes), digits),

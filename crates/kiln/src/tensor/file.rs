@@ -96,7 +96,7 @@ pub(crate) fn written_below(nodes: &[UOp]) -> Result<bool, Fault> {
         return Ok(false);
     }
     // nodes that are kept here would count as held
-    let below: Vec<Arc<Storage>> = toposort_all(nodes, |node| engine::current(node).is_none())
+    let below: Vec<Arc<Storage>> = toposort_all(nodes, |node| engine::computed(node).is_none())
         .iter()
         .filter_map(|node| pending.get(node).cloned())
         .collect();
@@ -110,13 +110,14 @@ fn write(storage: &Storage) -> Result<(), Fault> {
     let _one = locked(&WRITING);
     let Some((version, file)) = storage.unwritten() else { return Ok(()) };
     let Some(path) = storage.device.file() else { return Ok(()) };
-    let leaf = file.write(&version, path, &storage.device).map_err(Fault::Failed)?;
+    let pinned = file.pinned(&version, path).map_err(Fault::Failed)?;
+    let leaf = engine::write(&pinned, &storage.device).map_err(Fault::Failed)?;
     storage.settle_file(&version, leaf);
     Ok(())
 }
 
 /// Completes the file of a storage that nobody has any more.
-pub(super) fn complete_last(storage: &Storage) {
+fn complete_last(storage: &Storage) {
     let refused = storage.error();
     if let Err(error) = at_caller("write", write(storage).and_then(|()| storage.flush_file())) {
         let mut failed = locked(&FAILED);
@@ -155,7 +156,7 @@ fn storage_of(
         return Ok(storage);
     }
     let file = engine::File::open(path, dtype, shape.clone(), device).map_err(Fault::Failed)?;
-    let storage = Storage::of_file(file, device.clone());
+    let storage = Storage::of_file(file, device.clone(), complete_last);
     open.insert(name, Arc::downgrade(&storage));
     Ok(storage)
 }

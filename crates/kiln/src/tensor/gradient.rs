@@ -2,11 +2,11 @@
 //! at the marks.
 
 use super::Tensor;
-use super::origin::{name, outermost};
 use super::recent::remember_loss;
 use super::storage::marked_storage;
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
+use crate::origin::{name, outermost};
 use kiln_compile::grad::gradient;
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Arg, Op, UOp};
@@ -52,7 +52,7 @@ impl Tensor {
     /// # Ok::<(), kiln::Error>(())
     /// ```
     pub fn grad(&self) -> Option<Tensor> {
-        let grad = self.storage.grad().clone()?;
+        let grad = Tensor::whole(self.storage.grad().clone()?);
         Some(Tensor { view: self.view.clone(), detached: true, ..grad })
     }
 
@@ -103,10 +103,8 @@ impl Tensor {
             name(&grad, "backward");
             let new = Tensor::from_node(grad, &storage.device);
             let mut sum = storage.grad();
-            *sum = Some(match sum.take() {
-                Some(old) => old.add(new),
-                None => new,
-            });
+            let sum_of = |old| Tensor::whole(old).add(&new).storage;
+            *sum = Some(sum.take().map_or_else(|| new.storage.clone(), sum_of));
         }
         self.storage.forget_history();
         if !reached {

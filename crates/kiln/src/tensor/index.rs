@@ -2,7 +2,7 @@
 //! `advanced.rs`.
 
 use super::Tensor;
-use super::list::{List, Numbers};
+use super::list::{List, ListItem, Numbers, rows};
 use super::shape_args::Int;
 use super::view::{Slices, View};
 use crate::error::{Caller, Fault, refuse};
@@ -181,6 +181,21 @@ impl From<Tensor> for Index {
     fn from(t: Tensor) -> Index {
         Index::Tensor(t)
     }
+}
+
+macro_rules! lists {
+    ($([$($generics:tt)*] $t:ty;)*) => { $(
+        impl<$($generics)*> From<$t> for Index {
+            fn from(list: $t) -> Index { Index::List(rows(&list[..])) }
+        }
+    )* };
+}
+lists! {
+    [T: ListItem, const LEN: usize] [T; LEN];
+    [T: ListItem, const LEN: usize] &[T; LEN];
+    [T: ListItem] Vec<T>;
+    [T: ListItem] &Vec<T>;
+    [T: ListItem] &[T];
 }
 
 impl Indices {

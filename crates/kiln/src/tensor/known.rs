@@ -1,6 +1,7 @@
 //! What is known of an index's integers before anything runs: data in memory and numbers that the program wrote. What
 //! is still to be computed is unknown.
 
+use super::compute;
 use crate::element::Element;
 use crate::error::Fault;
 use crate::{Device, engine};
@@ -94,7 +95,7 @@ fn is_written_down(at: &UOp) -> bool {
 
 /// The smallest and largest integer of a leaf.
 fn extremes_of(leaf: &UOp, device: &Device) -> Result<Option<(i128, i128)>, Fault> {
-    engine::extremes(leaf, || Ok(range_of(leaf.dtype(), &engine::read::<u8>(leaf, device)?)))
+    engine::extremes(leaf, || Ok(range_of(leaf.dtype(), &compute::read::<u8>(leaf, device)?)))
 }
 
 fn range_of(dtype: DType, bytes: &[u8]) -> Option<(i128, i128)> {
@@ -121,7 +122,7 @@ fn range<T: Element + Ord + Into<i128>>(bytes: &[u8]) -> Option<(i128, i128)> {
 
 /// The elements of a leaf.
 fn constants(leaf: &UOp, device: &Device) -> Result<Vec<Const>, Fault> {
-    let bytes = engine::read::<u8>(leaf, device)?;
+    let bytes = compute::read::<u8>(leaf, device)?;
     let bits = |element: &[u8]| {
         let mut wide = [0; 8];
         wide[..element.len()].copy_from_slice(element);

@@ -1,8 +1,7 @@
 //! Lists as indices: nested arrays, slices and `Vec`s of integers or bools, held as the program wrote them until it is
 //! known how long the axis is and which device it is on.
 
-use super::Index;
-use crate::element::Sealed;
+use crate::sealed::Sealed;
 use kiln_ir::arg::Shape;
 
 /// Positions, or a mask, as a program writes them; see [`Indices`](super::Indices).
@@ -66,7 +65,7 @@ impl ListItem for bool {
 }
 
 /// The items one after the other, if all are shaped alike.
-fn rows<T: ListItem>(items: &[T]) -> List {
+pub(super) fn rows<T: ListItem>(items: &[T]) -> List {
     let mut all = T::none();
     let mut inner = items.first().map_or(T::none().shape, |first| first.list().shape);
     for item in items {
@@ -85,21 +84,9 @@ macro_rules! lists {
             fn list(&self) -> List { rows(&self[..]) }
             fn none() -> List { rows::<T>(&[]) }
         }
-        impl<$($generics)*> From<$t> for Index {
-            fn from(list: $t) -> Index { Index::List(list.list()) }
-        }
-        impl<$($generics)*> From<&$t> for Index {
-            fn from(list: &$t) -> Index { Index::List(list.list()) }
-        }
     )* };
 }
 lists! {
     [T: ListItem, const LEN: usize] [T; LEN];
     [T: ListItem] Vec<T>;
-}
-
-impl<T: ListItem> From<&[T]> for Index {
-    fn from(list: &[T]) -> Index {
-        Index::List(rows(list))
-    }
 }

@@ -3,9 +3,9 @@
 use super::Tensor;
 use super::combine::hits;
 use super::elementwise::like;
-use super::origin::outermost;
 use super::reduce::wide_sum;
 use crate::error::{Fault, refuse};
+use crate::origin::outermost;
 use kiln_ir::UOp;
 use kiln_ir::arg::Axes;
 

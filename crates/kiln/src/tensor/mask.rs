@@ -1,12 +1,12 @@
 //! Masks: bool tensors that pick elements. How many they pick follows from their data, so picking computes them.
 
 use super::Tensor;
-use super::advanced::trusted;
 use super::broadcast::{broadcast_shapes, one_device};
+use super::compute;
 use super::points::Pick;
 use crate::element::with_room;
 use crate::error::{Caller, Fault, refuse};
-use crate::{Device, engine, s};
+use crate::{Device, s};
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, UOp};
 
@@ -47,7 +47,7 @@ impl Mask {
     /// The positions where it is true. Computes it.
     pub(super) fn positions(self, device: &Device) -> Result<Pick, Fault> {
         let at = true_positions(&self.mask.read_as::<bool>()?)?;
-        trusted(&at, &[at.len()], self.axis, self.len(), device)
+        Pick::trusted(&at, &[at.len()], self.axis, self.len(), device)
     }
 
     /// The mask along `axis` of `shape`.
@@ -119,6 +119,6 @@ impl Tensor {
             }
         }
         let shape = Shape::from_slice(&[flat.len(), self.ndim()]);
-        engine::upload(&at, DType::I64, shape, self.device())
+        compute::upload(&at, DType::I64, shape, self.device())
     }
 }

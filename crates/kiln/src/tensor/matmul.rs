@@ -3,9 +3,9 @@
 use super::Tensor;
 use super::broadcast::{broadcast_shapes, one_device};
 use super::elementwise::like;
-use super::origin::outermost;
 use super::reduce::wide_sum;
 use crate::error::{Fault, refuse};
+use crate::origin::outermost;
 use kiln_ir::arg::{Axes, Shape};
 use kiln_ir::{DType, UOp};
 

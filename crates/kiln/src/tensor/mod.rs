@@ -11,12 +11,12 @@ pub(crate) mod view;
 pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
-/// Which method made a node.
-pub(crate) mod origin;
 mod source;
 mod create;
 /// Tensors that are files.
-pub(crate) mod file;
+mod file;
+/// What is asked of the engine.
+pub(crate) mod compute;
 mod elementwise;
 mod operators;
 mod movement;
@@ -55,6 +55,7 @@ pub use source::{Nested, Options};
 
 use crate::Device;
 use crate::error::{Error, Fault};
+use crate::origin;
 use kiln_ir::{DType, UOp};
 use std::sync::Arc;
 use storage::Storage;

@@ -1,10 +1,10 @@
 //! Normalization and attention.
 
 use super::Tensor;
-use super::origin::outermost;
 use super::shape_args::AxesArg;
 use crate::DType;
 use crate::error::refuse;
+use crate::origin::outermost;
 
 /// Normalization.
 impl Tensor {

@@ -2,6 +2,7 @@
 //! as arithmetic on the integers. There is never a table of positions.
 
 use super::Tensor;
+use super::compute;
 use super::known::{Bounds, bounds};
 use super::shape_args::Lengths;
 use super::view::{Slices, View};
@@ -41,10 +42,24 @@ impl Pick {
         Ok(Pick { axis, named: axis, len, at, inside })
     }
 
-    /// The integers of `at`, which the caller knows to count from the start and to be there.
-    pub(super) fn trusted(axis: usize, len: usize, at: UOp) -> Pick {
+    /// The positions `at` under `shape`, which count from the start and are there.
+    pub(super) fn trusted(
+        at: &[i64],
+        shape: &[usize],
+        axis: usize,
+        len: usize,
+        device: &Device,
+    ) -> Result<Pick, Fault> {
+        let shape = Shape::from_slice(shape);
+        let at = match len <= i32::MAX as usize {
+            true => {
+                let narrow: Vec<i32> = at.iter().map(|&i| i as i32).collect();
+                compute::upload(&narrow, DType::I32, shape, device)?
+            }
+            false => compute::upload(at, DType::I64, shape, device)?,
+        };
         let inside = Some((0, len.saturating_sub(1) as i64));
-        Pick { axis, named: axis, len, at, inside }
+        Ok(Pick { axis, named: axis, len, at, inside })
     }
 
     pub(super) fn shape(&self) -> &Shape {

@@ -2,9 +2,10 @@
 
 use super::Options;
 use super::Tensor;
+use super::compute;
+use crate::Device;
 use crate::element::Element;
 use crate::error::{Error, Fault, at_caller, refuse};
-use crate::{Device, engine};
 use kiln_ir::UOp;
 
 /// Computes every tensor's storage, all in one go.
@@ -21,7 +22,7 @@ use kiln_ir::UOp;
 #[track_caller]
 pub fn realize<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Error> {
     let storages: Vec<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
-    at_caller("realize", engine::realize(&storages))
+    at_caller("realize", compute::realize(&storages))
 }
 
 /// Results.
@@ -103,7 +104,7 @@ impl Tensor {
     }
 
     fn copied_to(&self, device: &Device) -> Result<UOp, Fault> {
-        engine::copied(&self.value()?, self.device(), device)
+        compute::copied(&self.value()?, self.device(), device)
     }
 
     /// As [`to_vec`](Tensor::to_vec), for methods that say themselves whose line it was.
@@ -113,6 +114,6 @@ impl Tensor {
             let (from, to) = (self.dtype(), T::DTYPE);
             return refuse!("elements are {from}, not {to}: cast them first");
         }
-        Ok(T::of_raw(engine::read(&value, self.device())?))
+        Ok(T::of_raw(compute::read(&value, self.device())?))
     }
 }

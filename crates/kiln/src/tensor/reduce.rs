@@ -183,6 +183,13 @@ impl Tensor {
     }
 }
 
+/// `0, 1, ..` along `axis` in every element of `shape`, i32.
+pub(super) fn positions(shape: &[usize], axis: usize) -> UOp {
+    let mut aligned: Shape = shape.iter().map(|_| 1).collect();
+    aligned[axis] = shape[axis];
+    UOp::iota(shape[axis], DType::I32).reshape(aligned).expand(shape)
+}
+
 /// The position of the first element along `axis` that `best` marks, i32.
 fn first_position(x: &UOp, axis: usize, op: ReduceOp) -> Result<UOp, Fault> {
     let axes = Axes::from_slice(&[axis]);
@@ -192,9 +199,8 @@ fn first_position(x: &UOp, axis: usize, op: ReduceOp) -> Result<UOp, Fault> {
     let equal = x.eq_(&best);
     let hit = if x.dtype().is_float() { equal | x.ne_(x) } else { equal };
     let n = x.shape()[axis];
-    let positions = super::scan::positions(x.shape(), axis);
     let none = UOp::constant(n, DType::I32);
-    Ok(hit.where_(&positions, &none).reduce(ReduceOp::Min, axes))
+    Ok(hit.where_(&positions(x.shape(), axis), &none).reduce(ReduceOp::Min, axes))
 }
 
 /// Positions.

@@ -1,18 +1,11 @@
 //! Positions along axes, and what accumulates along one.
 
 use super::Tensor;
-use super::reduce::wide_sum;
+use super::reduce::{positions, wide_sum};
 use super::shape_args::{Int, axis};
 use crate::error::Fault;
 use kiln_ir::arg::{Axes, PadAxis, Shape, SliceAxis};
 use kiln_ir::{DType, Op, UOp};
-
-/// `0, 1, ..` along `axis` in every element of `shape`, i32.
-pub(super) fn positions(shape: &[usize], axis: usize) -> UOp {
-    let mut aligned: Shape = shape.iter().map(|_| 1).collect();
-    aligned[axis] = shape[axis];
-    UOp::iota(shape[axis], DType::I32).reshape(aligned).expand(shape)
-}
 
 /// Elements of a block that is summed directly, each result on its own: those of a vector, as this many additions are done
 /// for every element.

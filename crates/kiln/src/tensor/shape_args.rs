@@ -1,7 +1,7 @@
 //! What may stand for a shape or for axes in a call, and what it resolves to.
 
-use crate::element::Sealed;
 use crate::error::{Fault, refuse};
+use crate::sealed::Sealed;
 use kiln_ir::arg::{Axes, Shape};
 use smallvec::SmallVec;
 use std::ops::RangeFull;

@@ -1,9 +1,8 @@
 //! The shared cell that tensors alias: its current version, or the error that a write left in it.
 
-use super::file;
+use crate::device::Device;
 use crate::engine;
 use crate::error::{Error, Fault};
-use crate::{Device, Tensor};
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, Op, UOp};
 use std::collections::HashMap;
@@ -19,11 +18,10 @@ pub(crate) struct Storage {
     pub(crate) device: Device,
     cell: Mutex<Cell>,
     requires_grad: AtomicBool,
-    grad: Mutex<Option<Tensor>>,
+    grad: Mutex<Option<Arc<Storage>>>,
+    /// What to do with a file when nobody has the storage any more.
+    complete: Option<fn(&Storage)>,
 }
-
-/// Writes that may wait in one storage, at most. A chain takes a few hundred bytes a write until it is computed.
-const MAX_PENDING: usize = 1 << 16;
 
 /// What changes. `version` is missing where the operation that made the storage was invalid.
 #[derive(Default)]
@@ -50,23 +48,33 @@ impl Storage {
     pub(crate) fn new(node: UOp, device: Device) -> Arc<Storage> {
         let (dtype, shape) = (node.dtype(), node.shape().clone());
         let cell = Cell { version: Some(node), ..Cell::default() };
-        Storage::with_cell(dtype, shape, device, cell)
+        Storage::with_cell(dtype, shape, device, cell, None)
     }
 
-    /// A storage that is a file.
-    pub(crate) fn of_file(file: engine::File, device: Device) -> Arc<Storage> {
+    /// A storage that is a file. `complete` is called when nobody has it any more.
+    pub(crate) fn of_file(
+        file: engine::File,
+        device: Device,
+        complete: fn(&Storage),
+    ) -> Arc<Storage> {
         let (dtype, shape) = (file.leaf.dtype(), file.leaf.shape().clone());
         let cell = Cell { version: Some(file.leaf.clone()), file: Some(file), ..Cell::default() };
-        Storage::with_cell(dtype, shape, device, cell)
+        Storage::with_cell(dtype, shape, device, cell, Some(complete))
     }
 
     /// The storage of an invalid operation's result.
     pub(crate) fn broken(error: Error) -> Arc<Storage> {
         let cell = Cell { error: Some(error), ..Cell::default() };
-        Storage::with_cell(DType::F32, Shape::new(), Device::default_device(), cell)
+        Storage::with_cell(DType::F32, Shape::new(), Device::default_device(), cell, None)
     }
 
-    fn with_cell(dtype: DType, shape: Shape, device: Device, cell: Cell) -> Arc<Storage> {
+    fn with_cell(
+        dtype: DType,
+        shape: Shape,
+        device: Device,
+        cell: Cell,
+        complete: Option<fn(&Storage)>,
+    ) -> Arc<Storage> {
         Arc::new(Storage {
             id: next_id(),
             dtype,
@@ -75,6 +83,7 @@ impl Storage {
             cell: Mutex::new(cell),
             requires_grad: AtomicBool::new(false),
             grad: Mutex::new(None),
+            complete,
         })
     }
 
@@ -191,11 +200,9 @@ impl Storage {
         }
     }
 
-    /// Makes room for one more write: as many as may wait are computed first.
-    pub(crate) fn bound_pending(self: &Arc<Storage>) -> Result<(), Fault> {
-        let limit = engine::testing::pending_limit().unwrap_or(MAX_PENDING);
-        let full = { self.cell().pending >= limit };
-        if full { engine::realize(std::slice::from_ref(self)) } else { Ok(()) }
+    /// How many writes wait to be computed.
+    pub(crate) fn pending(&self) -> usize {
+        self.cell().pending
     }
 
     /// Whether the operation that made the storage was invalid: there is nothing to fall back to.
@@ -217,7 +224,7 @@ impl Storage {
     pub(crate) fn clear_error(&self) {
         let mut cell = self.cell();
         if let Some(version) = &cell.version {
-            let leaf = engine::current(version);
+            let leaf = engine::computed(version);
             engine::forgive(leaf.as_ref().unwrap_or(version));
             cell.error = None;
         }
@@ -291,15 +298,15 @@ impl Storage {
         };
     }
 
-    pub(crate) fn grad(&self) -> MutexGuard<'_, Option<Tensor>> {
+    pub(crate) fn grad(&self) -> MutexGuard<'_, Option<Arc<Storage>>> {
         self.grad.lock().expect("gradient lock")
     }
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if self.device.file().is_some() && self.file().is_some() {
-            file::complete_last(self);
+        if let Some(complete) = self.complete {
+            complete(self);
         }
         if self.requires_grad() {
             marked().lock().expect("registry lock").remove(&self.id);
@@ -316,7 +323,7 @@ impl fmt::Debug for Storage {
 /// The leaf that `version` was computed into, or what else stands for it. If it `remembers`, it does so with the graph that
 /// a gradient would go through: not where gradients end, nor what backward has started from.
 fn settled(version: &UOp, remembers: bool) -> Option<UOp> {
-    let leaf = engine::current(version)?;
+    let leaf = engine::computed(version)?;
     match remembers && engine::has_gradient(version, None) {
         true => Some(engine::remember(version, leaf)),
         false => Some(leaf),

@@ -1,11 +1,12 @@
 //! Writes: each makes a new version of the storage, through the view. Nothing is computed.
 
 use super::broadcast::broadcast_shapes;
-use super::origin::name;
+use super::compute::bound_pending;
 use super::view::View;
 use super::{Indices, Tensor};
 use crate::element::{Operand, Value};
 use crate::error::{Caller, Error, Fault, at_caller, refuse};
+use crate::origin::name;
 use kiln_ir::UOp;
 
 /// Writes.
@@ -108,7 +109,7 @@ impl Tensor {
             name(&whole, op);
             self.storage.make_writable()?;
             // if the old value cannot be had, that shows in the new one if that needs it
-            let _ = self.storage.bound_pending();
+            let _ = bound_pending(&self.storage);
             self.storage.overwrite(whole, derived);
             return Ok(());
         }
@@ -142,7 +143,7 @@ impl Tensor {
         new: impl FnOnce(&UOp) -> UOp,
     ) -> Result<(), Fault> {
         self.storage.make_writable()?;
-        self.storage.bound_pending()?;
+        bound_pending(&self.storage)?;
         Ok(self.storage.update(derived, |old| {
             let new = new(old);
             name(&new, op);

@@ -1,6 +1,6 @@
 //! Numbers in two parts: a sum of two floats, the second of which is what the first rounds away.
 
-use super::{Format, Sums, by_type};
+use super::pieces::{Format, Sums, by_type};
 use kiln_ir::UOp;
 
 /// `high + low`.

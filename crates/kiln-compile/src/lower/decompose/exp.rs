@@ -1,6 +1,6 @@
 //! `e^x` and `2^x`: the nearest power of two times a polynomial on what is left.
 
-use super::{Format, Sums, by_type, clamp, constant, shl, shr};
+use super::pieces::{Format, Sums, abs, by_type, clamp, constant, shl, shr};
 use kiln_ir::{Op, UOp};
 
 /// `(e^r - 1 - r) / r^2` for `|r| <= ln(2) / 2`.
@@ -84,7 +84,7 @@ pub(super) fn one_less_exp(x: &UOp, sums: Sums) -> UOp {
 /// `e^x - 1`. Half of it is computed, so that the power is a normal float up to the largest result. A tiny `x` is its
 /// own result: halving it could lose a bit.
 pub(super) fn expm1(x: &UOp, sums: Sums) -> UOp {
-    let tiny = super::abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
+    let tiny = abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
     let inside = &by_type(x, clamp(x, -20.0, 89.0), clamp(x, -40.0, 710.0));
     let Parts { less, power } = exp_parts(inside, Biases::LessOne, sums);
     let power = &biased(&power, x);

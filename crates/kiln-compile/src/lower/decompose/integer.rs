@@ -1,12 +1,12 @@
 //! Flooring division and shifts by any amount, in the machine's division and shifts. Bounds leave guards out.
 
-use super::constant;
+use super::pieces::{self, constant};
 use kiln_ir::{DType, Op, UOp};
 
 /// The quotient rounded down; by zero 0; the smallest integer by -1 is itself.
 pub(super) fn floor_div(a: &UOp, b: &UOp) -> UOp {
     if let Some(power) = power_of_two(b) {
-        return super::shr(a, power);
+        return pieces::shr(a, power);
     }
     let (safe, zero) = (safe_divisor(a, b), b.const_like(0));
     let quotient = UOp::binary(Op::TruncDiv, a, &safe);
@@ -41,7 +41,7 @@ pub(super) fn shl(x: &UOp, amount: &UOp) -> UOp {
 /// The shift that fills with the sign, nothing but signs past the width.
 pub(super) fn shr(x: &UOp, amount: &UOp) -> UOp {
     shift_in_width(Op::Shr, x, amount, |width| match x.dtype().is_signed() {
-        true => super::shr(x, width - 1),
+        true => pieces::shr(x, width - 1),
         false => x.const_like(0),
     })
 }

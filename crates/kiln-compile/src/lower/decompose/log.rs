@@ -1,7 +1,7 @@
 //! Logarithms: exponent and mantissa apart, then the odd series in `(m - 1) / (m + 1)`.
 
 use super::exp::{LN2_F32, LN2_F64};
-use super::{Format, Sums, by_type, div, shl, shr, small_to_float};
+use super::pieces::{Format, Sums, abs, by_type, div, shl, shr, small_to_float};
 use kiln_ir::{DType, UOp};
 
 /// `(ln((1 + s) / (1 - s)) - 2 s) / s^3` in `z = s^2`, for mantissas between `sqrt(1/2)` and `sqrt(2)`.
@@ -68,7 +68,7 @@ pub(super) fn log1p(x: &UOp, sums: Sums) -> UOp {
     let lost = x - back;
     let share = unmoved.where_(&x.const_like(0.0), &div(&lost, sum));
     let y = natural(x, &p, &(&p.correction + share), sums);
-    let tiny = super::abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
+    let tiny = abs(x).lt(&x.const_like(by_type(x, 2f64.powi(-26), 2f64.powi(-55))));
     tiny.where_(x, &at_the_edges(sum, &y))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! f16 reaches f32 and back by `Cast`. bf16 needs no hardware: it is the upper half of an f32, rounded in integers.
 
-use super::{Sums, shl, shr};
+use super::pieces::{Sums, abs, constant, shl, shr};
 use kiln_ir::uop::Srcs;
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -31,19 +31,22 @@ impl Wide {
     }
 }
 
+/// Takes an op apart that has no narrow floats.
+type Exactly = fn(&UOp, Srcs, Sums) -> UOp;
+
 /// The op with f32 in place of narrow floats.
-fn arithmetic_on_f32(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
+fn arithmetic_on_f32(node: &UOp, srcs: Srcs, wide: &mut Wide, exactly: Exactly) -> UOp {
     let srcs: Srcs =
         srcs.iter().map(|s| if is_narrow(s.dtype()) { wide.widen(s) } else { s.clone() }).collect();
     let dtype = if is_narrow(node.dtype()) { DType::F32 } else { node.dtype() };
     let exact = UOp::new(node.op(), dtype, node.lanes(), srcs.clone(), node.arg().clone());
-    super::arithmetic(&exact, srcs, wide.sums)
+    exactly(&exact, srcs, wide.sums)
 }
 
 /// An elementwise op, some of whose sources are narrow floats: the op on f32, rounded back if it gives a narrow float.
 /// What only picks, negates or truncates operands is exact already.
-pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
-    let value = arithmetic_on_f32(node, srcs, wide);
+pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide, exactly: Exactly) -> UOp {
+    let value = arithmetic_on_f32(node, srcs, wide, exactly);
     if !is_narrow(node.dtype()) {
         return value;
     }
@@ -55,7 +58,7 @@ pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
 }
 
 fn widen(x: &UOp) -> UOp {
-    match (x.dtype(), super::constant(x)) {
+    match (x.dtype(), constant(x)) {
         (_, Some(c)) => UOp::constant(c, DType::F32).splat(x.lanes()),
         (DType::BF16, _) => shl(&x.bitcast(DType::U16).cast(DType::U32), 16).bitcast(DType::F32),
         _ => x.cast(DType::F32),
@@ -64,7 +67,7 @@ fn widen(x: &UOp) -> UOp {
 
 /// The f32 value `x` rounded to nearest even.
 pub(super) fn narrow(x: &UOp, dtype: DType) -> UOp {
-    match (dtype, super::constant(x)) {
+    match (dtype, constant(x)) {
         (_, Some(c)) => UOp::constant(c, dtype).splat(x.lanes()),
         (DType::BF16, _) => narrow_to_bf16(x),
         _ => x.cast(dtype),
@@ -86,7 +89,7 @@ pub(super) fn round_to_odd(x: &UOp) -> UOp {
     let near = &x.cast(DType::F32);
     let back = &near.cast(DType::F64);
     let bits = &near.bitcast(DType::U32);
-    let away = super::abs(x).lt(&super::abs(back)).cast(DType::U32);
+    let away = abs(x).lt(&abs(back)).cast(DType::U32);
     let lost = back.ne_(x).cast(DType::U32);
     ((bits - away) | lost).bitcast(DType::F32)
 }

@@ -2,7 +2,8 @@
 
 use super::double::Double;
 use super::exp::{Biases, biased, nearest_power, one, scale};
-use super::{Format, Sums, abs, by_type, clamp, exp, log, small_to_float, trunc};
+use super::pieces::{Format, Sums, abs, by_type, clamp, div, small_to_float, trunc};
+use super::{exp, log};
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::LOG2_E;
 
@@ -53,7 +54,7 @@ pub(super) fn pow(x: &UOp, y: &UOp, sums: Sums) -> UOp {
 fn by_f64(x: &UOp, y: &UOp, sums: Sums) -> UOp {
     let (x, y) = (&abs(x).cast(DType::F64), y.cast(DType::F64));
     let (exponent, f) = log::split(x);
-    let s = &super::div(&f, &(&f + 2));
+    let s = &div(&f, &(&f + 2));
     let z = &(s * s);
     let series = sums.mul_add(z, &sums.polynomial(z, &ATANH), &one(x));
     let log2 =
@@ -103,10 +104,10 @@ fn log2_in_parts(x: &UOp, sums: Sums) -> Double {
 /// `f / (f + 2)`.
 fn quotient_by_next(f: &UOp, sums: Sums) -> Double {
     let divisor = Double::sum(&f.const_like(2.0), f);
-    let high = super::div(f, &divisor.high);
+    let high = div(f, &divisor.high);
     let product = Double::product(&high, &divisor.high, sums);
     let rest = f - &product.high - product.low - &high * divisor.low;
-    let low = super::div(&rest, &divisor.high);
+    let low = div(&rest, &divisor.high);
     Double { high, low }
 }
 

@@ -6,7 +6,7 @@
 
 use super::double::Double;
 use super::exp::scale;
-use super::{Format, Sums, abs, div, shl, shr};
+use super::pieces::{Format, Sums, abs, by_type, div, shl, shr, trunc};
 use kiln_ir::{DType, UOp};
 
 /// The quotient rounded down: `(a - remainder) / b`, minus 1 if the remainder was moved to the divisor's sign. Rounding
@@ -16,7 +16,7 @@ pub(super) fn floor_div(a: &UOp, b: &UOp, sums: Sums) -> UOp {
     let rest = &remainder(a, b, sums);
     let quotient = div(&(a - rest), b);
     let quotient = &moves(rest, b).where_(&(&quotient - one), &quotient);
-    let whole = super::trunc(quotient);
+    let whole = trunc(quotient);
     let floor = &quotient.lt(&whole).where_(&(&whole - one), &whole);
     let past = a.const_like(0.5).lt(&(quotient - floor));
     let near = past.where_(&(floor + one), floor);
@@ -145,6 +145,6 @@ fn nearest(x: &UOp) -> UOp {
 /// The size of a number that is not negative, with another's sign.
 fn with_sign_of(size: &UOp, of: &UOp) -> UOp {
     let Format { int, .. } = Format::of(of);
-    let bit = super::by_type(of, i32::MIN as i64, i64::MIN);
+    let bit = by_type(of, i32::MIN as i64, i64::MIN);
     (size.bitcast(int) | (of.bitcast(int) & bit)).bitcast(of.dtype())
 }

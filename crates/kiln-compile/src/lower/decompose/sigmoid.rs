@@ -1,7 +1,7 @@
 //! `1 / (1 + e^-x)`, from `e^-|x|`, which neither overflows nor cancels.
 
 use super::exp::{exp_of_at_most_zero, one};
-use super::{Format, Sums, by_type, div};
+use super::pieces::{Format, Sums, by_type, div};
 use kiln_ir::{Op, UOp};
 
 /// Of `x` and of `-x`, which a gradient asks for, the power is the same node.

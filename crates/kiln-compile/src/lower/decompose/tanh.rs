@@ -1,6 +1,7 @@
 //! The hyperbolic tangent, from `1 - e^2x`, which is exact to the last places for small `x` too.
 
-use super::{Sums, by_type, clamp, div, exp};
+use super::exp;
+use super::pieces::{Sums, by_type, clamp, div};
 use kiln_ir::UOp;
 
 /// `tanh(x) = (1 - e^2x) / ((1 - e^2x) - 2)`. Past the bounds the result is 1 to the last bit.

@@ -1,6 +1,6 @@
 //! Sine and cosine of radians: the angle's quadrant and what is left of it, then a polynomial in f64.
 
-use super::{Sums, abs, nearest, shl, shr, trunc};
+use super::pieces::{Sums, abs, nearest, shl, shr, trunc};
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, TAU};
 

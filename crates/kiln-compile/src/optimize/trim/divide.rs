@@ -3,8 +3,8 @@
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use super::bounds::{self, Bounds, Limit};
+use super::effects::replaced;
 use super::reductions::{Part, identity};
-use super::replaced;
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};

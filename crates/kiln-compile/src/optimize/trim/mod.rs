@@ -8,18 +8,17 @@
 
 mod bounds;
 mod divide;
+mod effects;
 mod reductions;
 mod stores;
 
 pub(super) use divide::LONG;
 
-use super::ranges::{axis_of, kind_of, ranges_of};
-use super::stage::substitute;
+use super::ranges::{axis_of, kind_of, ranges_of, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashMap;
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
 pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
@@ -58,26 +57,4 @@ fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
         (RangeKind::Loop, Op::End) => stores::store(ast, only?, range, next_axis),
         _ => None,
     }
-}
-
-/// The kernel with other nodes instead of some: who waits for an effect waits for all that it became. None if an effect
-/// that became several is waited for where only one may be.
-fn replaced(ast: &UOp, new: &FxHashMap<UOp, Vec<UOp>>) -> Option<UOp> {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let mut srcs = Srcs::new();
-        for src in node.srcs() {
-            match new.get(src) {
-                Some(several)
-                    if several.len() > 1 && !matches!(node.op(), Op::After | Op::Sink) =>
-                {
-                    return None;
-                }
-                Some(all) => srcs.extend(all.iter().cloned()),
-                None => srcs.push(done[src].clone()),
-            }
-        }
-        done.insert(node.clone(), rebuild(&node, srcs));
-    }
-    Some(done[ast].clone())
 }

@@ -3,8 +3,8 @@
 use super::super::keep::operations;
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::Bounds;
+use super::effects::replaced;
 use super::reductions::Part;
-use super::replaced;
 use kiln_ir::arg::Space;
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, toposort};

@@ -7,7 +7,7 @@ use super::super::Failure;
 use super::super::device::Opened;
 use super::super::parallel::in_parallel;
 use super::super::{debug, env};
-use super::Outcome;
+use super::found::Outcome;
 use super::trial::{Bench, Trial};
 use kiln_compile::optimize::{self, Opt};
 use kiln_compile::pipeline::{self, Compiled};

@@ -1,10 +1,12 @@
 //! Writing: a header that says where each tensor is, then their elements.
 
-use super::{Metadata, failed, in_file, whole};
+use super::format::{Metadata, failed, in_file};
+use super::whole;
 use crate::Tensor;
-use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::nn::StateDict;
+use crate::tensor::compute;
+use kiln_runtime::disk::check_size;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -64,13 +66,13 @@ fn write(path: &Path, state: &StateDict, metadata: &Metadata) -> Result<(), Faul
     let mut tensors: Vec<(&String, &Tensor)> = state.iter().collect();
     tensors.sort_by_key(|(_, t)| std::cmp::Reverse(t.dtype().size()));
     let (header, bytes) = header(&tensors, metadata)?;
-    engine::check_file_size(path, header.len() + bytes)?;
+    check_size(path, (header.len() + bytes) as u64).map_err(|e| Fault::Failed(e.to_string()))?;
     whole::write(path, |file| {
         let mut write = |part: &[u8]| file.write_all(part).map_err(|e| failed(path, e));
         write(&header).map_err(Fault::Failed)?;
-        tensors
-            .iter()
-            .try_for_each(|(_, t)| engine::read_parts(&t.detach().value()?, t.device(), &mut write))
+        tensors.iter().try_for_each(|(_, t)| {
+            compute::read_parts(&t.detach().value()?, t.device(), &mut write)
+        })
     })
 }
 

@@ -4,7 +4,7 @@
 //! whose lock can be had is nobody's: the next one who writes in the folder removes it. Names are random, for a process
 //! identifier comes again, in containers at once.
 
-use super::failed;
+use super::format::failed;
 use crate::error::Fault;
 use std::fmt::Display;
 use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};

@@ -4,8 +4,8 @@ use super::{as_is, binary, binary_op, like, math};
 use crate::Tensor;
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
+use crate::origin::outermost;
 use crate::tensor::broadcast::{Pair, broadcast_shapes, common_device, fit, valid};
-use crate::tensor::origin::outermost;
 use kiln_ir::{DType, Op, UOp};
 use std::cmp::Ordering;
 

@@ -4,7 +4,7 @@ use super::{as_float, as_is, binary, counted, like, quotient, wide};
 use crate::Tensor;
 use crate::element::{Operand, Value};
 use crate::error::{Error, Fault};
-use crate::tensor::origin::outermost;
+use crate::origin::outermost;
 use kiln_ir::dtype::Weak;
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::LOG10_2;

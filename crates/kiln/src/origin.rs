@@ -48,7 +48,7 @@ fn method(method: &'static str) -> Origin {
 
 /// Names `result`, and the nodes under it that have no name. It ends at nodes that have one: their makers went on from
 /// there, so that a node is passed once in its life and once for each that uses it.
-pub(super) fn name(result: &UOp, maker: &'static str) {
+pub(crate) fn name(result: &UOp, maker: &'static str) {
     let maker = method(maker);
     let is_new = |node: &UOp| !node.has_origin() && !is_leaf(node);
     let mut stack: SmallVec<[&UOp; 16]> = SmallVec::new();
@@ -67,18 +67,18 @@ pub(super) fn name(result: &UOp, maker: &'static str) {
 
 /// The last methods that made a view, latest first.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Viewers([Option<Origin>; 3]);
+pub(crate) struct Viewers([Option<Origin>; 3]);
 
 impl Viewers {
     /// With one more.
-    pub(super) fn and(self, maker: &'static str) -> Viewers {
+    pub(crate) fn and(self, maker: &'static str) -> Viewers {
         let [a, b, _] = self.0;
         Viewers([Some(method(maker)), a, b])
     }
 
     /// Names the moves of a view, outermost first: a method is one move, as a rule. Neighbours that became one move
     /// have one name, and the method before the last three is not remembered.
-    pub(super) fn name(self, value: &UOp) {
+    pub(crate) fn name(self, value: &UOp) {
         let mut makers = self.0.into_iter().flatten();
         let Some(mut maker) = makers.next() else { return };
         let mut node = value;

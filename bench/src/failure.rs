@@ -1,0 +1,4 @@
+//! What failed.
+
+/// What failed, for people.
+pub(crate) type Failure = String;

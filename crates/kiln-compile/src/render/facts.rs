@@ -1,0 +1,90 @@
+//! What every language has to know of ops: names, memories in scratch, what fits a type.
+
+use kiln_ir::arg::{Arg, RangeKind, Space};
+use kiln_ir::{DType, Op, UOp};
+
+/// The name of a memory or loop variable, in every language.
+pub(super) fn definition_name(op: &UOp) -> String {
+    match op.arg() {
+        Arg::Param { slot, .. } => format!("data{slot}"),
+        Arg::Var { slot, .. } => format!("var{slot}"),
+        Arg::Range { axis, .. } => format!("ridx{axis}"),
+        Arg::Memory { space: Space::Register, id, .. } => format!("acc{id}"),
+        Arg::Memory { space: Space::Scratch, id, .. } => format!("tmp{id}"),
+        _ => unreachable!("{op:?} defines nothing"),
+    }
+}
+
+/// The program's name as an identifier that is nobody else's: with a digit, as all generated names have, it is neither
+/// a keyword nor one of the entry's parameters.
+pub(super) fn identifier(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let mut name: String = name.chars().map(letter).collect();
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        name.insert(0, '_');
+    }
+    if !name.contains(|c: char| c.is_ascii_digit()) {
+        name.push_str("_0");
+    }
+    name
+}
+
+/// The scratch memories and their byte offsets: in order of id, each aligned to 64.
+pub(super) fn scratch_layout(ops: &[UOp]) -> Vec<(&UOp, usize)> {
+    let scratch = |op: &&UOp| op.arg().memory().is_some_and(|(s, ..)| s == Space::Scratch);
+    let mut found: Vec<&UOp> =
+        ops.iter().filter(|op| op.op() == Op::Local).filter(scratch).collect();
+    found.sort_by_key(|op| op.arg().memory().map(|(_, id, _)| id));
+    let mut offset = 0usize;
+    let place = |op| {
+        let here = offset.next_multiple_of(64);
+        offset = here + memory_len(op) * op.dtype().size();
+        (op, here)
+    };
+    found.into_iter().map(place).collect()
+}
+
+/// The length in scalars of a `Local`.
+fn memory_len(op: &UOp) -> usize {
+    let (_, _, len) = op.arg().memory().expect("a local");
+    len * op.lanes() as usize
+}
+
+/// The launch-time scalars by slot.
+pub(super) fn vars(ops: &[UOp]) -> Vec<&UOp> {
+    let mut vars: Vec<&UOp> = ops.iter().filter(|op| op.op() == Op::Var).collect();
+    vars.sort_by_key(|op| op.arg().slot());
+    vars.dedup_by_key(|op| op.arg().slot());
+    vars
+}
+
+/// Whether the range is the one that a launch divides.
+pub(super) fn is_thread(op: &UOp) -> bool {
+    matches!(op.arg().range(), Some((_, RangeKind::Thread)))
+}
+
+/// Whether every value of this shift's distance is inside `0..width`.
+pub(super) fn shift_fits(op: &UOp) -> bool {
+    let distance = op.src(1);
+    distance.min() >= 0 && distance.max() < op.dtype().bits() as i64
+}
+
+/// Whether the exact result of a signed sum, difference or product always fits its type: then it cannot wrap.
+pub(super) fn cannot_wrap(op: &UOp) -> bool {
+    if !matches!(op.dtype(), DType::I32 | DType::I64) {
+        return false;
+    }
+    let bounds = |i: usize| (op.src(i).min() as i128, op.src(i).max() as i128);
+    let ((a0, a1), (b0, b1)) = (bounds(0), bounds(1));
+    let (lo, hi) = match op.op() {
+        Op::Add => (a0 + b0, a1 + b1),
+        Op::Sub => (a0 - b1, a1 - b0),
+        Op::Mul => {
+            let corners = [a0 * b0, a0 * b1, a1 * b0, a1 * b1];
+            (corners.into_iter().min().expect("4"), corners.into_iter().max().expect("4"))
+        }
+        _ => return false,
+    };
+    let (min, max) = op.dtype().int_bounds();
+    lo >= min as i128 && hi <= max as i128
+}

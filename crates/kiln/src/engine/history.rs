@@ -1,0 +1,80 @@
+//! Where gradients could go: through nodes, and from leaves to what they were computed from.
+
+use super::leaf;
+use super::measure::count;
+use kiln_ir::uop::{reaches, substitute, toposort_all};
+use kiln_ir::{Arg, Op, UOp};
+use rustc_hash::FxHashMap;
+use std::cell::Cell;
+
+/// What stands for `node`, which a gradient may go through and which was computed: its leaf, which remembers the node from
+/// now on. Where the leaf is not the node's own that is the node itself.
+pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
+    match leaf::value(node) {
+        Some(value) if value.shares => node.clone(),
+        Some(value) => {
+            leaf::set_history(&value.leaf, Some(node.clone()));
+            leaf::set_computed(node, value);
+            leaf
+        }
+        None => leaf,
+    }
+}
+
+/// `root` with every leaf that remembers what it was computed from replaced by that.
+pub(crate) fn with_history(root: &UOp) -> UOp {
+    let remembers = |n: &UOp| n.op() == Op::Buffer && leaf::history(n).is_some();
+    let mut root = root.clone();
+    while reaches(&root, is_open, remembers) {
+        let map: FxHashMap<UOp, UOp> =
+            leaves(&root).filter_map(|l| Some((l.clone(), leaf::history(&l)?))).collect();
+        root = substitute(&[root], &map).remove(0);
+    }
+    root
+}
+
+/// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from. Reads of the
+/// storage `own` that end a gradient do not count.
+pub(crate) fn has_gradient(root: &UOp, own: Option<u64>) -> bool {
+    if leaf::value(root).is_some_and(|value| !value.differentiable) {
+        return false;
+    }
+    let leads_on = |n: &UOp| match n.arg() {
+        Arg::Mark { storage, ends } => !ends || own != Some(*storage),
+        Arg::Buffer { .. } => leaf::history(n).is_some(),
+        _ => false,
+    };
+    let visited = Cell::new(0);
+    let enter = |n: &UOp| {
+        visited.set(visited.get() + 1);
+        is_open(n)
+    };
+    let found = reaches(root, enter, leads_on);
+    count(|c| c.visited += visited.get());
+    found
+}
+
+/// Makes every leaf under `root` forget what it was computed from.
+pub(crate) fn forget_history(root: &UOp) {
+    let forgets = |n: &UOp| {
+        if n.op() == Op::Buffer {
+            leaf::set_history(n, None);
+        }
+        false
+    };
+    reaches(root, is_open, forgets);
+}
+
+/// The leaves that a gradient could reach.
+fn leaves(root: &UOp) -> impl Iterator<Item = UOp> {
+    let nodes = toposort_all(std::slice::from_ref(root), is_open);
+    nodes.into_iter().filter(|n| n.op() == Op::Buffer)
+}
+
+/// Whether gradients go through a node to its sources.
+pub(crate) fn is_open(node: &UOp) -> bool {
+    match node.arg() {
+        Arg::Mark { ends, .. } => !ends,
+        _ => node.op() != Op::Detach,
+    }
+}

@@ -1,0 +1,116 @@
+//! Values copied out of memory, or to other memory. What is not in memory yet is computed before.
+
+use super::device;
+use super::file;
+use super::history::has_gradient;
+use super::leaf::{self, Value};
+use super::measure::count;
+use super::realize::realize;
+use super::resident::Resident;
+use super::{Failure, checks, testing};
+use crate::device::Device;
+use kiln_ir::UOp;
+use kiln_runtime::Buffer;
+use kiln_runtime::plain::Plain;
+
+/// How much of a value is copied out at once where nobody wants all of it in one piece.
+const PART: usize = 1 << 20;
+
+/// Computes a node and copies it out, row-major.
+pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Failure> {
+    look(node, device, |memory| memory.to_vec().map_err(|e| e.to_string()))
+}
+
+/// Computes a node and copies out the elements at these positions.
+pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Failure> {
+    let size = node.dtype().size();
+    let mut bytes = vec![0; at.len() * size];
+    look(node, device, |memory| {
+        let mut pairs = at.iter().zip(bytes.chunks_exact_mut(size));
+        let copied = pairs.try_for_each(|(&at, to)| memory.view(at * size, size)?.read(to));
+        copied.map_err(|e: kiln_runtime::Error| e.to_string())
+    })?;
+    Ok(bytes)
+}
+
+/// As [`read`], but passes one part after the other to `take`, so that there is never a copy of all.
+pub(crate) fn read_parts(
+    node: &UOp,
+    device: &Device,
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    look(node, device, |buffer| {
+        let text = |e: kiln_runtime::Error| e.to_string();
+        let mut part = vec![0; buffer.len().min(PART)];
+        for start in (0..buffer.len()).step_by(PART) {
+            let part = &mut part[..PART.min(buffer.len() - start)];
+            buffer.view(start, part.len()).and_then(|from| from.read(part)).map_err(text)?;
+            take(part)?;
+        }
+        Ok(())
+    })
+}
+
+/// Computes a node and copies it to another device.
+pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Failure> {
+    look(node, from, |memory| {
+        let (dtype, shape) = (node.dtype(), node.shape().clone());
+        testing::step()?;
+        let copy = leaf::alloc(dtype, &shape, to)?;
+        let backend = device::open(to)?.backend;
+        backend.copy(memory, &copy).map_err(|e| e.to_string())?;
+        count(|c| c.bytes += 2 * copy.len() as u64);
+        Ok(leaf::new(copy, dtype, shape, to))
+    })
+}
+
+/// Computes a node that is in memory as it is: its copy needs no kernel.
+fn duplicate(node: &UOp, device: &Device) -> Result<UOp, Failure> {
+    let leaf = copied(node, device, device)?;
+    let differentiable = has_gradient(node, None);
+    leaf::set_computed(node, Value { leaf: leaf.clone(), differentiable, shares: false });
+    Ok(leaf)
+}
+
+/// Has `see` look at the memory of a node, which is computed if no memory holds it yet.
+fn look<R>(
+    node: &UOp,
+    device: &Device,
+    see: impl FnOnce(&Buffer) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let found = match Resident::find(node) {
+        Some(found) => found,
+        None => Resident::all_of(realize(std::slice::from_ref(node), &[], device)?.remove(0)),
+    };
+    checks::sound(vec![found.leaf.clone()])?;
+    let _access = leaf::buffer(&found.leaf)?.is_file().then(file::reading);
+    // not before: a file's leaf may have been copied out of it meanwhile
+    let len = leaf::bytes_of(node.dtype(), node.shape())?;
+    let memory = leaf::buffer(&found.leaf)?.view(found.offset, len);
+    see(&memory.map_err(|e| e.to_string())?)
+}
+
+/// The realized form of a value that lies in memory already, but is no leaf. A view of the whole leaf shares its
+/// memory. A part is copied: keeping a part must not keep the rest alive. A part of a file is copied, too: others may
+/// write there.
+pub(crate) fn realized_view(node: &UOp, device: &Device) -> Result<Option<UOp>, Failure> {
+    if leaf::of(node).is_some() {
+        return Ok(None);
+    }
+    let Some(found) = Resident::find(node) else { return Ok(None) };
+    checks::sound(vec![found.leaf.clone()])?;
+    let size = |x: &UOp| x.numel() * x.dtype().size();
+    match size(&found.leaf) == size(node) && !leaf::buffer(&found.leaf)?.is_file() {
+        true => Ok(Some(seen_as(&found.leaf, node))),
+        false => duplicate(node, device).map(Some),
+    }
+}
+
+/// All that a leaf holds, with the dtype and shape of `node`.
+fn seen_as(leaf: &UOp, node: &UOp) -> UOp {
+    let shape = node.shape().clone();
+    match leaf.dtype() == node.dtype() {
+        true => leaf.reshape(shape),
+        false => leaf.reshape([leaf.numel()].as_slice()).bitcast(node.dtype()).reshape(shape),
+    }
+}

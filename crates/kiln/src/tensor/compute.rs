@@ -1,0 +1,99 @@
+//! What tensors ask of the engine. What was written to files is in them before anything is computed from it, and a
+//! failure of the machine becomes a fault.
+
+use super::file::written_below;
+use super::storage::Storage;
+use crate::device::Device;
+use crate::engine::{self, Failure};
+use crate::error::{Error, Fault};
+use kiln_ir::arg::Shape;
+use kiln_ir::{DType, UOp};
+use kiln_runtime::plain::{Bytes, Plain, bytes};
+use std::slice::from_ref;
+use std::sync::Arc;
+
+/// Writes that may wait in one storage, at most. A chain takes a few hundred bytes a write until it is computed.
+const MAX_PENDING: usize = 1 << 16;
+
+/// A leaf that holds `numbers`, row-major.
+pub(crate) fn upload<T: Bytes>(
+    numbers: &[T],
+    dtype: DType,
+    shape: Shape,
+    device: &Device,
+) -> Result<UOp, Fault> {
+    upload_with(dtype, shape, device, |to| {
+        to.copy_from_slice(bytes(numbers));
+        Ok(())
+    })
+}
+
+/// A leaf that holds the bytes, row-major, that `write` writes.
+pub(crate) fn upload_with(
+    dtype: DType,
+    shape: Shape,
+    device: &Device,
+    write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
+) -> Result<UOp, Fault> {
+    engine::upload(dtype, shape, device, write).map_err(Fault::Failed)
+}
+
+/// A leaf on another device with the value of `node`, which is on `from`.
+pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fault> {
+    written_below(from_ref(node))?;
+    engine::copied(node, from, to).map_err(Fault::Failed)
+}
+
+/// Computes what the storages hold.
+pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
+    let versions = || storages.iter().map(|s| s.version()).collect::<Result<Vec<UOp>, Error>>();
+    let mut nodes = versions()?;
+    if written_below(&nodes)? {
+        nodes = versions()?;
+    }
+    let mut missing = Vec::new();
+    for (storage, node) in storages.iter().zip(nodes) {
+        match engine::realized_view(&node, &storage.device).map_err(Fault::Failed)? {
+            Some(_) if storage.has_history() && engine::has_gradient(&node, None) => {}
+            Some(memory) => storage.settle(&node, memory),
+            None => missing.push((storage, node)),
+        }
+    }
+    let Some((first, _)) = missing.first() else { return Ok(()) };
+    let ends = missing.iter().filter(|(s, _)| !s.has_history());
+    let last: Vec<usize> = ends.map(|(_, node)| node.id()).collect();
+    let device = first.device.clone();
+    let (storages, nodes): (Vec<_>, Vec<UOp>) = missing.into_iter().unzip();
+    let leaves = engine::realize(&nodes, &last, &device).map_err(Fault::Failed)?;
+    // what was computed replaces the graph that it was computed from
+    storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
+    Ok(())
+}
+
+/// Makes room for one more write to a storage: as many as may wait are computed first.
+pub(super) fn bound_pending(storage: &Arc<Storage>) -> Result<(), Fault> {
+    let limit = engine::testing::pending_limit().unwrap_or(MAX_PENDING);
+    if storage.pending() >= limit { realize(from_ref(storage)) } else { Ok(()) }
+}
+
+/// Computes a node and copies it out, row-major.
+pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Fault> {
+    written_below(from_ref(node))?;
+    engine::read(node, device).map_err(Fault::Failed)
+}
+
+/// Computes a node and copies out the elements at these row-major positions.
+pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Fault> {
+    written_below(from_ref(node))?;
+    engine::read_at(node, device, at).map_err(Fault::Failed)
+}
+
+/// As [`read`], but passes one part after the other to `take`.
+pub(crate) fn read_parts(
+    node: &UOp,
+    device: &Device,
+    take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Fault> {
+    written_below(from_ref(node))?;
+    engine::read_parts(node, device, take).map_err(Fault::Failed)
+}
