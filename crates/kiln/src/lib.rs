@@ -21,14 +21,14 @@ mod origin;
 mod error;
 /// Names of devices.
 mod device;
+/// What computes.
+mod engine;
 /// What closes traits.
 mod sealed;
 /// Rust types of elements and operands.
 mod element;
 /// The methods.
 mod tensor;
-/// What computes.
-mod engine;
 /// What can be shown of the compiler.
 mod compiler;
 /// Layers, and weights in files.

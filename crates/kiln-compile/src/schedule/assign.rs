@@ -88,17 +88,20 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Whether every root is in memory, and every stored node is an output of its kernel.
+    /// Whether every root with elements is in memory, and every stored node is an output of its kernel: an update, or a
+    /// later one of the same memory.
     pub(super) fn check(&self) -> Result<(), String> {
         for &root in &self.roots {
-            let is_param = self.nodes[root].op() == Op::Param;
-            if self.placement[root] == Placement::Inline && !is_param {
+            let needs = self.nodes[root].op() != Op::Param && self.nodes[root].numel() > 0;
+            if self.placement[root] == Placement::Inline && needs {
                 return Err(format!("root {:?} is in no memory", self.nodes[root]));
             }
         }
         for (node, placement) in self.placement.iter().enumerate() {
             let Placement::Stored { kernel, .. } = *placement else { continue };
-            if self.drafts.get(kernel).is_none_or(|draft| !draft.outputs.contains(&node)) {
+            let is_update = self.nodes[node].op() == Op::Update;
+            let stores = |draft: &Draft| is_update || draft.outputs.contains(&node);
+            if !self.drafts.get(kernel).is_some_and(stores) {
                 return Err(format!("kernel {kernel} does not store {:?}", self.nodes[node]));
             }
         }
