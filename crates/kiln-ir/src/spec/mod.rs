@@ -51,8 +51,12 @@ pub static TENSOR: Spec = Spec {
 };
 
 /// The same without notes: what gradients and devices needed is gone.
-pub static PREPARED: Spec =
-    Spec { name: "PREPARED", ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::After]), ..TENSOR };
+pub static PREPARED: Spec = Spec {
+    name: "PREPARED",
+    ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::After]),
+    node: tensor::prepared,
+    ..TENSOR
+};
 
 const TENSOR_OPS: u128 = group(Group::Movement)
     | group(Group::Note)
@@ -200,7 +204,7 @@ impl Spec {
         if let Arg::Range { kind, .. } = node.arg()
             && !(self.kind)(*kind)
         {
-            return Err(format!("no range is of kind {kind:?} here"));
+            return Err(format!("{} ranges are gone", kind.name()));
         }
         let effect =
             matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf);

@@ -7,8 +7,13 @@ use crate::op::Op;
 use crate::uop::UOp;
 
 pub(super) fn node(node: &UOp) -> Result<(), String> {
-    ensure(node.lanes() == 1, || "there are no vectors at this stage".to_string())?;
     indices(node)?;
+    prepared(node)
+}
+
+/// The same where starts of slices may be computed: a read through a write starts at the difference of two.
+pub(super) fn prepared(node: &UOp) -> Result<(), String> {
+    ensure(node.lanes() == 1, || "there are no vectors at this stage".to_string())?;
     match (node.op(), node.arg()) {
         (Op::Reduce, Arg::Reduce { axes, .. }) => {
             ensure(!axes.is_empty() && node.srcs().len() == 1, || {

@@ -172,7 +172,7 @@ fn a_broken_kernel_is_an_error_that_says_so() {
     let bad = Tensor::from([1.0f32, 2.0]) * 7.125;
     testing::break_next_kernel();
     let error = bad.to_vec::<f32>().expect_err("the kernel is broken").to_string();
-    assert!(error.contains("bug in kiln: pass `schedule`: left a broken kernel: "), "{error}");
+    assert!(error.contains("bug in kiln: pass `schedule`: left a broken graph: "), "{error}");
     assert!(error.contains("on the graph\nsink name="), "{error}");
     // the same program asks again, and nothing is in the way
     assert_eq!(bad.to_vec::<f32>().expect("computes"), [7.125, 14.25]);
