@@ -101,8 +101,12 @@ impl Memory {
             .len(bytes)
             .map_anon()
             .map_err(|e| Error::Memory { bytes, why: e.to_string() })?;
+        // all of it: a part without the advice would keep neighbouring blocks from sharing a huge page
+        #[cfg(target_os = "linux")]
+        if bytes >= HUGE_FROM {
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
         let map = MmapRaw::from(map);
-        ask_for_huge_pages(map.as_mut_ptr(), bytes);
         let ptr = NonNull::new(map.as_mut_ptr()).expect("a mapping has an address");
         Ok(Memory { ptr, len: bytes, origin: Origin::Mapped(map) })
     }
@@ -127,8 +131,8 @@ pub(crate) fn vector<T>(len: usize) -> Result<Vec<T>> {
     Ok(vector)
 }
 
-/// Asks for huge pages where much is about to be touched for the first time: a fault for each 4 KiB takes several times as
-/// long as writing them does. Only a hint: without it everything works.
+/// Asks for huge pages inside a block of the heap that is about to be touched for the first time: a fault for each 4 KiB
+/// takes several times as long as writing them does. Only a hint, as for mappings: without it everything works.
 fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= HUGE_FROM {

@@ -1,5 +1,6 @@
 //! Work of the host on all of its processors.
 
+use kiln_ir::observe;
 use std::iter::{from_fn, once};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -28,14 +29,16 @@ pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(
 }
 
 /// All that calls of `some` make on so many threads, or as many as there are processors. A thread that the system refuses
-/// is one that does not help.
+/// is one that does not help. This thread's observer sees what the others do.
 fn on_threads<R: Send, E: Send>(
     most: usize,
     some: impl Fn() -> Result<Vec<R>, E> + Sync,
 ) -> Result<Vec<R>, E> {
     let threads = available_parallelism().map_or(1, |n| n.get()).min(most);
+    let observer = observe::own();
+    let observed = || observe::with(observer.clone(), &some);
     scope(|scope| {
-        let spawn = |_| Builder::new().spawn_scoped(scope, &some).ok();
+        let spawn = |_| Builder::new().spawn_scoped(scope, observed).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let mine = some();
         let joined = others.into_iter().map(|o| o.join().unwrap_or_else(|p| resume_unwind(p)));
@@ -49,6 +52,7 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
     use std::panic::catch_unwind;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::thread::{current, yield_now};
 
@@ -65,6 +69,32 @@ mod tests {
         let items: Vec<usize> = (0..1000).collect();
         let tried = |n: &usize| if *n == 300 { Err(*n) } else { Ok(*n) };
         assert_eq!(in_parallel(&items, tried), Err(300));
+    }
+
+    /// Counts decisions.
+    struct Count(AtomicUsize);
+
+    impl observe::Observer for Count {
+        fn see(&self, _: &observe::Event<'_>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_observer_sees_all_threads() {
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let decision = observe::Decision {
+            about: "a test".to_string(),
+            alternatives: vec![("this", None)],
+            unit: "us",
+            chosen: 0,
+            note: String::new(),
+        };
+        let decide = |_: &usize| Ok::<_, Infallible>(observe::decision(&decision));
+        let items: Vec<usize> = (0..1000).collect();
+        let Ok(_) = observe::with(Some(count.clone()), || in_parallel(&items, decide));
+        let Ok(_) = in_parallel(&items, decide);
+        assert_eq!(count.0.load(Relaxed), 1000);
     }
 
     /// Whichever thread it was.
