@@ -1,5 +1,6 @@
 //! The closed set of operations and the facts about each: the one table that says what an op is.
 
+use crate::dtype::DType;
 use std::fmt;
 
 /// Where an op belongs; passes treat a whole group alike.
@@ -263,6 +264,20 @@ impl Op {
     pub const fn is_transcendental(self) -> bool {
         matches!(self, Op::Exp | Op::Exp2 | Op::Log | Op::Log2 | Op::Sin | Op::Cos | Op::Tanh)
             || matches!(self, Op::Expm1 | Op::Log1p | Op::Sigmoid | Op::Pow)
+    }
+
+    /// What arithmetic on one element of this type takes, in additions. A division or square root takes several times as
+    /// long as an addition on current processors (Agner Fog's instruction tables: 5 to 8 times per vector). A
+    /// transcendental function is a polynomial of about a dozen multiply-adds, twice that where it is computed in f64 or
+    /// in steps.
+    pub fn additions(self, dtype: DType) -> f64 {
+        match self {
+            Op::FloorDiv | Op::FloorMod if dtype.is_float() => 25.0,
+            Op::Pow => 25.0,
+            _ if self.is_transcendental() => 12.5,
+            Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod => 7.5,
+            _ => 1.0,
+        }
     }
 
     /// The op with this [`name`](Op::name).

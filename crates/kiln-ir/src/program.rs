@@ -1,5 +1,6 @@
 //! What the compiler hands to a device: a linear program, its text, and what a launch needs to know.
 
+use crate::arg::Space;
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::uop::UOp;
@@ -45,6 +46,25 @@ impl Program {
         let ops = self.ops.len() * UOp::SIZE;
         size_of::<Program>() + self.name.len() + self.source.len() + lists + ops
     }
+}
+
+/// The scratch memories among ops with their byte offsets, in order of id, each at a multiple of 64; and all their bytes.
+pub fn scratch_layout(ops: &[UOp]) -> (Vec<(&UOp, usize)>, usize) {
+    let scratch = |op: &UOp| match op.arg().memory() {
+        Some((Space::Scratch, id, len)) if op.op() == Op::Local => Some((id, len)),
+        _ => None,
+    };
+    let mut found: Vec<_> = ops.iter().filter_map(|op| Some((scratch(op)?, op))).collect();
+    found.sort_by_key(|((id, _), _)| *id);
+    let mut end = 0usize;
+    let place = |((_, len), op): ((u32, usize), _)| {
+        let op: &UOp = op;
+        let start = end;
+        end = (start + len * op.lanes() as usize * op.dtype().size()).next_multiple_of(64);
+        (op, start)
+    };
+    let places = found.into_iter().map(place).collect();
+    (places, end)
 }
 
 /// One memory argument of a program.

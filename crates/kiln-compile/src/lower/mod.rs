@@ -22,8 +22,8 @@ mod fold;
 
 use crate::target::Target;
 use estimate::Estimate;
-use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::program::{ParamInfo, Program};
+use kiln_ir::arg::RangeKind;
+use kiln_ir::program::{ParamInfo, Program, scratch_layout};
 use kiln_ir::rules::simplify;
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashSet;
@@ -115,7 +115,7 @@ impl Lowering {
             threads: sizes(&ops, RangeKind::Thread).first().copied().unwrap_or(1),
             global: sizes(&ops, RangeKind::Global),
             local: sizes(&ops, RangeKind::Local),
-            scratch_bytes: scratch_bytes(&ops),
+            scratch_bytes: scratch_layout(&ops).1,
             flops: self.estimate.flops,
             bytes: self.estimate.bytes,
             ops,
@@ -172,13 +172,4 @@ fn sizes(ops: &[UOp], kind: RangeKind) -> Vec<usize> {
     }
     found.sort_unstable();
     found.into_iter().map(|(_, size)| size).collect()
-}
-
-/// Scratch memories follow each other in order of number, each at a multiple of 64 bytes.
-fn scratch_bytes(ops: &[UOp]) -> usize {
-    let bytes = |n: &UOp| match n.arg().memory() {
-        Some((Space::Scratch, _, len)) => len * n.dtype().size() * n.lanes() as usize,
-        _ => 0,
-    };
-    ops.iter().filter(|n| n.op() == Op::Local).map(|n| bytes(n).next_multiple_of(64)).sum()
 }

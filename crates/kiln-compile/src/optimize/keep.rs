@@ -18,10 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
 /// What computing a value must cost, in operations on one element, so that storing it and reading it twice costs less.
-const WORTH: usize = 8;
-/// A transcendental function, a division or root.
-const TRANSCENDENTAL: usize = 20;
-const DIVISION: usize = 5;
+const WORTH: f64 = 10.0;
 /// Larger kernels are not searched: every value of a reduction is looked at whole.
 const MOST_NODES: usize = 500;
 /// Values that are kept at a time; all must fit the cache together.
@@ -70,7 +67,7 @@ impl Search {
 
     /// The first value that is worth keeping, the largest part of what its reduction reduces.
     fn first(&self) -> Option<Repeated> {
-        let costly = |n: &UOp| toposort(n).iter().map(operations).sum::<usize>() >= WORTH;
+        let costly = |n: &UOp| toposort(n).iter().map(operations).sum::<f64>() >= WORTH;
         let mut reduces = self.nodes.iter().filter(|n| n.op() == Op::Reduce && costly(n.src(0)));
         reduces.find_map(|reduce| {
             let reduced = reading_order(reduce.srcs()[1..].to_vec());
@@ -134,11 +131,11 @@ impl Search {
 
     /// Operations of a value that vary over the loops: others are done once. None if a nest of loops inside it does:
     /// those would have to be repeated in the order of the new nest.
-    fn price(&self, value: &UOp, loops: &[UOp]) -> Option<usize> {
+    fn price(&self, value: &UOp, loops: &[UOp]) -> Option<f64> {
         let open = self.scopes.ranges(self.scopes.get(value));
         let inside = open.filter(|r| !is_outer(r) || loops.contains(r)).map(axis_of);
         let inside: AxisSet = inside.collect();
-        let mut price = 0;
+        let mut price = 0.0;
         for node in toposort(value) {
             let varies = |x: &UOp| inside.intersects(self.scopes.get(x));
             if matches!(node.op(), Op::Reduce | Op::End | Op::After)
@@ -146,7 +143,7 @@ impl Search {
             {
                 return None;
             }
-            price += if varies(&node) { operations(&node) } else { 0 };
+            price += if varies(&node) { operations(&node) } else { 0.0 };
         }
         Some(price)
     }
@@ -176,16 +173,10 @@ impl Search {
     }
 }
 
-/// What a node costs, in additions of one element.
-pub(super) fn operations(node: &UOp) -> usize {
-    match node.op() {
-        op if op.is_transcendental() => TRANSCENDENTAL,
-        Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod if node.dtype() != DType::Index => {
-            DIVISION
-        }
-        op if op.is_alu() && !matches!(node.dtype(), DType::Index | DType::Bool) => 1,
-        _ => 0,
-    }
+/// What a node costs, in additions of one element. Indices and conditions are done beside that.
+pub(super) fn operations(node: &UOp) -> f64 {
+    let is_data = node.op().is_alu() && !matches!(node.dtype(), DType::Index | DType::Bool);
+    if is_data { node.op().additions(node.dtype()) } else { 0.0 }
 }
 
 fn renamed(value: &UOp, from: &[UOp], to: &[UOp]) -> UOp {

@@ -6,9 +6,9 @@
 
 use super::c_expr::scalar_type;
 use super::cstyle::Body;
-use super::facts::{definition_name, identifier, is_thread, scratch_layout, vars};
+use super::facts::{definition_name, identifier, is_thread, vars};
 use crate::target::Target;
-use kiln_ir::program::Program;
+use kiln_ir::program::{Program, scratch_layout};
 use kiln_ir::{Op, UOp};
 
 /// The whole source of a kernel.
@@ -16,7 +16,7 @@ pub(super) fn render(program: &Program, target: &Target) -> String {
     let body = Body::new(&program.ops, target);
     let signature = signature(program);
     let mut scratch = String::new();
-    for (op, offset) in scratch_layout(&program.ops) {
+    for (op, offset) in scratch_layout(&program.ops).0 {
         let (of, name) = (scalar_type(op.dtype()), definition_name(op));
         scratch.push_str(&format!("  {of}* {name} = ({of}*)(scratch+{offset});\n"));
     }

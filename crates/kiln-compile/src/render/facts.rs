@@ -29,27 +29,6 @@ pub(super) fn identifier(name: &str) -> String {
     name
 }
 
-/// The scratch memories and their byte offsets: in order of id, each aligned to 64.
-pub(super) fn scratch_layout(ops: &[UOp]) -> Vec<(&UOp, usize)> {
-    let scratch = |op: &&UOp| op.arg().memory().is_some_and(|(s, ..)| s == Space::Scratch);
-    let mut found: Vec<&UOp> =
-        ops.iter().filter(|op| op.op() == Op::Local).filter(scratch).collect();
-    found.sort_by_key(|op| op.arg().memory().map(|(_, id, _)| id));
-    let mut offset = 0usize;
-    let place = |op| {
-        let here = offset.next_multiple_of(64);
-        offset = here + memory_len(op) * op.dtype().size();
-        (op, here)
-    };
-    found.into_iter().map(place).collect()
-}
-
-/// The length in scalars of a `Local`.
-fn memory_len(op: &UOp) -> usize {
-    let (_, _, len) = op.arg().memory().expect("a local");
-    len * op.lanes() as usize
-}
-
 /// The launch-time scalars by slot.
 pub(super) fn vars(ops: &[UOp]) -> Vec<&UOp> {
     let mut vars: Vec<&UOp> = ops.iter().filter(|op| op.op() == Op::Var).collect();

@@ -3,14 +3,14 @@
 //! No fast-math flags, and `nsw` only where bounds prove it, so that the optimizer may change nothing that
 //! `docs/rules.md` forbids. Pointers may alias. A bool is an `i1` in values and a byte in memory.
 
-use super::facts::{definition_name, is_thread, scratch_layout, vars};
+use super::facts::{definition_name, is_thread, vars};
 use super::llvm_function::Function;
 use super::llvm_registers::Registers;
 use super::llvm_text::{memory_type, type_of, zero};
 use super::{llvm_alu, llvm_mma};
 use crate::target::{LINE, Target};
 use kiln_ir::arg::Space;
-use kiln_ir::program::Program;
+use kiln_ir::program::{Program, scratch_layout};
 use kiln_ir::{Arg, DType, Op, UOp};
 
 /// The whole module of a kernel.
@@ -70,7 +70,7 @@ impl Function<'_> {
             let value = self.load_plain(op.dtype(), 1, &at, 8);
             self.values.insert(op.clone(), value);
         }
-        for (op, offset) in scratch_layout(&program.ops) {
+        for (op, offset) in scratch_layout(&program.ops).0 {
             let name = definition_name(op);
             self.line(&format!("%{name} = getelementptr i8, ptr %scratch, i64 {offset}"));
         }

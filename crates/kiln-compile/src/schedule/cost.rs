@@ -8,10 +8,6 @@ use kiln_ir::{DType, Op, UOp};
 
 /// One arithmetic operation on one element, vectorized.
 const ALU: f64 = 0.02;
-/// A division or square root.
-const DIVIDE: f64 = 0.15;
-/// A transcendental function: a polynomial of about twenty operations.
-const TRANSCENDENTAL: f64 = 0.25;
 /// Reading or writing one byte of memory that is mostly in a cache.
 const BYTE: f64 = 0.04;
 /// Reading one byte again that is in the second cache, or the last.
@@ -21,7 +17,8 @@ const BLOCK: f64 = 262_144.0;
 const MOST_ROWS: f64 = 32.0;
 /// A write brings its line into the cache before it changes it.
 const WRITE: f64 = 2.0;
-/// Starting one more kernel.
+/// Starting one more kernel on several threads: 2 us right after another one, 12 us after a rest (`cargo bench -p
+/// kiln-runtime --bench launch`, two threads). On one thread it is half a microsecond.
 const LAUNCH: f64 = 3000.0;
 /// Below this many independent iterations a kernel does not fill the threads, and a large value inside it is
 /// computed once by each of them.
@@ -93,14 +90,7 @@ impl Below {
 }
 
 fn arithmetic(op: Op, dtype: DType) -> f64 {
-    match op {
-        Op::FloorDiv | Op::FloorMod if dtype.is_float() => 2.0 * TRANSCENDENTAL,
-        Op::Div | Op::Sqrt | Op::FloorDiv | Op::FloorMod => DIVIDE,
-        // in f64, whatever the type
-        Op::Pow => 2.0 * TRANSCENDENTAL,
-        _ if op.is_transcendental() => TRANSCENDENTAL,
-        _ => ALU,
-    }
+    ALU * op.additions(dtype)
 }
 
 /// Time to read or write one element.

@@ -6,7 +6,7 @@
 use super::error::InterpError;
 use kiln_ir::arg::{Arg, RangeKind, Space};
 use kiln_ir::eval::from_bits;
-use kiln_ir::program::Program;
+use kiln_ir::program::{Program, scratch_layout};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -139,20 +139,13 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Scratch memories lie in order of their ids, each aligned to 64 bytes.
     fn place_scratch(&mut self, ops: &[UOp]) {
-        let is_scratch = |op: &&UOp| matches!(op.arg().memory(), Some((Space::Scratch, ..)));
-        let mut found: Vec<&UOp> =
-            ops.iter().filter(|op| op.op() == Op::Local).filter(is_scratch).collect();
-        found.sort_by_key(|op| op.arg().memory().map(|(_, id, _)| id));
-        let mut offset = 0usize;
-        for op in found {
-            let (_, _, len) = op.arg().memory().expect("filtered");
-            offset = offset.next_multiple_of(64);
+        let (places, bytes) = scratch_layout(ops);
+        for (op, offset) in places {
+            let (_, _, len) = op.arg().memory().expect("a memory");
             self.define(op, Place::Scratch(offset), len);
-            offset += len * op.lanes() as usize * op.dtype().size();
         }
-        self.code.scratch_bytes = self.code.scratch_bytes.max(offset);
+        self.code.scratch_bytes = self.code.scratch_bytes.max(bytes);
     }
 
     fn define(&mut self, op: &UOp, place: Place, len: usize) {

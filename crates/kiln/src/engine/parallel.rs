@@ -90,7 +90,10 @@ mod tests {
             chosen: 0,
             note: String::new(),
         };
-        let decide = |_: &usize| Ok::<_, Infallible>(observe::decision(&decision));
+        let decide = |_: &usize| {
+            observe::decision(&decision);
+            Ok::<(), Infallible>(())
+        };
         let items: Vec<usize> = (0..1000).collect();
         let Ok(_) = observe::with(Some(count.clone()), || in_parallel(&items, decide));
         let Ok(_) = in_parallel(&items, decide);

@@ -13,7 +13,7 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
 /// Operations and loads that a processor finishes while one addition waits for the one before.
-const IN_FLIGHT: usize = 8;
+const IN_FLIGHT: f64 = 8.0;
 /// Steps of a loop that must be left, or it is not worth unrolling.
 const FEWEST_STEPS: usize = 8;
 
@@ -29,7 +29,7 @@ impl Chooser {
                     self.apply(RangeKind::Upcast, i, self.given(RangeKind::Upcast, i).unwrap_or(1));
                     continue;
                 }
-                let wanted = IN_FLIGHT.div_ceil(self.step(ast, i).max(1));
+                let wanted = (IN_FLIGHT / self.step(ast, i).max(1.0)).ceil() as usize;
                 let most = (self.left[i].0 / FEWEST_STEPS).min(self.room).min(wanted);
                 self.apply(RangeKind::Upcast, i, self.accumulators_of(i, most));
             }
@@ -62,22 +62,22 @@ impl Chooser {
     }
 
     /// Operations and loads in a step of the loop, register tiles over outputs included.
-    fn step(&self, ast: &UOp, i: usize) -> usize {
+    fn step(&self, ast: &UOp, i: usize) -> f64 {
         let range = &self.left[i].1;
         let mut varying = FxHashSet::default();
-        let mut count = 0;
+        let mut count = 0.0;
         for node in toposort(ast) {
             let closes =
                 matches!(node.op(), Op::Reduce | Op::End) && node.srcs()[1..].contains(range);
             if node == *range || node.srcs().iter().any(|s| varying.contains(s)) {
                 let accesses = matches!(node.op(), Op::Load | Op::Reduce);
-                count += operations(&node) + usize::from(accesses);
+                count += operations(&node) + f64::from(u8::from(accesses));
                 if !closes {
                     varying.insert(node);
                 }
             }
         }
-        count * self.tiles_around(axis_of(range))
+        count * self.tiles_around(axis_of(range)) as f64
     }
 
     /// How many results of a reduction are computed side by side.

@@ -14,7 +14,7 @@ use smallvec::smallvec;
 
 /// Shorter loops stay whole, and those of values that take fewer operations.
 const SHORTEST: i64 = 8;
-const WORTH: usize = 8;
+const WORTH: f64 = 10.0;
 
 /// The kernel in which `end`, which closes `range` and others around it, ends where the stored value becomes constant, and
 /// loops of their own store that. New loops are numbered from `next_axis`.
@@ -23,7 +23,7 @@ pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option
     let is_scratch = |m: &UOp| m.arg().memory().is_some_and(|(space, ..)| space == Space::Scratch);
     let suits = store.op() == Op::Store && is_scratch(store.memory()) && store.srcs().len() == 3;
     let value = store.src(2);
-    let costs = || toposort(value).iter().map(operations).sum::<usize>() >= WORTH;
+    let costs = || toposort(value).iter().map(operations).sum::<f64>() >= WORTH;
     if !suits || range.max() < SHORTEST || !costs() {
         return None;
     }
