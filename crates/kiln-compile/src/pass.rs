@@ -1,6 +1,6 @@
 //! A stage of the compiler is a list of passes. This is what a pass is, and the one function that runs them.
 //!
-//! A pass that panics, or leaves something that breaks its spec, is a [`Bug`]: an error that names the pass, the rule and
+//! A pass that panics, or leaves something that breaks its spec, is a `Bug`: an error that names the pass, the rule and
 //! the graph, so that the program that asked for the kernel lives on.
 
 use crate::optimize::Opt;

@@ -1,7 +1,7 @@
 //! What the compiler does, as it does it: for whoever wants to show, count or replay it.
 //!
 //! An observer is one of a thread, so that programs beside each other see their own compiler only. Without one, nothing is
-//! made to be observed: passes and rewrites ask [`is_on`] first, which reads a flag.
+//! made to be observed: passes and rewrites ask `is_on` first, which reads a flag.
 
 use crate::uop::UOp;
 use std::cell::RefCell;

@@ -1,9 +1,9 @@
 //! From the leaves up: the expression of every request, and the stores that make each kernel.
 
-use super::BufferRef;
 use super::assign::{Placement, Plan, Request};
 use super::index::{self, Index};
 use super::layout::{self, Layouts};
+use super::scheduled::BufferRef;
 use super::writes::same_memory;
 use kiln_ir::arg::{ReduceOp, Shape};
 use kiln_ir::uop::{Srcs, rebuild, toposort};

@@ -4,7 +4,7 @@
 use super::assign::{Placement, Plan};
 use super::build::{Built, Source};
 use super::order::Order;
-use super::{BufferRef, Schedule, ScheduledKernel, Temp};
+use super::scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};

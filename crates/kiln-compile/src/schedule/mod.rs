@@ -5,6 +5,8 @@
 //! either computed in place (inlined) or read from memory that another kernel fills; `cost` decides, and every
 //! decision is kept with its reason.
 
+/// The result: kernels, and the memory that they are called with.
+mod scheduled;
 /// Which updates write into memory.
 mod writes;
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
@@ -45,68 +47,12 @@ mod order;
 mod memory;
 
 pub use memory::ARENA_ALIGN;
+pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 
 use assign::{Placement, Plan};
 use build::Built;
-use kiln_ir::observe::Decision;
-use kiln_ir::{DType, UOp};
+use kiln_ir::UOp;
 use order::Order;
-
-/// What a kernel reads or writes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum BufferRef {
-    /// The closed graph's `Param` of this slot.
-    Param(usize),
-    /// The memory of the schedule's root of this number.
-    Output(usize),
-    /// The schedule's temporary of this number, in the arena.
-    Temp(usize),
-}
-
-/// One kernel and the memory it is called with.
-#[derive(Clone, Debug)]
-pub struct ScheduledKernel {
-    /// The kernel (spec `KERNEL`), not yet optimized.
-    pub ast: UOp,
-    /// What each of its `Param` slots stands for. Outputs come first.
-    pub args: Vec<BufferRef>,
-    /// Which of the closed graph's launch-time scalars each of the kernel's `Var` slots stands for.
-    pub vars: Vec<usize>,
-    /// Pairs of slots `(written, read)` that may be the same memory: within each iteration the reads come first and
-    /// stay inside what that iteration writes.
-    pub may_alias: Vec<(usize, usize)>,
-    /// What the memory of its first argument must hold before it runs, as the kernel changes only parts of it. It may
-    /// be the same memory.
-    pub starts_from: Option<BufferRef>,
-    /// The tensor methods whose nodes the kernel computes.
-    pub origins: Vec<&'static str>,
-}
-
-/// A temporary's place in the arena.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Temp {
-    /// Byte offset in the arena.
-    pub offset: usize,
-    /// The element type.
-    pub dtype: DType,
-    /// Length in elements.
-    pub len: usize,
-}
-
-/// The kernels of a closed graph, in an order in which they can run.
-#[derive(Clone, Debug)]
-pub struct Schedule {
-    /// In order.
-    pub kernels: Vec<ScheduledKernel>,
-    /// Where each root's value is found. Roots that need no kernel (a parameter itself) are `Param`.
-    pub outputs: Vec<BufferRef>,
-    /// Temporaries by number.
-    pub temps: Vec<Temp>,
-    /// Bytes of the arena.
-    pub arena_bytes: usize,
-    /// Every decision of the cost model.
-    pub decisions: Vec<Decision>,
-}
 
 /// The values of a closed graph on their way to kernels: leaves are `Param`, `Var`, `Const` and `Iota`.
 pub struct Scheduling {

@@ -1,0 +1,60 @@
+//! What scheduling gives: kernels in order, and the memory that they are called with.
+
+use kiln_ir::observe::Decision;
+use kiln_ir::{DType, UOp};
+
+/// What a kernel reads or writes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum BufferRef {
+    /// The closed graph's `Param` of this slot.
+    Param(usize),
+    /// The memory of the schedule's root of this number.
+    Output(usize),
+    /// The schedule's temporary of this number, in the arena.
+    Temp(usize),
+}
+
+/// One kernel and the memory it is called with.
+#[derive(Clone, Debug)]
+pub struct ScheduledKernel {
+    /// The kernel (spec `KERNEL`), not yet optimized.
+    pub ast: UOp,
+    /// What each of its `Param` slots stands for. Outputs come first.
+    pub args: Vec<BufferRef>,
+    /// Which of the closed graph's launch-time scalars each of the kernel's `Var` slots stands for.
+    pub vars: Vec<usize>,
+    /// Pairs of slots `(written, read)` that may be the same memory: within each iteration the reads come first and
+    /// stay inside what that iteration writes.
+    pub may_alias: Vec<(usize, usize)>,
+    /// What the memory of its first argument must hold before it runs, as the kernel changes only parts of it. It may
+    /// be the same memory.
+    pub starts_from: Option<BufferRef>,
+    /// The tensor methods whose nodes the kernel computes.
+    pub origins: Vec<&'static str>,
+}
+
+/// A temporary's place in the arena.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Temp {
+    /// Byte offset in the arena.
+    pub offset: usize,
+    /// The element type.
+    pub dtype: DType,
+    /// Length in elements.
+    pub len: usize,
+}
+
+/// The kernels of a closed graph, in an order in which they can run.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// In order.
+    pub kernels: Vec<ScheduledKernel>,
+    /// Where each root's value is found. Roots that need no kernel (a parameter itself) are `Param`.
+    pub outputs: Vec<BufferRef>,
+    /// Temporaries by number.
+    pub temps: Vec<Temp>,
+    /// Bytes of the arena.
+    pub arena_bytes: usize,
+    /// Every decision of the cost model.
+    pub decisions: Vec<Decision>,
+}
