@@ -1,7 +1,7 @@
 //! A stage of the compiler is a list of passes. This is what a pass is, and the one function that runs them.
 //!
-//! A pass that panics, or leaves something that breaks its spec, is a `Bug`: an error that names the pass, the rule and
-//! the graph, so that the program that asked for the kernel lives on.
+//! A pass may panic, or break its spec. Both become a `Bug`: an error with the name of the pass, the rule and the
+//! graph. The program that needs the kernel lives on.
 
 use crate::optimize::Opt;
 use kiln_ir::{UOp, observe, rewrite, text};
@@ -105,7 +105,7 @@ pub struct Listed {
     pub passes: Vec<(&'static str, &'static str)>,
 }
 
-/// The compiler's own fault: which pass, which rule if it is one, and the graph that it happened on.
+/// The compiler's own fault, with the pass, the rewrite rule if one failed, and the graph.
 #[derive(Clone, Debug)]
 pub struct Bug {
     /// The pass that failed.

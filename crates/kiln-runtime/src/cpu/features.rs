@@ -1,5 +1,5 @@
-//! Which instructions there are: those that the processor has and whose registers the system saves. Both is asked of the
-//! processor itself, which tells a program in an emulator what the emulator has.
+//! The instructions that programs may use. Two conditions must hold: the processor has the instruction, and the system
+//! saves its registers. CPUID and XCR0 tell both. Inside an emulator they describe the emulated processor.
 
 /// Of the features that matter, by LLVM's names, those that can be used.
 pub(super) fn features() -> Vec<&'static str> {

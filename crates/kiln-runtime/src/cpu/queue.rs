@@ -1,6 +1,5 @@
-//! Launches that may have help. A thread that launches puts a job here and works on it itself; workers that have time join
-//! the job. When no block is left, the thread takes the job out and waits for the workers that have joined, and for no
-//! others.
+//! The queue of launches. The launching thread puts a job here and works on it itself. Idle workers join the job. When
+//! no block is left, the thread takes the job out, and waits only for workers that have joined it.
 
 use super::blocks::Blocks;
 use std::any::Any;

@@ -52,7 +52,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// A device that does not exist, or whose compilers are all missing; the message lists what was tried.
+    /// The device does not exist, or none of its compilers was found. The message lists every attempt.
     #[track_caller]
     pub fn describe(&self) -> Result<String, Error> {
         match open(self) {

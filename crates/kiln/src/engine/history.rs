@@ -7,8 +7,8 @@ use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 
-/// What stands for `node`, which a gradient may go through and which was computed: its leaf, which remembers the node from
-/// now on. Where the leaf is not the node's own that is the node itself.
+/// Replaces a computed node on the way of a gradient by its leaf. From now on the leaf remembers the node. If other
+/// values share the leaf, the node stays as it is.
 pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
     match leaf::value(node) {
         Some(value) if value.shares => node.clone(),
@@ -21,7 +21,7 @@ pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
     }
 }
 
-/// `root` with every leaf that remembers what it was computed from replaced by that.
+/// `root`, with leaves replaced by the nodes that they remember: those that they were computed from.
 pub(crate) fn with_history(root: &UOp) -> UOp {
     let remembers = |n: &UOp| n.op() == Op::Buffer && leaf::history(n).is_some();
     let mut root = root.clone();

@@ -1,6 +1,6 @@
-//! Whether matrix units may be used, and do what they should: before a device is used that has some, each multiplies
-//! matrices that fill its registers. Where that goes wrong kernels do without, and a warning says why. What was found is
-//! noted on disk, for just these programs.
+//! Checks matrix units before the first use of a device. Each unit multiplies matrices that fill its registers, and the
+//! result is compared with the interpreter's. After a failure kernels do without the unit, and a warning gives the
+//! reason. Results are noted on disk, under these programs.
 
 use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::pass::Checks;

@@ -142,8 +142,8 @@ pub(super) fn write(p: &mut Program) {
     p.push(x, grid, format!("{text}, v{b})"), &[a, b]);
 }
 
-/// A copy of a value, some of whose rows are overwritten at places of which some are equal; and for what was written, the
-/// gradient of that copy times some weights.
+/// Overwrites rows of a copy, some of them twice. The results are the copy, and the gradient of its weighted sum for
+/// the written rows.
 pub(super) fn write_rows(p: &mut Program) {
     let a = p.any();
     let x = p.get(a);
