@@ -58,9 +58,22 @@ pub fn optimize(
     room: Room,
     checks: Checks,
 ) -> Result<Optimized, Bug> {
-    let start = || Optimizing::of(kernel, options.map(<[Opt]>::to_vec));
-    let done = OPTIMIZE.run(start, &(target.clone(), room), checks)?;
+    let done = optimizing(kernel, options, target, room, checks)?;
+    if let Some(why) = done.refused {
+        return Err(Bug::new("options", why, from_ref(kernel)));
+    }
     Ok(Optimized { ast: done.ast, applied: done.options.expect("chosen") })
+}
+
+fn optimizing(
+    kernel: &UOp,
+    options: Option<&[Opt]>,
+    target: &Target,
+    room: Room,
+    checks: Checks,
+) -> Result<Optimizing, Bug> {
+    let start = || Optimizing::of(kernel, options.map(<[Opt]>::to_vec));
+    OPTIMIZE.run(start, &(target.clone(), room), checks)
 }
 
 /// Optimized kernel -> program without text.
@@ -195,9 +208,15 @@ fn with_options(
     settings: Settings,
 ) -> Result<Compiled, String> {
     let of = |bug: Bug| format!("{}: {}", bug.pass, bug.what);
-    optimize::apply(&optimize::collapsed(kernel), options)?;
-    let room = Room::of(0);
-    let optimized = optimize(kernel, Some(options), target, room, settings.checks).map_err(of)?;
+    optimize::check(&optimize::collapsed(kernel), options)?;
+    let (room, checks) = (Room::of(0), settings.checks);
+    let done = optimizing(kernel, Some(options), target, room, checks).map_err(of)?;
+    if let Some(why) = done.refused {
+        return Err(why);
+    }
+    // loops that no longer nest show only when all options are applied
+    spec::verify(&spec::KERNEL, &done.ast).map_err(|broken| broken.to_string())?;
+    let optimized = Optimized { ast: done.ast, applied: options.to_vec() };
     let program = lowered(&optimized, target, settings).map_err(of)?;
     if program.ops.len() > MAX_OPS || program.scratch_bytes > MAX_SCRATCH {
         let (ops, bytes) = (program.ops.len(), program.scratch_bytes);

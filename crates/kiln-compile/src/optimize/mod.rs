@@ -86,6 +86,8 @@ pub struct Optimizing {
     pub ast: UOp,
     /// What is applied, in this order, from when it is chosen.
     pub options: Option<Vec<Opt>>,
+    /// Why the options cannot be applied, if they cannot: what several nests refuse shows only then.
+    pub refused: Option<String>,
     /// Whether the loops over outputs may run in any order.
     free: bool,
 }
@@ -94,7 +96,7 @@ pub struct Optimizing {
 impl Optimizing {
     /// Before the first pass; options that are given are not chosen.
     pub fn of(kernel: &UOp, options: Option<Vec<Opt>>) -> Optimizing {
-        Optimizing { ast: kernel.clone(), options, free: false }
+        Optimizing { ast: kernel.clone(), options, refused: None, free: false }
     }
 
     pub(crate) fn collapse(&mut self) {
@@ -114,7 +116,10 @@ impl Optimizing {
     pub(crate) fn apply(&mut self) {
         let options = self.options.as_deref().unwrap_or(&[]);
         self.free = ordered::ordered(&self.ast).is_empty();
-        self.ast = rewritten(&self.ast, options).expect("options are legal");
+        match rewritten(&self.ast, options) {
+            Ok(ast) => self.ast = ast,
+            Err(why) => self.refused = Some(why),
+        }
     }
 
     pub(crate) fn name(&mut self) {
@@ -142,12 +147,13 @@ pub fn same_order(ast: &UOp, a: &[Opt], b: &[Opt]) -> bool {
 /// An option that names no loop or operand of the kernel, or would change what it computes; loops that do not nest.
 pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
     check(ast, options)?;
-    // what several nests refuse shows only here
-    rewritten(ast, options)?;
     let mut optimizing = Optimizing::of(ast, Some(options.to_vec()));
     optimizing.apply();
     optimizing.name();
     optimizing.trim();
+    if let Some(why) = optimizing.refused {
+        return Err(why);
+    }
     // loops that no longer nest show only when all options are applied
     spec::verify(&spec::KERNEL, &optimizing.ast).map_err(|broken| broken.to_string())?;
     Ok(Optimized { ast: optimizing.ast, applied: options.to_vec() })
