@@ -10,6 +10,7 @@ use super::index::Index;
 use super::lookup::Lookups;
 use super::split;
 use super::writes::same_memory;
+use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::scope::{AxisSet, Scopes};
@@ -116,12 +117,13 @@ pub(super) fn about(node: &UOp) -> String {
 }
 
 /// Decides for every node that the roots need.
-pub(super) fn assign(roots: &[UOp]) -> Plan {
+pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
     let nodes = toposort_all(roots, |_| true);
     let position: FxHashMap<UOp, usize> =
         nodes.iter().cloned().enumerate().map(|(i, n)| (n, i)).collect();
     let roots = roots_in_memory(roots, &position);
     let mut planner = Planner {
+        costs: *costs,
         is_root: vec![false; nodes.len()],
         forced: vec![false; nodes.len()],
         storage: storages(&nodes, &position),
@@ -147,6 +149,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
 }
 
 pub(super) struct Planner {
+    pub(super) costs: Costs,
     pub(super) plan: Plan,
     is_root: Vec<bool>,
     /// Whether a node must be in memory, as an update writes there or must not see what it writes.
@@ -189,7 +192,8 @@ impl Planner {
             // what a view shows is as large as what is viewed
             let viewed =
                 if node.op().is_movement() { known[distinct[0]].numel } else { f64::INFINITY };
-            let (work, read) = (cost::work(node, &self.below[i]), cost::memory(node.dtype()));
+            let work = cost::work(&self.costs, node, &self.below[i]);
+            let read = cost::memory(&self.costs, node.dtype());
             known.push(Below { work, read, numel: viewed.min(node.numel() as f64) });
         }
     }
@@ -232,7 +236,8 @@ impl Planner {
         }
         let product = split::viewed(node.src(0));
         let factors = &self.below[self.plan.position[product]];
-        product.op() == Op::Mul && factors.iter().all(|f| f.is_in_many(product.numel()))
+        product.op() == Op::Mul
+            && factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
     }
 
     /// Roots and explicit wishes are stored; for the rest the cost model decides, and a full kernel takes no more.
@@ -280,7 +285,7 @@ impl Planner {
             _ => 1,
         };
         let uses: Vec<Use> = (0..self.plan.requests[i].len()).map(|r| self.usage(i, r)).collect();
-        cost::price(&node, &self.below[i], reduced, &uses)
+        cost::price(&self.costs, &node, &self.below[i], reduced, &uses)
     }
 
     fn usage(&mut self, i: usize, r: usize) -> Use {

@@ -12,14 +12,6 @@ use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
-/// Elements of a line, at most: more would make the text too long.
-const LINE: usize = 16;
-/// Lanes that are loaded or stored one by one, at most.
-const MOST_APART: usize = 1024;
-/// Lines that lie far apart, each in a page of its own, between which a block goes to and fro: processors remember where
-/// some hundreds to thousands of pages are.
-const FAR_APART: usize = 256;
-
 impl Chooser {
     /// Writes out side by side what shares the lines of accesses whose lanes are apart.
     pub(super) fn turn(&mut self, target: &Target) {
@@ -28,9 +20,13 @@ impl Chooser {
             return;
         }
         let apart = self.apart(axis_of(&self.left[i].1));
-        let most = MOST_APART / (lanes * apart.len().max(1));
+        let most = self.costs.most_apart / (lanes * apart.len().max(1));
         if let Some(j) = self.loop_along(&apart, i) {
-            let by = side_by_side(self.left[j].0, LINE.min(self.room).min(most), self.masks);
+            let by = side_by_side(
+                self.left[j].0,
+                self.costs.transposed_side.min(self.room).min(most),
+                self.masks,
+            );
             self.apply(RangeKind::Upcast, j, by);
             if self.is_one_nest() {
                 self.block(j, self.lines_apart(j, by, target.threads));
@@ -50,7 +46,7 @@ impl Chooser {
     /// that share the loop gets some. A block that does not divide the loop would gate everything.
     fn lines_apart(&self, i: usize, each: usize, parts: usize) -> usize {
         let share = self.left[i].0 / parts.max(1);
-        largest_divisor(self.left[i].0, share.min(FAR_APART / each))
+        largest_divisor(self.left[i].0, share.min(self.costs.pages / each))
     }
 
     /// The accesses that step over memory along an axis.
