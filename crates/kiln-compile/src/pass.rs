@@ -1,7 +1,7 @@
-//! A stage of the compiler is a list of passes. This is what a pass is, and the one function that runs them.
+//! What a pass is, and the one function that runs a list of them.
 //!
 //! A pass may panic, or break its spec. Both become a `Bug`: an error with the name of the pass, the rule and the
-//! graph. The program that needs the kernel lives on.
+//! graph. The program that needs the kernel goes on.
 
 use crate::optimize::Opt;
 use kiln_ir::{UOp, observe, rewrite, text};

@@ -1,4 +1,5 @@
-//! The whole compiler: runs the passes of every stage, within limits, with all options or fewer.
+//! The whole compiler: runs the passes of every stage and limits the size of programs. After a bug it compiles the
+//! kernel with fewer options.
 
 use crate::lower::Lowering;
 use crate::optimize::{self, MAX_NODES, NOMINAL_THREADS, Opt, Optimized, Optimizing, Room};

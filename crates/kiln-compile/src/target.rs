@@ -1,4 +1,5 @@
-//! What a device can do, as plain data. No pass asks what device it compiles for; it asks this table.
+//! What a device's code may use, as plain data: vectors, registers, caches, instructions. No pass asks which device it
+//! compiles for; it reads this table.
 
 /// Instructions that multiply and add several numbers at once.
 mod dots;

@@ -1,4 +1,4 @@
-//! The closed set of operations and the facts about each: the one table that says what an op is.
+//! The closed set of operations, and the table of facts about each.
 
 use crate::dtype::DType;
 use std::fmt;

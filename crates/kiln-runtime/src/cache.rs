@@ -1,8 +1,9 @@
-//! Compiled kernels on disk, shared by every process of a user. A second run compiles nothing.
+//! Compiled kernels on disk, shared by all processes of a user. A second run compiles nothing.
 //!
-//! It is only a cache: whatever is wrong with it (damaged, full, locked, read-only) is said once, and the process goes
-//! on without it. An entry is used only if its whole source text, its compiler and its processor are equal to what is
-//! asked for, and its bytes have the checksum that they were stored with.
+//! It is only a cache. If anything is wrong with it (damaged, full, locked, read-only), one warning says so and the
+//! process goes on without it. An entry is used only if its whole source text, its compiler and its processor equal
+//! what is asked for, and its bytes match their checksum. The folder must belong to the user, and nobody else may write
+//! to it.
 
 use crate::disk;
 use crate::warnings::warn_once;

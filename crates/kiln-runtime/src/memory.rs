@@ -1,6 +1,8 @@
-//! A block of bytes from the system: aligned, initialised, never aborting the process.
+//! A block of bytes from the system, aligned and initialised. A failed allocation is an error and never ends the
+//! process.
 //!
-//! Blocks start as zeros. So bytes are always initialised, and reading memory that nobody wrote is merely useless.
+//! Blocks start as zeros. So bytes are always initialised, and reading memory that nobody wrote is useless but
+//! harmless.
 
 use crate::disk::FileMemory;
 use crate::error::{Error, Result};

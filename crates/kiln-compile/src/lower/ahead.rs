@@ -1,6 +1,9 @@
-//! Rows that several loops read, one loop after the other, as in a softmax. The first waits for memory; the second has the
-//! row in a cache and, if it computes much, leaves memory idle meanwhile. So there each load says how far on the next row's element is,
-//! for that to be fetched meanwhile. It is a hint: what it names may lie past the end of the argument.
+//! Pass `prefetch` of stage `lower`: marks loads that also prefetch the next row.
+//!
+//! Example: a softmax reads each row in several loops. The first loop waits for memory. The second has the row in a
+//! cache and computes much, while memory is idle. So each load of the second loop says how far on the same element of
+//! the next row is, and that is fetched meanwhile. A prefetch is a hint: it may name memory past the end of the
+//! argument.
 
 use crate::target::Target;
 use kiln_ir::affine::Affine;

@@ -1,9 +1,10 @@
-//! The kernel as a list of ops in order: a loop tree whose blocks are sorted topologically.
+//! Pass `linearize` of stage `lower`: the kernel becomes a list of ops in order. A tree of loops is built, and each of
+//! its blocks is sorted topologically.
 //!
-//! Every node goes to the block of its innermost range, so whatever does not vary over a loop is outside it. A child
-//! loop is one item of its parent's block. Inside a block the order is that of the graph walk, except that stores to
-//! arguments come as late as they can, because an argument that is written may be the same memory as one that is
-//! read; and a read of local memory comes before a write that it does not wait for.
+//! Every node goes to the block of its innermost range, so what does not vary over a loop is computed outside of it. A
+//! loop inside another is one item of the outer one's block. Inside a block the order is that of the graph walk, with
+//! two exceptions. Stores to arguments come as late as they can, because an argument that is written may be the same
+//! memory as one that is read. A read of local memory comes before a write that it does not depend on.
 
 use super::nest::Nest;
 use kiln_ir::arg::{RangeKind, Space};

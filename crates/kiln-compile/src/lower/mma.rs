@@ -1,8 +1,9 @@
-//! Sums of packed products over sides of matrices, which go to scratch, become products of matrices where the target has
-//! a unit for them: values whose lanes are whole matrices. Post-condition: no range of kind `Matrix` is left.
+//! Pass `mma` of stage `lower`: ranges of kind `Matrix` become `Mma` ops if the target has a matrix unit, else loops.
+//! Post-condition: no range of kind `Matrix` is left.
 //!
-//! An accumulator is set before the loops of the sum, to zero or to what scratch holds, updated inside, and stored after
-//! them. Elsewhere sides are loops, and the last one over outputs is the lanes of vectors.
+//! A value of an `Mma` has a whole matrix as its lanes. Its accumulator is set before the loops of the sum, to zero or
+//! from scratch, updated inside, and stored after them. Elsewhere the sides are loops, and the last one over outputs
+//! becomes vector lanes.
 
 use crate::target::{Mma, Target};
 use kiln_ir::affine::strides;

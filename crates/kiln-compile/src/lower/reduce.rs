@@ -1,8 +1,9 @@
-//! A `Reduce` becomes an accumulator. Post-condition: no `Reduce` is left.
+//! Pass `reduce` of stage `lower`: each `Reduce` becomes an accumulator. Post-condition: no `Reduce` is left.
 //!
-//! The accumulator is set before the loops, updated inside and read after them. Reduces over the same ranges share
-//! their loops, since a range is one loop. Where multiply-add is one instruction, a sum of products contracts, if the
-//! product is computed in the accumulator's dtype: whoever else uses the product, the sum rounds the same.
+//! The accumulator is set before the loops, updated inside and read after them. Reductions over the same ranges share
+//! their loops, since a range is one loop. If the target has multiply-add, a sum of products is contracted, provided
+//! that the product is computed in the accumulator's dtype. It is contracted whoever else uses the product, so the sum
+//! always rounds the same.
 
 use super::nest::Nest;
 use crate::target::Target;

@@ -1,8 +1,9 @@
-//! Arguments that are written past the caches. A store brings its line into the cache before it changes it, which doubles
-//! what writing costs; where nothing of an output can still be in the cache when somebody reads it, that is for nothing.
+//! Pass `stream` of stage `lower`: marks the arguments that are written by streaming (non-temporal) stores.
 //!
-//! It takes whole lines: part of one, alone, waits for the rest of it and costs more than it saves. Gated vectors at the
-//! ends of rows go the usual way.
+//! An ordinary store brings its cache line into the cache before it changes it, which doubles the cost of writing. If
+//! an output is too large for anything of it to be in the cache when it is read, that is wasted. Only whole lines are
+//! streamed: a part of one waits for the rest, and costs more than it saves. Predicated vectors at the ends of rows are
+//! ordinary stores.
 
 use super::fold::is_multiple;
 use super::nest::Nest;

@@ -1,7 +1,7 @@
-//! `Vector` ranges become lanes. Post-condition: no range of kind `Vector` is left.
+//! Pass `vector` of stage `lower`: `Vector` ranges become lanes. Post-condition: no range of kind `Vector` is left.
 //!
-//! An index that advances by one per lane makes a vector load or store, an index that is the same in every lane a
-//! scalar one, and any other index one scalar access per lane. A sum over a vector range has a vector accumulator in
+//! An index that advances by one per lane makes a vector load or store. An index that is the same in every lane makes a
+//! scalar one. Any other index makes one scalar access per lane. A sum over a vector range has a vector accumulator in
 //! its loops; its lanes are combined after them, as a balanced tree over halves.
 
 use super::fold::{self, factor};

@@ -1,4 +1,4 @@
-//! How the accesses of a kernel move along its loops.
+//! Part of pass `choose`: how far each load and store moves with each iteration of each loop.
 
 use kiln_ir::affine::strides;
 use kiln_ir::scope::{AxisSet, Scopes};

@@ -1,7 +1,7 @@
-//! Loops that start where a line of memory does: wherever a row starts, all of its elements but those at both ends are
-//! written in whole lines.
+//! Part of pass `options`: starts a loop over a row at a cache line. All vectors of the row but the first and last are
+//! then stored as whole lines.
 //!
-//! What is added up along such a row starts there, too, so that values which are kept in between have the same places.
+//! A reduction along the same row starts there too, so that values kept between the two have the same places.
 
 use super::access::Kernel;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges};

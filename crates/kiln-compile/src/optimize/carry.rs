@@ -1,5 +1,5 @@
-//! Reductions in blocks: the outer loop of a reduction moves outside of loops over outputs, so that what a block reads
-//! stays in the caches. What has been reduced so far is carried from block to block in scratch.
+//! Part of pass `options`: a reduction in blocks. The loop over blocks moves outside of loops over outputs, so that
+//! what a block reads stays in a cache. The partial sums are carried from block to block in scratch.
 
 use super::ranges::{
     axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,

@@ -1,5 +1,8 @@
-//! Loops in the order of memory; neighbours that count like one become one: `E_64_64` over contiguous memory is
-//! `E_4096`; and one of which values are only asked for by row and column is two.
+//! Pass `collapse` of stage `optimize`: puts loops in the order of memory and makes one loop of neighbours that index
+//! memory like one. `E_64_64` over contiguous memory becomes `E_4096`.
+//!
+//! The other direction as well: a loop that indices divide into `i / 16` and `i % 16` becomes a loop over rows and one
+//! within a row.
 
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::affine::strides;

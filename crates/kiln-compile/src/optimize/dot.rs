@@ -1,5 +1,5 @@
-//! Sums of products as dot products: neighbours along a loop of the reduction are packed into 32 bits, and the loop takes
-//! as many fewer steps. What is packed is then staged like any other operand.
+//! Part of pass `options`: packs narrow factors into 32-bit words for dot-product instructions. A sum over 64 products
+//! of bf16 becomes a sum over 32 `Dot`s of two. The packed words are then staged like any operand.
 
 use super::ranges::{axis_of, replace_ranges, size_of, substitute};
 use kiln_ir::arg::{RangeKind, ReduceOp};

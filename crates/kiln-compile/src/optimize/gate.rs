@@ -1,5 +1,5 @@
-//! A loop that is rounded up runs past its end: its accesses are gated, and what it would add to a reduction is the
-//! reduction's identity.
+//! Part of pass `options`: a loop that was rounded up runs past its end. Its loads and stores get a predicate, and an
+//! iteration past the end adds the identity to a reduction (0 to a sum).
 
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};

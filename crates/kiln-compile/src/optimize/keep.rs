@@ -1,9 +1,9 @@
-//! Values that a reduction computes and that a loop after it computes again are kept in scratch in between: the
-//! exponentials of a softmax, which its sum and its quotients need.
+//! Part of pass `options`: a value that a reduction computes and a later loop computes again is stored in scratch and
+//! reused. Example: the exponentials of a softmax, which its sum and its quotients need.
 //!
-//! A repetition is found by renaming: the reduction's loops become those that another reduction or the end of the
-//! outputs closes, and what is then equal is one node. Renaming may fold a loop away (`r1 - r3` where both become one);
-//! so both must vary over all the loops that they are kept over, or a constant would be read from memory.
+//! Equal values are found by renaming: the reduction's loop variables are replaced by those of the later loop, and then
+//! equal values are one node. Renaming may remove a variable (`r1 - r3` when both become one). So both values must vary
+//! over all the loops, or a constant would be read from memory.
 
 use super::ranges::{
     axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,

@@ -1,7 +1,5 @@
-//! Which options may be applied to which kernels: everything that a search may try, and why not the rest.
-//!
-//! An option that passes changes nothing of what a kernel computes, but for the order of sums. Whether it makes it
-//! faster is not asked here.
+//! Part of pass `choose`: which options may be applied to a kernel, and why not the others. A legal option changes
+//! nothing that a kernel computes, except for the order of sums. Whether it makes the kernel faster is not asked here.
 
 use super::access::Kernel;
 use super::align::Rows;

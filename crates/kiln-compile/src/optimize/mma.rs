@@ -1,5 +1,6 @@
-//! Sums of packed products as products of matrices. The sides of the matrices are ranges of kind `Matrix`; here what they
-//! give goes to scratch, in a nest of its own, from where everything else reads it in ordinary loops and vectors.
+//! Part of pass `options`: computes a sum of packed products with a matrix unit. The sides of the matrices are ranges
+//! of kind `Matrix`. The result goes to scratch, in a loop nest of its own, and everything else reads it from there in
+//! ordinary loops and vectors.
 
 use super::carry::{Copy, end};
 use super::ranges::{

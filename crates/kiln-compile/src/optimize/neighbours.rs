@@ -1,7 +1,7 @@
-//! Lists of options that are one step away from another: what a search tries next.
+//! The option lists that are one step away from another: what a search tries next.
 //!
-//! A step changes, leaves out or adds one option, or trades one side of a register tile for another. Only legal lists
-//! are given, and none that multiplies the kernel's text without measure.
+//! A step changes, removes or adds one option, or makes one side of a register tile larger and another smaller. Only
+//! legal lists are given, and none that makes the code much longer.
 
 use super::nests::Nests;
 use super::options::{Loops, Opt};

@@ -1,8 +1,8 @@
-//! Kernels with several nests inside loops that they share, and a row of values between them in scratch.
+//! Part of passes `choose` and `options`: kernels of several loop nests, which pass `chain` made.
 //!
-//! Each nest is optimized as a kernel of its own, whose values from other nests are an argument as long as all rows
-//! together; then they are put together again. The innermost shared loop may go in blocks: several rows are done in one
-//! nest before the next begins, so that what a nest reads for all of them is read once, and tiled.
+//! Each nest is optimized as a kernel of its own, for which the rows of the other nests are an argument. Then the nests
+//! are put together again. The innermost loop that the nests share may be blocked: several rows are computed in one
+//! nest before the next nest begins, so that an operand that all rows need is read once.
 
 use super::gate::gate;
 use super::options::Opt;

@@ -1,4 +1,4 @@
-//! Which loops must run in their order, one iteration after the other: those whose iterations may write the same element.
+//! Which loops must run in order: those of which two iterations may write the same element.
 
 use super::ranges::axis_of;
 use kiln_ir::affine::{Affine, gcd};

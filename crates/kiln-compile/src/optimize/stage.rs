@@ -1,6 +1,8 @@
-//! Staging: a value that a reduction reads again and again is computed once into scratch, in the order in which it is
-//! read, and read from there. So reads are contiguous whatever the value's own memory looks like, and what the value
-//! takes to compute (conversions, gates) is done once an element.
+//! Part of pass `options`: staging. An operand that a reduction reads many times is computed once into scratch, in the
+//! order in which it is read, and read from there (BLIS: packing).
+//!
+//! So reads are contiguous however the operand lies in memory, and conversions and predicates are computed once an
+//! element.
 
 use super::dot::parts_of;
 use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of, substitute};

@@ -1,8 +1,8 @@
-//! Which outputs of a kernel may be written over which inputs.
+//! Part of pass `memory`: which outputs of a kernel may be written over which inputs.
 //!
-//! Within one iteration of the loops that a kernel shares out, reads come before writes and stay inside what that iteration
-//! writes. So an element may be overwritten that is read just there; and a row that is reduced as a whole before anything
-//! of it is written, as in a softmax.
+//! Within one iteration of the kernel's loops, reads come before writes and stay inside what that iteration writes. So
+//! an element may be overwritten if it is read only there (`x + 1`), and a row if it is reduced as a whole before
+//! anything of it is written (softmax).
 
 use super::build::Built;
 use kiln_ir::affine::Affine;

@@ -1,8 +1,8 @@
-//! From the roots down: every value learns which kernels ask for it and at which index, and whether it is computed
-//! there or in a kernel of its own.
+//! Pass `assign` of stage `schedule`: decides which values are stored, and which kernel computes each value.
 //!
-//! A node is visited after all its users, so every request for it is known when its turn comes. Requests from one
-//! kernel at one index are one request: that is how a value used twice is computed once.
+//! It goes from the roots to the leaves and visits a node after all its users. So all demands for its value are known
+//! then: which kernels need it, and at which index. (A demand is a `Request`.) Demands of one kernel at one index are
+//! one demand; that is how a value that is used twice is computed once.
 
 use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;

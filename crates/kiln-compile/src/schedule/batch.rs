@@ -1,8 +1,7 @@
-//! Small kernels that are alike and independent of each other become one, with a nest for each: one launch instead of
-//! many. So an optimizer's step over many small parameters is a few kernels.
+//! Pass `batch` of stage `schedule`: small kernels that are equal except for their arguments, and independent, become
+//! one launch with a loop nest for each. An optimizer's step over 200 small parameters is 13 launches.
 //!
-//! Only equal kernels are put together, and in groups of few sizes: one compiled program serves all groups of a size,
-//! in every model that has such parameters.
+//! Groups have few sizes (1, 2, 4, 8, 16), so one compiled program serves all groups of a size, in every model.
 
 use super::build::{Built, Source};
 use super::cost;

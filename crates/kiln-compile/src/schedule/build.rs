@@ -1,4 +1,5 @@
-//! From the leaves up: the expression of every request, and the stores that make each kernel.
+//! Pass `build` of stage `schedule`: from the leaves to the roots, builds the expression of every demand, and the
+//! stores that make each kernel.
 
 use super::assign::{Placement, Plan, Request};
 use super::index::{self, Index};

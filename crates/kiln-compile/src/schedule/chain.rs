@@ -1,5 +1,6 @@
-//! Kernels whose values only the next one reads, row by row, become one: the nests of both inside the loops that they
-//! share, and a row of values between them in scratch. So the scores of attention never go to memory.
+//! Pass `chain` of stage `schedule`: vertical fusion with scratch. If one kernel writes rows and only one other kernel
+//! reads them, row by row, both become loop nests of one kernel, inside the loops over rows. One row is kept in
+//! scratch. So the scores of attention never go to memory.
 
 use super::assign::{Plan, about};
 use super::build::{Built, Source};

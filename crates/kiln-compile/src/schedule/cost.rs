@@ -1,7 +1,7 @@
-//! The one cost model: is a value computed where it is asked for, or by a kernel of its own that leaves it in memory?
+//! Part of pass `assign`: the cost model. Is a value recomputed in every kernel that needs it, or stored by one kernel?
 //!
 //! Times are in nanoseconds on one thread of an ordinary core; only their ratios matter. The estimates are coarse on
-//! purpose: what they must get right is the order of magnitude of recomputing a value against storing it.
+//! purpose: what must be right is the order of magnitude of recomputing a value against storing it.
 
 use kiln_ir::observe::Decision;
 use kiln_ir::{DType, Op, UOp};

@@ -1,7 +1,8 @@
-//! Whether what an update writes may be computed while it is written into the very memory that it reads.
+//! Part of pass `assign`: finds what an update must read before it writes, because it reads the memory that it
+//! overwrites.
 //!
-//! Within one iteration reads come before the write, so elements that are read where they are written are safe, and so is
-//! what lies apart from everything that is written. Anything else is computed first, into memory of its own.
+//! Within one iteration reads come before the write. So an element may be read where it is written, and memory apart
+//! from all that is written may be read at any time. Everything else is stored first, in memory of its own.
 
 use super::writes::same_memory;
 use kiln_ir::region::{self, Region};

@@ -1,12 +1,13 @@
-//! The order of axes in which temporaries lie in memory.
+//! Part of pass `build`: chooses the order of axes in which each temporary lies in memory.
 //!
-//! Vectors want neighbours in memory that are plain neighbours in every kernel that touches them. Where windows slide along
-//! the last axis (convolutions, pooling), it is none: what one kernel writes there another reads shifted, strided and at
-//! borders. Such a temporary is kept with another axis last, one along which all its kernels just count (channels), and
-//! so is whatever the same kernels read or write at the same index. Nobody outside of the schedule sees temporaries.
+//! The lanes of a vector should be neighbours in memory in every kernel that touches the temporary. An axis that
+//! windows slide along (convolution, pooling) is a bad last axis: one kernel writes it in a row, another reads it
+//! shifted, strided and at borders. So another axis is last, one along which all its kernels count by one, such as
+//! channels: `[8, 64, 28, 28]` is stored as `[8, 28, 28, 64]`. Whatever the same kernels touch at the same index
+//! follows. Programs never see a temporary, so they cannot tell.
 //!
-//! Not where a kernel that touches it reads windows of memory that is not ours to lay out, and those move along that axis,
-//! too (a convolution of each channel on its own): then rows of windows are what lies in a row in all that it reads.
+//! One case keeps its layout: a kernel also reads windows of a leaf or root, along that axis (a convolution of each
+//! channel on its own). Those are row-major, and its lanes should be neighbours in them.
 
 use super::assign::{Placement, Plan};
 use super::index::{self, Index};

@@ -1,6 +1,8 @@
-//! Positions that are data. Requests go from the roots down and expressions are built from the leaves up, so the index
-//! at which a gather asks its source contains what is not there yet: a stand-in for the position, with the bounds that it
-//! has where it is used. When everything is built, the stand-ins are replaced.
+//! Part of passes `assign` and `build`: an index that is data, as in `x[label]`.
+//!
+//! Demands go from the roots to the leaves, and expressions are built in the other direction. So when `x` is needed at
+//! `label`, the expression of `label` does not exist yet. A placeholder, with the bounds of the axis, stands for it,
+//! and is replaced when all expressions are built.
 
 use super::index::{self, Index};
 use kiln_ir::uop::{Srcs, substitute, toposort};

@@ -1,5 +1,5 @@
-//! The end of scheduling: which memory is an output, which a temporary, and one arena in which temporaries that do
-//! not live at the same time share room.
+//! Pass `memory` of stage `schedule`: decides which memory is an output and which is temporary. Temporaries share one
+//! arena; two that are never alive together share the same bytes.
 
 use super::assign::{Placement, Plan};
 use super::build::{Built, Source};

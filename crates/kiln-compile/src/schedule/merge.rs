@@ -1,6 +1,7 @@
-//! Independent kernels over the same loops become one with several outputs: what both read is read once, and one
-//! launch is saved. Products of matrices stay apart: each reads what it needs a few times at most, and fills all
-//! registers with its sums.
+//! Pass `merge` of stage `schedule`: horizontal fusion. Independent kernels over the same loops that share an input
+//! become one kernel with several outputs. The input is read once, and launches are saved.
+//!
+//! Matrix products are not fused: a tile reads its operands a few times at most, and its sums fill all registers.
 
 use super::build::{Built, Source};
 use kiln_ir::scope::Scopes;

@@ -1,4 +1,5 @@
-//! An order of kernels in which everything is written before it is read, and read before it is overwritten.
+//! Pass `order` of stage `schedule`: orders the kernels. A value is written before it is read, and read before it is
+//! overwritten.
 
 use super::build::{Built, Source};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,7 +1,7 @@
-//! Sums of which one term counts are looked up: `sum over c of where(label == c, x[c], 0)` is `x[label]`, and 0 where the
-//! label is no position.
+//! Part of pass `prepare`: a one-hot sum becomes a lookup. `sum over c of where(label == c, x[c], 0)` is `x[label]`,
+//! and 0 if `label` is out of range.
 //!
-//! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still asked for in order.
+//! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still read in order.
 
 use kiln_ir::arg::SliceAxis;
 use kiln_ir::uop::{mapped, rebuild, toposort_all};

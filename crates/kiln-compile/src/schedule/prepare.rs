@@ -1,5 +1,7 @@
-//! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
-//! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
+//! Pass `prepare` of stage `schedule`: rewrites what only tensor graphs have.
+//!
+//! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach` and `After` disappear. A sum of
+//! f16 or bf16 is accumulated in f32.
 
 use super::{index, pick, shares, split, writes};
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};

@@ -1,12 +1,13 @@
-//! Sums over the windows that share an element (`Unwindow`): the gradient of a convolution for its input.
+//! Pass `shares` of stage `schedule`, and a part of pass `prepare`: sums over the windows that cover an element
+//! (`Unwindow`). This is the gradient of a convolution for its input.
 //!
-//! Each element is a sum over the positions at which a window covers it. Each term is a sum of products, over channels.
-//! As two nodes, the inner sums would be stored for every position of every window, and the price of the outer sum
-//! would not include them. So the two become one sum.
+//! Such an element is a sum over the positions at which a window covers it, and each term is a sum of products over
+//! channels. As two nodes, the inner sums would be stored for every position of every window, and the price of the
+//! outer sum would not include them. So pass `prepare` makes one sum of the two (`one_sum`).
 //!
-//! With a stride of `s`, an element is covered only at positions congruent to it modulo `s`. A sum over all positions
-//! would do most of its work for nothing: three quarters, with a stride of 2 along two axes. So there is one sum for
-//! each residue, over its positions alone, and the results are interleaved.
+//! With a stride of `s`, an element is covered only at positions congruent to it modulo `s`. With a stride of 2 along
+//! two axes, three quarters of the terms of one sum would be zero. So pass `shares` makes one sum for each residue,
+//! over its own positions, and interleaves the results.
 
 use super::cost;
 use kiln_ir::affine::gcd;

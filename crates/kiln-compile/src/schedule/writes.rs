@@ -1,9 +1,8 @@
-//! How each update is computed: as a choice between the value and the base at every element, or by writing into the
-//! memory that holds the base.
+//! Part of pass `prepare`: chooses how each update is computed.
 //!
-//! The first is for readers that look at the new version while they compute something else; it costs as much as the
-//! whole storage and nothing beside it. The second costs as much as what is written, and a copy of the base if somebody
-//! still needs that.
+//! Either every element selects between the value and the base: this costs as much as the whole storage, and is for
+//! readers that need the new version only on the way to something else. Or the value is stored into the memory of the
+//! base: this costs as much as the written region, and a copy of the base if the old version is still needed.
 
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::{FxHashMap, FxHashSet};

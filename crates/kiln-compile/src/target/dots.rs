@@ -1,4 +1,5 @@
-//! Instructions for `Op::Dot`: products of what is packed into 32 bits of each lane, added to that lane of an accumulator.
+//! Dot-product instructions (`Op::Dot`): each lane multiplies the numbers that are packed into two 32-bit words and
+//! adds the products to an accumulator.
 
 use kiln_ir::DType;
 

@@ -1,4 +1,5 @@
-//! What follows from a processor's features, and the features of processors by name.
+//! What follows from the features of a processor (`avx2`: vectors of 32 bytes), and which features processors have, by
+//! name.
 
 use super::{Dot, Mma, mma};
 

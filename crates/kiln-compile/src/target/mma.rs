@@ -1,4 +1,4 @@
-//! Matrix units: instructions for `Op::Mma`, products of small matrices of what is packed into 32 bits.
+//! Matrix units (`Op::Mma`): instructions that multiply small matrices of packed 32-bit words.
 
 use kiln_ir::DType;
 

@@ -1,5 +1,5 @@
-//! What a condition says about the expressions that only matter where it holds: padding's gates, the branches of
-//! `where`, the parts of a conjunction.
+//! Simplification under assumptions: what a condition says about expressions that matter only if it holds. Such are the
+//! predicates of padding, the branches of `where`, and the parts of a conjunction.
 
 use super::compare::{as_bool, negated};
 use super::{algebra, boolean, convert, fold, index, select};

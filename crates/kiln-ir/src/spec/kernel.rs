@@ -1,6 +1,6 @@
 //! Kernels: what each source is for, and how ranges nest.
 //!
-//! A range is one loop, and stands in one place: whatever ends it does so inside of the same other loops. A node is
+//! A range is one loop at one place of the nest: whatever closes it is inside of the same other loops. A node is
 //! *inside* the ranges of its scope; `End` and `Reduce` leave them. Three things follow. A node inside a loop does not
 //! use a result of that loop. A loop does not end before the loops inside it. Two loops beside each other do not each
 //! use a result of the other.

@@ -1,9 +1,10 @@
-//! What a graph may contain at each stage, and the verifier that passes are held to.
+//! What a graph may contain at each stage, and the verifier that checks passes against it.
 //!
-//! Three specs are between stages: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the optimizer
-//! rewrites, `PROGRAM` the linear list that devices execute. The specs of `lowering` lie between the last two: each pass
-//! of lowering removes a form of which the next passes know nothing. A stage or pass may rely on every line of the spec
-//! that it is given, and nothing else. Verifying is linear in the graph but for the (few) ranges of a kernel.
+//! Three specs are between stages: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the
+//! optimizer rewrites, `PROGRAM` the linear list that devices execute. The specs of `lowering` lie between the last
+//! two: each pass of lowering removes a form, and the next passes do not know it. A stage or pass may rely on every
+//! line of the spec that it is given, and on nothing else. Verifying is linear in the graph, except for the (few)
+//! ranges of a kernel.
 
 /// What must hold for a node to exist at all.
 pub mod form;

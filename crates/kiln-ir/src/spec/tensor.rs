@@ -1,4 +1,4 @@
-//! Tensor graphs.
+//! Tensor graphs: what users build.
 
 use super::form::ensure;
 use crate::arg::Arg;

@@ -1,4 +1,4 @@
-//! Types and lanes of arithmetic, notes and vectors: the same at every stage.
+//! Types and lanes of arithmetic, marks and vectors: the same at every stage.
 
 use super::form::ensure;
 use crate::dtype::DType;

@@ -1,4 +1,5 @@
-//! A range that threads share by stealing: each takes from the front of its own part, then from the back of the others'.
+//! A range of iterations that threads share by work stealing: each takes from the front of its own part, then from the
+//! back of the others'.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! From source to loaded code, by way of what this process has, what the disk has, and the compiler.
+//! From source to loaded code: it is taken from this process, else from the cache on disk, else from the compiler.
 
 use super::compiler::Compiler;
 use super::loader::Code;

@@ -1,6 +1,5 @@
-//! Where workers run. A thread that is woken often lands on the processor of the thread that wakes it, although another
-//! one is idle (Linux does not look for one where it takes the processors for busy); both then share it for many
-//! launches, and each takes twice as long. So whoever launches keeps workers away from its own processor.
+//! Keeps workers off the processor of the launching thread. Linux often wakes a thread on the processor of the thread
+//! that wakes it, although another is idle. Both then share it for many launches, and each takes twice as long.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 

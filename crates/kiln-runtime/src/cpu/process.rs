@@ -1,5 +1,5 @@
-//! A process that is given a text and may complain. It has a limit of time and one of output: past either it is ended, with
-//! all that it has started.
+//! Runs a process that reads a text and may print messages. Its time and its output are limited; past a limit it is
+//! ended, with all processes that it started.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;

@@ -1,5 +1,5 @@
 //! The queue of launches. The launching thread puts a job here and works on it itself. Idle workers join the job. When
-//! no block is left, the thread takes the job out, and waits only for workers that have joined it.
+//! no block of it is left, the thread removes the job, and waits only for workers that have joined it.
 
 use super::blocks::Blocks;
 use std::any::Any;

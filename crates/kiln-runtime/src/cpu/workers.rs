@@ -1,5 +1,5 @@
-//! The threads that share launches. Each starts with an equal part and takes from the others' when it has none left, so
-//! that one that starts late or is slow holds nobody up. Between two launches they stay awake for a moment: waking a
+//! The threads that share launches. Each starts with an equal part of the iterations and steals from the others when it
+//! has none left, so a late or slow thread delays nobody. Between launches they stay awake for a moment: waking a
 //! thread takes longer than most kernels of a training step.
 
 use super::blocks::Blocks;

@@ -1,9 +1,9 @@
-//! The mapping of a file, and how what is written to it reaches the disk.
+//! The mapping of a file, and how writes to it reach the disk.
 //!
-//! An access to a mapping can fail in two ways, and the system then ends the process by a signal. The first: the file
-//! system has no room for a write. So room is reserved before (`reserve`). The second: another program has made the
-//! file shorter. Kiln never does, and compares the length before each use (`check`). Only a change between that
-//! comparison and the use still ends the process.
+//! An access to a mapping can fail in two ways, and then the system ends the process by a signal. First, the file
+//! system has no room for a write: so room is reserved before (`reserve`). Second, another program has made the file
+//! shorter: so the length is compared before each use (`check`). Only a change between that comparison and the use
+//! still ends the process.
 
 use crate::error::{Error, Result};
 use memmap2::{MmapOptions, MmapRaw};

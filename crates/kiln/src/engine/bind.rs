@@ -1,7 +1,7 @@
-//! Which memory every argument of every kernel is, and which old value may be overwritten.
+//! Chooses the memory of every argument of every kernel, and which old buffers are donated.
 //!
-//! Schedules never assume that something happens in place. Here, under the planning lock, reference counts say whether
-//! anybody could still ask for an old value; if nobody can, its memory becomes the new value's.
+//! A schedule never assumes that something happens in place. Here, under the planning lock, reference counts say
+//! whether anybody can still need an old value. If nobody can, its buffer is donated to the new value.
 
 use super::cache::Ready;
 use super::close::Closed;

@@ -1,8 +1,8 @@
-//! Schedules and kernels, remembered.
+//! Remembers schedules and compiled kernels.
 //!
-//! A schedule is remembered under the shape of its graph. The first graph of a shape is compiled with its constants
-//! inside; when the same shape comes with other constants (a learning rate, a position), those that differ become
-//! launch-time scalars, so that the next value compiles nothing.
+//! A schedule is found by the key of its graph. The first graph of a key is compiled with its constants inside. If the
+//! key comes again with other constants (a learning rate, a position), those that differ become launch-time scalars, so
+//! the next value compiles nothing.
 
 use super::close::Closed;
 use super::device::Opened;

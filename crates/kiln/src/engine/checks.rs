@@ -1,7 +1,7 @@
-//! What only computing can show to be wrong, such as positions that were computed: conditions that are computed with the
-//! values that depend on them, and looked at afterwards.
+//! Errors that only computing can show, such as an index out of range in a tensor of indices. Such a condition is
+//! computed with the values that depend on it, and read afterwards.
 //!
-//! Where one holds, whatever depends on it has a value that means nothing. Its leaf says so to everybody who reads it.
+//! If it holds, those values are meaningless. Their leaves carry the error to everybody who reads them.
 
 use super::Failure;
 use super::close::Closed;

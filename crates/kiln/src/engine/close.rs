@@ -1,7 +1,7 @@
-//! From live nodes to a closed graph: leaves become numbered parameters, and what is left is a key that the next
-//! step of a training loop will meet again.
+//! Captures a graph: leaves become numbered parameters, and the rest is hashed to a key, which the next step of a
+//! training loop has too. (JAX and XLA: tracing.)
 //!
-//! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
+//! The walk itself computes the key. So if the schedule is known, the closed graph is never built.
 
 mod alike;
 

@@ -1,8 +1,7 @@
 //! Files as memory: a storage whose buffer is a mapped file, and writing to it.
 //!
-//! A new version of such a storage is computed into the mapping, by the kernels that would overwrite any other memory
-//! in place. Somebody who still needs the old version keeps it: it is copied to other memory before. Kernels that read
-//! a file elsewhere are waited for.
+//! A new version is computed straight into the mapping, by the kernels that would overwrite any other buffer. If the
+//! old version is still needed, it is copied to memory first. A write waits for kernels that read files.
 
 use super::{Failure, leaf, testing};
 use crate::device::Device;

@@ -1,5 +1,6 @@
-//! A map with bounded memory that keeps what is used: two generations. What is added or asked for is in the young one;
-//! when that is full it becomes the old one, and what nobody asked for since it was young itself is forgotten.
+//! A bounded map that keeps what is used, in two generations (a segmented LRU cache). What is added or found goes to
+//! the young one. When that is full, it becomes the old one, and the entries of the former old one that nobody used are
+//! dropped.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! Where gradients could go: through nodes, and from leaves to what they were computed from.
+//! Where gradients can go: through nodes, and from a leaf to the node that it was computed from.
 
 use super::leaf;
 use super::measure::count;

@@ -1,5 +1,5 @@
-//! One run of a schedule: what each launch needs is put together before the first of them, because kernels push
-//! everything else out of the caches, and what is looked up between them is looked up slowly.
+//! One run of a schedule. The arguments of all launches are prepared before the first one: kernels push everything else
+//! out of the caches, so what is looked up between them is looked up slowly.
 
 use super::bind::Bound;
 use super::cache::{Ready, ReadyKernel};

@@ -1,5 +1,5 @@
-//! What a node may carry outside its identity. A `Buffer` node carries its memory; a computed node carries its leaf,
-//! or the promise of one while a thread computes it.
+//! What a node carries besides its identity. A `Buffer` node carries its memory. A computed node carries its leaf, or,
+//! while a thread computes it, a promise of that leaf.
 
 use super::{Failure, device};
 use crate::device::Device;

@@ -1,6 +1,6 @@
-//! Checks matrix units before the first use of a device. Each unit multiplies matrices that fill its registers, and the
-//! result is compared with the interpreter's. After a failure kernels do without the unit, and a warning gives the
-//! reason. Results are noted on disk, under these programs.
+//! Tests matrix units before the first use of a device. Each unit multiplies matrices that fill its registers, and the
+//! result is compared with the interpreter's. If it differs, kernels do without the unit, and a warning gives the
+//! reason. The outcome is noted on disk for these test programs.
 
 use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::pass::Checks;

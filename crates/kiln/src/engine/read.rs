@@ -1,4 +1,4 @@
-//! Values copied out of memory, or to other memory. What is not in memory yet is computed before.
+//! Copies values out of memory, or to other memory. A value that is not in memory is computed first.
 
 use super::device;
 use super::file;

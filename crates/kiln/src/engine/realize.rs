@@ -1,8 +1,8 @@
-//! Plan, claim, allocate, launch, commit.
+//! Computes nodes into leaves, in five steps: plan, claim, allocate, launch, commit.
 //!
-//! A short lock covers planning and binding: looking through what is computed, promising what will be, and taking
-//! memory that nobody needs any more. Scheduling, compiling and launching happen outside it. An error before the
-//! first launch changes nothing; after it, what was being overwritten becomes an error.
+//! A short lock covers planning and binding: which values exist, which this thread will compute, which buffers it may
+//! take. Scheduling, compiling and launching happen outside of it. An error before the first launch changes nothing.
+//! After it, every value that was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};

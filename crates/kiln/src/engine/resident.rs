@@ -1,5 +1,5 @@
-//! Values that lie in memory already: leaves, and views of elements of a leaf in the order of its memory. Reading them
-//! computes nothing.
+//! Values that already lie in memory in one piece: leaves, and views of neighbouring elements of a leaf, such as a row
+//! of a matrix. Reading one computes nothing.
 
 use super::leaf;
 use kiln_ir::region::Region;

@@ -1,9 +1,9 @@
-//! Runs of writes to one storage, collected before anything is scheduled.
+//! Combines runs of writes to one storage, before anything is scheduled.
 //!
-//! A program that fills a storage element by element makes a version for every line. Here a whole run of versions that
-//! nobody looks at becomes a few writes: what is overwritten again is left out, constants become one table, one
-//! constant or one sequence, and a read of a part of some version goes straight to what was written there. An index of
-//! intervals says who wrote what, so that a program of `n` writes and reads takes `n log n` steps.
+//! A program that fills a storage element by element makes a version for every line. A run of versions that nobody
+//! reads as a whole becomes a few writes: what is overwritten again is dropped, constants become one constant, one
+//! sequence or one table, and a read of a part becomes what was written there. An index of intervals finds the last
+//! write to a position, so `n` writes and reads take `n log n` steps.
 
 mod index;
 mod table;

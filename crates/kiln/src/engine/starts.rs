@@ -1,6 +1,7 @@
-//! The starts of slices: constants of a closed graph, so that a loop over the rows of a table is one graph.
+//! The starts of slices, as constants of a closed graph: a loop over the rows of a table has one key.
 //!
-//! Only a start that could be another counts: what an axis has no choice about is part of the graph's shape.
+//! Only a start that could be another number is one. If an axis has no room to move the slice, its start is part of the
+//! graph's shape.
 
 use kiln_ir::arg::SliceAxis;
 use kiln_ir::uop::Srcs;

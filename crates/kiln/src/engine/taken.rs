@@ -1,7 +1,7 @@
-//! Leaves that are being overwritten in place: taken before the first launch, spent after the last.
+//! Leaves whose buffers were donated: marked before the first launch, spent after the last.
 //!
-//! If something fails in between, what no kernel has touched is given back, and the rest becomes an error: its old
-//! value is gone and its new one never came to be.
+//! If something fails in between, the buffers that no kernel has touched are given back. The others become errors:
+//! their old value is gone, and their new value does not exist.
 
 use super::cache::Ready;
 use super::close::Closed;

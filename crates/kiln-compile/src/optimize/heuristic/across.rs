@@ -1,8 +1,9 @@
-//! Reductions across memory, whose lanes are outputs: rows are read as they lie.
+//! Part of pass `choose`: reductions across rows, such as the sum of each column. Lanes are outputs, and rows are read
+//! contiguously.
 //!
-//! A step of such a reduction is a row further in memory. With one vector of outputs at a time each step would begin a
-//! line, and often a page, of which it reads one vector. So several vectors go side by side; and where rows are longer
-//! than that, a few rows at a time are read from end to end, with the sums of all columns carried in scratch.
+//! Each step of such a reduction is one row further in memory. With one vector of columns at a time each step would
+//! touch a new cache line, and often a new page, for one vector. So several vectors go side by side. If rows are longer
+//! than that, a few rows at a time are read from end to end, and the sums of all columns are carried in scratch.
 
 use super::super::access::Access;
 use super::super::options::Opt;

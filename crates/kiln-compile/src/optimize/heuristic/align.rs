@@ -1,4 +1,5 @@
-//! Rows of large results that start where no line of memory does. Lines that are not written whole have to be read first.
+//! Part of pass `choose`: loops over rows of large results that do not start at cache lines. A line that is written in
+//! part must be read first.
 
 use super::super::align::Rows;
 use super::super::options::Opt;

@@ -1,4 +1,5 @@
-//! Blocks that fit the caches, threads, and inside which loops operands are staged.
+//! Part of pass `choose`: cache blocks around a tile, the loop that threads share, and the loops inside which operands
+//! are staged.
 
 use super::super::options::Opt;
 use super::operand::Operand;

@@ -1,7 +1,8 @@
-//! Tiles of inner products: lanes run along the reduction, where all operands lie in a row, and are added up at its end.
+//! Part of pass `choose`: tiles of inner products. Lanes run along the reduction, where all operands are contiguous,
+//! and are added up at its end.
 //!
-//! They pay where few rows meet a large matrix that is read once, row by row, as in a linear layer over a small batch: the
-//! few rows stay in the caches while the matrix passes.
+//! They pay where few rows meet a large matrix that is read once, as in a linear layer over a small batch: the few rows
+//! stay in a cache while the matrix passes.
 
 use super::operand::Operand;
 use super::plan::Planner;

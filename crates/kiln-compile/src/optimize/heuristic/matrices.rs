@@ -1,5 +1,5 @@
-//! Plans for matrix units: a tile is a few matrices of results, and both operands are staged matrix by matrix. All else
-//! (blocks, threads, which loops) is planned as for any other tile.
+//! Part of pass `choose`: plans for matrix units. A tile is a few matrices of results, and both operands are staged
+//! matrix by matrix. Blocks, threads and loops are planned as for any other tile.
 
 use super::super::dot;
 use super::super::options::Opt;

@@ -1,4 +1,4 @@
-//! What reading memory costs: lines from the caches, or copies that make them neighbours.
+//! Part of pass `choose`: the price of reading an operand, as it lies (cache lines) or staged (a copy).
 
 use super::super::stage::lanes_of_copy;
 use super::operand::Operand;

@@ -1,16 +1,16 @@
-//! Which options to apply, without a search.
+//! Part of pass `choose`: chooses options for a kernel without measuring.
 //!
-//! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
-//! (`plan`, `blocks`, or `inner` for inner products; prices are in `tile_price`, `memory_price`). For all other
-//! kernels, in order: one loop of each nest becomes vectors (the one along which memory is read and written in a row),
-//! and starts with a line if rows do not (`align`), transposes are done in squares of whole lines (`turn`), a
-//! reduction gets a register tile over an output loop along which something is reused, one across memory takes many
-//! outputs at a time (`across`), the outermost output loop is shared among threads, and what loops after a reduction
-//! need again is kept. Short reductions are unrolled in both, and long ones of short steps get several accumulators
-//! (`accumulators`).
+//! A reduction whose operands are used again is planned as a whole: tile, blocks, staged operands, threads (`plan`,
+//! `blocks`, or `inner` for inner products; prices are in `tile_price` and `memory_price`). A kernel without such a
+//! plan is treated loop by loop, in this order:
 //!
-//! Whatever fixes the order in which a reduction adds up is chosen as for two threads, and holds for any number of them
-//! (`order`).
+//! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
+//! `align`: rows start at a cache line. `turn`: transposes go by squares of lines. `across`: a reduction across rows
+//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `accumulators`:
+//! several for a long reduction of short steps. `threads`: the outermost loop over outputs is divided among threads.
+//! Last, values that a loop after a reduction needs again are kept.
+//!
+//! Everything that decides the order of a sum is chosen for two threads, whatever their real number is (`order`).
 
 mod accumulators;
 mod align;

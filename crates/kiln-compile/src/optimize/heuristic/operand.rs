@@ -1,4 +1,4 @@
-//! What is read inside a reduction, and how it moves along the loops.
+//! Part of pass `choose`: what a reduction reads, and how it moves along the loops.
 
 use super::super::dot;
 use super::super::stage::value_strides;

@@ -1,10 +1,9 @@
-//! The order in which a reduction adds up depends on the kernel and on the kind of processor, not on how many threads
-//! there are.
+//! Part of pass `choose`: makes the order of a sum independent of the number of threads.
 //!
 //! Two kinds of options are chosen differently. Options on loops over outputs (tiles, blocks) depend on the number of
 //! threads, so that all threads have as much to do. Options on a reduction's own loops (lanes, accumulators, blocks,
 //! unrolling) decide the order of the additions, and so the last bits of the result. These are chosen once, for
-//! [`NOMINAL_THREADS`] threads. Then the other options are chosen with these given.
+//! `NOMINAL_THREADS` threads. Then the other options are chosen with these given.
 
 use super::super::nests::Rows;
 use super::super::options::Opt;

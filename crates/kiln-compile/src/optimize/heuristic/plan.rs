@@ -1,9 +1,10 @@
-//! Reductions whose operands are used again and again: register tiles, blocks for the caches, staged operands, threads.
+//! Part of pass `choose`: reductions whose operands are used again, such as matrix products: register tiles, cache
+//! blocks, staged operands, threads.
 //!
-//! Two loops over outputs are tiled, `lanes` (whose neighbours become vectors) and `rows`: an operand that stands still
-//! along one of them is loaded once for all of the tile. The cheapest tile is found by trying all that fit the
-//! registers. Then each operand is staged if what it saves in cache misses is more than the copy, and blocks keep what
-//! is staged in the caches.
+//! Two loops over outputs are tiled: `lanes`, whose neighbours become vectors, and `rows`. An operand that does not
+//! move along one of them is loaded once for the whole tile. All tiles that fit the registers are priced, and the
+//! cheapest is taken. Then each operand is staged if that saves more cache misses than the copy costs, and blocks keep
+//! the staged panels in the caches.
 
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;

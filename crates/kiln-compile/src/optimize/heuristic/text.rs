@@ -1,4 +1,4 @@
-//! How long a kernel's text becomes by a tile: what it multiplies, and what it takes lane by lane.
+//! Part of pass `choose`: how much code a tile makes.
 
 use super::plan::{Planner, Tile};
 use kiln_ir::scope::AxisSet;

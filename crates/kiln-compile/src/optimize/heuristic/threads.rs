@@ -1,4 +1,4 @@
-//! Which loop threads share.
+//! Part of pass `choose`: which loop threads share.
 
 use super::super::options::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};

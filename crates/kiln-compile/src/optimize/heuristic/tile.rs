@@ -1,4 +1,4 @@
-//! Register tiles, and reductions that are short enough to be written out.
+//! Part of pass `choose`: small register tiles, and unrolling of short reductions.
 
 use super::super::access::Access;
 use super::super::ranges::{axis_of, kind_of};

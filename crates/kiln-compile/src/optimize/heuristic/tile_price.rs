@@ -1,4 +1,5 @@
-//! What a register tile costs, in turns of an arithmetic unit for each point of the iteration space.
+//! Part of pass `choose`: the price of a register tile, in cycles of an arithmetic unit for each point of the iteration
+//! space.
 
 use super::super::access::Access;
 use super::memory_price::COPY;

@@ -1,9 +1,9 @@
-//! Kernels that read memory across the way they write it, as transposes do.
+//! Part of pass `choose`: kernels that read memory across the direction in which they write it, as transposes do.
 //!
-//! Along the lanes of a vector such a load steps from line to line and takes one element of each. The rest of those lines
-//! is what the next iterations of another loop read, the one that the load lies along. Where that is too far away in time,
-//! the lines are gone from the cache by then, and each is fetched once for every element in it. So as many iterations of
-//! that loop as a line has elements are written out side by side.
+//! Along the lanes of a vector such a load takes one element from each of many cache lines. The rest of those lines is
+//! needed by the next iterations of another loop. If these come too late, the lines have left the cache, and each line
+//! is fetched once for every element in it. So as many iterations of that loop as a line has elements are unrolled side
+//! by side.
 
 use super::super::access::Access;
 use super::super::ranges::{axis_of, kind_of};

@@ -1,4 +1,4 @@
-//! Which loops become the lanes of vectors.
+//! Part of pass `choose`: which loops become the lanes of vectors.
 
 use super::super::access::Access;
 use super::super::options::Opt;

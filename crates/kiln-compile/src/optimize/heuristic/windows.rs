@@ -1,4 +1,4 @@
-//! Tiles over windows that overlap: which loops go around them.
+//! Part of pass `choose`: the loop order around a tile whose operands are overlapping windows, as in a convolution.
 
 use super::operand::Operand;
 use super::plan::{Planner, Tile};

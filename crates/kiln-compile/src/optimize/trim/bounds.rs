@@ -1,4 +1,5 @@
-//! What conditions on a value say about a loop that it varies over.
+//! Part of pass `trim`: computes from a predicate which iterations of a loop can make it true. `i + j < 8` gives `j < 8
+//! - i`.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use kiln_ir::affine::Affine;

@@ -1,5 +1,5 @@
-//! A loop as two: the iterations in which some conditions hold for all of what is written out, which are most of them and
-//! need no conditions, and those at both ends.
+//! Part of pass `trim`: divides a loop into the iterations in which a predicate is true for all lanes and unrolled
+//! copies, which need no predicate, and those at both ends.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use super::bounds::{self, Bounds, Limit};

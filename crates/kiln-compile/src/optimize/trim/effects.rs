@@ -1,4 +1,4 @@
-//! Effects that become others, and who waits for them.
+//! Part of pass `trim`: replaces stores and loops by others, and updates whoever waits for them.
 
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Op, UOp};

@@ -1,4 +1,4 @@
-//! Reductions over fewer iterations.
+//! Part of pass `trim`: reductions over fewer iterations.
 
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::{Bounds, Outside};

@@ -1,4 +1,4 @@
-//! Rows in scratch of which a part is constant: a loop computes the rest, another one fills.
+//! Part of pass `trim`: a row in scratch of which a part is constant. One loop computes the rest, another fills.
 
 use super::super::keep::operations;
 use super::super::ranges::{axis_of, kind_of, replace_ranges};

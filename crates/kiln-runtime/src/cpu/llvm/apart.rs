@@ -1,8 +1,8 @@
-//! Work for LLVM on a thread of its own. Where LLVM cannot go on (an instruction that the processor does not have, a
-//! processor that this release does not know) it calls a handler and would then end the process: the handler sends the
-//! reason to whoever waits and never comes back, so the thread is left behind with what LLVM had made for it.
+//! Runs LLVM on a thread that can be lost. If LLVM cannot go on (it cannot select an instruction, or does not know the
+//! processor), it calls a handler and would then end the process. Kiln's handler sends the reason to the waiting thread
+//! and never returns. So only this thread is lost, with the memory that LLVM holds.
 //!
-//! It also has room: LLVM recurses deeper than the stack of an ordinary thread allows.
+//! The thread also has a larger stack, because LLVM recurses deeply.
 
 use super::api::{SetNewHandler, Text};
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
-//! Memory for LLVM. LLVM cannot recover from an allocation that fails: the compilation is lost, and often the process.
-//! So before a compilation this module checks that the memory for all running compilations is there. Other programs may
-//! still take it in the meantime.
+//! Checks that there is memory for LLVM. LLVM cannot recover from an allocation that fails: the compilation is lost,
+//! and often the process. So before each compilation this module checks that the memory for all running compilations is
+//! there. Other programs may still take it in the meantime.
 
 use crate::error::Result;
 use crate::memory;
