@@ -157,5 +157,5 @@ impl std::error::Error for Bug {}
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "panicked without a word".to_owned())
+    text.unwrap_or_else(|| "panicked without a message".to_owned())
 }

@@ -128,7 +128,7 @@ impl FromStr for Opt {
         let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
         let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
         if name == "DOT" {
-            return dot(text).ok_or_else(|| format!("{text:?} is no option"));
+            return dot(text).ok_or_else(|| format!("{text:?} is not an option"));
         }
         match (name, kind, &numbers[..]) {
             (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
@@ -142,7 +142,7 @@ impl FromStr for Opt {
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
             ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
             ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
-            _ => Err(format!("{text:?} is no option")),
+            _ => Err(format!("{text:?} is not an option")),
         }
     }
 }

@@ -94,7 +94,7 @@ impl Plan {
         for &root in &self.roots {
             let needs = self.nodes[root].op() != Op::Param && self.nodes[root].numel() > 0;
             if self.placement[root] == Placement::Inline && needs {
-                return Err(format!("root {:?} is in no memory", self.nodes[root]));
+                return Err(format!("root {:?} is not stored", self.nodes[root]));
             }
         }
         for (node, placement) in self.placement.iter().enumerate() {

@@ -26,7 +26,7 @@ impl Order {
                 let maker =
                     if let Source::Stored(node) = source { makers.get(&node) } else { None };
                 if maker.is_some_and(|&maker| maker != k && !done[maker]) {
-                    return Err(format!("kernel {k} reads what is not there yet"));
+                    return Err(format!("kernel {k} reads a value before it is written"));
                 }
             }
             if std::mem::replace(&mut done[k], true) {

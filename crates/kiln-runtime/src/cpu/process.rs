@@ -37,9 +37,9 @@ pub(super) fn run(mut command: Command, input: &str, time: Duration) -> Result<O
     let late = || format!("takes longer than {} s", time.as_secs_f32());
     let said = match said.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(said) if said.len() < MOST_SAID => said,
-        Ok(_) => return Err(format!("complains without an end, {MOST_SAID} bytes and more")),
+        Ok(_) => return Err(format!("prints more than {MOST_SAID} bytes of messages")),
         Err(RecvTimeoutError::Timeout) => return Err(late()),
-        Err(RecvTimeoutError::Disconnected) => return Err("what it says is lost".to_owned()),
+        Err(RecvTimeoutError::Disconnected) => return Err("its messages cannot be read".to_owned()),
     };
     let status = running.ended_by(deadline)?.ok_or_else(late)?;
     let said = String::from_utf8_lossy(&said[..said.len().min(MOST_SHOWN)]).into_owned();
