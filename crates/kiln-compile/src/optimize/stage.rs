@@ -16,9 +16,9 @@ use smallvec::smallvec;
 
 /// Ranges of at most this many iterations stay written out in a copy.
 const WRITTEN_OUT: usize = 16;
-/// Sides of a square that is transposed at once: wider ones take more registers, and constants in registers besides.
+/// Sides of a square that is transposed at once. Wider squares take more registers, also for constants.
 const SQUARE: usize = 4;
-/// Neighbours in memory that are read before others are: they are written to as many lines.
+/// Elements that are read contiguously before the copy moves on: they are written to as many cache lines.
 const RUN: usize = 64;
 
 /// Where and how a value is staged.
@@ -31,7 +31,7 @@ pub(super) struct Panel {
     pub(super) lanes: usize,
 }
 
-/// The values that may be staged: the largest parts of what is reduced that read memory and vary over fewer loops than
+/// The values that may be staged: the largest parts of the summand that read memory and vary over fewer loops than
 /// their users. In order of the walk; none is inside another.
 pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
     let nodes = toposort(ast);
@@ -108,8 +108,7 @@ pub(super) fn stage(ast: &UOp, value: &UOp, panel: &Panel) -> UOp {
     substitute(ast, value, &UOp::load(&memory.after([filled]), &flat(&inner)))
 }
 
-/// Loops as they nest, then what is expanded, then lanes and sides of matrices: neighbours in the panel are read one after
-/// the other.
+/// The order in which a panel is read: loops as they nest, then unrolled ranges, then lanes and sides of matrices.
 pub(super) fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
     let is_last = |r: &UOp| matches!(kind_of(r), RangeKind::Vector | RangeKind::Matrix);
     ranges.sort_by_key(|r| (kind_of(r).is_expanded(), is_last(r), axis_of(r)));
@@ -136,8 +135,8 @@ struct Copy {
 }
 
 impl Copy {
-    /// The value's memory is walked with its longest strides outermost. Where its neighbours are not those of the panel,
-    /// small blocks of both are copied, so that neither is walked far with a long stride.
+    /// The order in which the value's memory is read: longest strides outermost. If neighbours in that memory are not
+    /// neighbours in the panel, small blocks are copied, so that neither is accessed with a long stride for long.
     fn new(ast: &UOp, value: &UOp, inner: &[UOp], lanes: usize) -> Copy {
         let next_axis = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
         let mut copy = Copy { map: FxHashMap::default(), ranges: Vec::new(), next_axis };
@@ -223,7 +222,7 @@ pub(super) fn lanes_of_copy(size: usize, most: usize) -> usize {
     if lanes == most || lanes >= SQUARE { lanes } else { 1 }
 }
 
-/// The strides of the value's memory; of several, of that which moves along most loops.
+/// The strides of the value's memory. If it reads several, of the one that moves along most loops.
 pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
     let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
     let all = loads.map(|l| strides(&kiln_ir::rules::simplify(l.src(1))));

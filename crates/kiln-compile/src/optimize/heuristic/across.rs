@@ -13,21 +13,21 @@ use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
-/// Bytes that a step should read in a row where sums stay in registers.
+/// Bytes of a row that a step should read contiguously, if sums stay in registers.
 const RUN: usize = 1024;
-/// Bytes of each row that a thread should read: fewer are lines that the other threads' processors fetch, too.
+/// Bytes of each row that a thread should read: with fewer, threads fetch the same cache lines.
 const THREAD_RUN: usize = 256;
 /// Rows longer than this, in bytes, are worth carried sums: a page.
 const LONG_ROW: usize = 4096;
-/// Rows that are read at a time, and how many there must be.
+/// How many rows are read at a time, and how many a reduction must have.
 const ROWS: usize = 8;
 const MANY_ROWS: usize = 64;
 /// Vectors side by side in a step over carried sums.
 const SIDE_BY_SIDE: usize = 4;
 
 impl Chooser {
-    /// Widens a reduction across memory whose outputs are vectors. False if there is none, or if another loop uses what it
-    /// reads again, so that a tile is better.
+    /// Plans a reduction across rows whose outputs are vectors. False if there is none, or if another loop uses its
+    /// operands again, so that a tile is better.
     pub(super) fn across(&mut self, target: &Target) -> bool {
         let Some((i, lanes)) = self.lanes_of_outputs() else { return false };
         let tiled = |(j, (n, r)): (usize, &(usize, _))| {
@@ -53,8 +53,8 @@ impl Chooser {
         Some((self.left.iter().position(is_it)?, lanes))
     }
 
-    /// How many loads of reductions move in a row along the axis and across memory along a reduction; 0 if any does
-    /// neither that nor stand still along the axis.
+    /// How many loads are contiguous along the axis and step over memory along a reduction. 0 if any load is neither
+    /// that nor constant along the axis.
     fn loads_across(&self, axis: u32) -> usize {
         let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
         let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
@@ -72,8 +72,8 @@ impl Chooser {
         (0..self.left.len()).filter(is_reduce)
     }
 
-    /// A few rows at a time, `vector` bytes of each in a vector. Only for a single reduction: each carries its own sums,
-    /// and would read everything once more.
+    /// Reads a few rows at a time, in vectors of `vector` bytes. Only for a single reduction: each reduction carries
+    /// its own sums, and would read everything once more.
     fn carry_rows(&mut self, i: usize, vector: usize, target: &Target) -> bool {
         let mut reduces = self.reduced_loops();
         let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
@@ -108,7 +108,7 @@ impl Chooser {
         self.apply(RangeKind::Upcast, i, by.max(1));
     }
 
-    /// How much of what is left of a loop, `bytes` each, may be taken so that all threads have some worth having.
+    /// How many iterations of a loop, of `bytes` each, to take so that every thread still gets a share worth having.
     fn share(&self, i: usize, left: usize, bytes: usize, target: &Target) -> usize {
         let is_other = |j: usize| j != i && kind_of(&self.left[j].1) == RangeKind::Loop;
         let others = (0..self.left.len()).any(|j| is_other(j) && self.left[j].0 > 1);

@@ -11,7 +11,7 @@ use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
-    /// After vectors: the loop along such rows starts with a line, and so do the sums along it.
+    /// Runs after `vectors`: aligns the loop along such rows, and the reductions along them.
     pub(super) fn align(&mut self, ast: &UOp, target: &Target) {
         let (Some(rows), Some((i, lanes))) = (Rows::of(ast), self.lanes_of_outputs()) else {
             return;

@@ -10,13 +10,13 @@ use super::tile_price::{HORIZONTAL, LATENCY, LOAD};
 use super::vectors;
 use kiln_ir::arg::RangeKind;
 
-/// What a line from the second cache adds to a step.
+/// The price that a line from the second cache adds to a step.
 const SECOND: f64 = 0.5;
-/// What rows cost that do not divide their loop: gates.
+/// The factor for rows that do not divide their loop: they need predicates.
 const RAGGED: f64 = 1.1;
 
-/// `few` rows of an operand that stays in the caches, with `many` of one that passes: positions of loops, and how many of
-/// their iterations are in the tile.
+/// A tile of inner products: `few` rows of an operand that stays in the caches, and `many` of one that passes. Of each,
+/// the position of its loop and how many of its iterations are in the tile.
 #[derive(Clone, Copy)]
 pub(super) struct Inner {
     lane_loop: usize,
@@ -51,7 +51,7 @@ impl Planner<'_> {
         tiles
     }
 
-    /// The loop of the reduction along which all operands lie in a row.
+    /// The loop of the reduction along which all operands are contiguous.
     fn loop_in_a_row(&self, lanes: usize) -> Option<usize> {
         let in_a_row = |o: &Operand, axis| o.parts == 1 && o.stride(axis) == Some(1);
         let fits = |&i: &usize| {
@@ -61,8 +61,8 @@ impl Planner<'_> {
         self.reduces.iter().copied().find(fits)
     }
 
-    /// Pairs of loops over outputs of which each moves an operand that the other does not, if what the first moves, the
-    /// smaller, fits the second cache.
+    /// Pairs of loops over outputs, each of which moves an operand that the other does not. The operand of the first is
+    /// smaller and fits the second cache.
     fn meeting_loops(&self) -> Vec<(usize, usize)> {
         let free = || self.outputs.iter().copied().filter(|&i| !self.chooser.is_around(i));
         let pairs = free().flat_map(|few| free().map(move |many| (few, many)));
@@ -100,7 +100,7 @@ impl Planner<'_> {
         if n.is_multiple_of(by) { 1.0 } else { RAGGED * n.next_multiple_of(by) as f64 / n as f64 }
     }
 
-    /// The few rows are gone through for each tile of the many.
+    /// The few rows are read again for each tile of the many.
     pub(super) fn carry_out_inner(&mut self, tile: Inner, lanes: usize) {
         self.chooser.apply(RangeKind::Vector, tile.lane_loop, lanes);
         let (few, many) = (tile.few, tile.many);

@@ -13,14 +13,13 @@ use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
-/// What a unit takes for a product of two matrices, and to load one from the second cache, in turns of an arithmetic
-/// unit.
+/// The price of a product of two matrices, and of loading one from the second cache, in cycles of an arithmetic unit.
 const PRODUCT: f64 = 24.0;
 const LOAD: f64 = 16.0;
-/// What it adds to a result that it is stored to scratch and read again.
+/// The price per result of storing it to scratch and reading it again.
 const THROUGH_SCRATCH: f64 = 0.2;
 
-/// The options for a sum of products that a unit of the target computes, if it is `cheaper` by them.
+/// The options for a sum of products by a matrix unit, if that is cheaper than `others`.
 pub(super) fn plan(
     ast: &UOp,
     target: &Target,
@@ -72,7 +71,7 @@ impl Planner<'_> {
         pairs.filter(|&(r, c)| only(r, c) && only(c, r)).collect()
     }
 
-    /// As many matrices as there are registers for, with those of the operands; none is all empty.
+    /// All tiles whose results and operands fit the registers, and of which no matrix lies past the end.
     fn matrix_tiles(&self, unit: &Mma, row_loop: usize, lane_loop: usize) -> Vec<Tile> {
         let [height, _, lanes] = unit.shape.map(usize::from);
         let most = |i: usize, by: usize| self.size(i).div_ceil(by).min(unit.registers);

@@ -9,11 +9,12 @@ use kiln_ir::affine::gcd;
 
 /// Copying an element in vectors.
 pub(super) const COPY: f64 = 0.4;
-/// Cache lines: their bytes, and what one costs that is in the second cache, further out, or read in a row.
+/// Bytes of a cache line, and the price of one in the second cache, of one further out, and of one that is read
+/// contiguously.
 const LINE: f64 = target::LINE as f64;
 const SECOND: f64 = 2.0;
 const FURTHER: f64 = 8.0;
-/// Places in a cache for lines whose addresses differ by a multiple of what a way holds.
+/// Ways of a cache: how many lines it holds whose addresses differ by a multiple of the size of a way.
 const WAYS: u64 = 8;
 const IN_A_ROW: f64 = 0.7;
 
@@ -23,7 +24,7 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
-        // windows that overlap would be written out
+        // the copies of overlapping windows would repeat elements
         if self.slides(operand) {
             return false;
         }
@@ -36,7 +37,8 @@ impl Planner<'_> {
         self.misses(operand, tile) * steps > packed * steps + self.copy(operand, tile)
     }
 
-    /// Whether steps of the innermost loop read most of what lies between them: what is fetched ahead is as good as a copy.
+    /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which
+    /// is as good as a copy.
     fn is_in_a_row(&self, operand: &Operand, tile: &Tile) -> bool {
         let step = self.step(operand);
         let run = (tile.lanes * tile.across) as f64 * operand.bytes;
@@ -72,8 +74,8 @@ impl Planner<'_> {
         if in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows { COPY } else { TRANSPOSE }
     }
 
-    /// What copying the rows of a tile costs a point, if they are neighbours of which each step reads other lines: they will
-    /// be staged.
+    /// The price per point of copying the rows of a tile, if they are neighbours in memory and each step reads other
+    /// lines: then they will be staged.
     pub(super) fn copy_of_rows(&self, operand: &Operand, tile: &Tile) -> f64 {
         let rows = operand.stride(self.axis(tile.row_loop)) == Some(1);
         let still = !operand.moves(self.axis(tile.lane_loop));
@@ -88,8 +90,8 @@ impl Planner<'_> {
         if operand.moves(self.axis(tile.lane_loop)) { tile.lanes as f64 } else { 1.0 }
     }
 
-    /// What a step of the tile pays for the lines of an operand that is not staged: for what it reads again in each
-    /// round of the other loop, and for what it reads for the first time.
+    /// The price per step of the cache lines of an operand that is not staged: lines that it reads again in each round
+    /// of the other loop, and lines that it reads for the first time.
     fn misses(&self, operand: &Operand, tile: &Tile) -> f64 {
         let step = self.step(operand);
         let columns = tile.lanes * tile.across;
@@ -127,8 +129,8 @@ impl Planner<'_> {
         lines * (self.step(operand) / LINE).min(1.0)
     }
 
-    /// The price of a line of memory that is read again and again: `bytes` in runs of `run` bytes, `step` apart. Where
-    /// that is a multiple of much of what a cache's ways hold, only some of the cache can be used.
+    /// The price of a cache line that is read again and again: `bytes` in runs of `run` bytes, `step` apart. If `step`
+    /// is a multiple of a large part of a way, only a part of the cache can be used.
     fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
         let holds = |cache: usize| {
             let way = cache as u64 / WAYS;

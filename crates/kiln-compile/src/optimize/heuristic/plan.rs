@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 /// Vectors of a tile along its lanes, at most.
 const MOST_ACROSS: usize = 8;
 
-/// Accumulators that fill the units without a reduction being unrolled; what is unrolled needs registers.
+/// Accumulators that keep the units busy without unrolling the reduction. Unrolling needs registers.
 const ENOUGH: usize = 8;
 
 /// A register tile: `across` vectors of `lanes` along loop `lane_loop`, `rows` iterations of loop `row_loop`.
@@ -53,7 +53,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl Chooser {
-    /// Tiles, blocks, staging and threads, if the kernel is a reduction that gains by them. None if it is not.
+    /// Applies tile, blocks, staging and threads, if the kernel is a reduction that gains by them; else None.
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
         let lanes = vectors::lanes(ast, target);
         let mut planner = Planner::of(self, ast, target)?;
@@ -87,7 +87,7 @@ impl Chooser {
     }
 }
 
-/// What a reduction's loops are made into.
+/// The forms that a reduction can take.
 enum Plan {
     Tile(Tile),
     Inner(Inner),
@@ -184,7 +184,7 @@ impl<'a> Planner<'a> {
         self.reductions.iter().map(iterations).fold(0.0, |sum, n: f64| sum + n)
     }
 
-    /// The cheapest tile over two loops of which each leaves some operand where it is, and its cost a point.
+    /// The cheapest tile over two loops, along each of which some operand does not move, and its price per point.
     fn best_tile(&self, widest: usize) -> Option<(f64, Tile)> {
         let mut best: Option<(f64, Tile)> = None;
         for tile in self.tiles(widest) {
@@ -248,8 +248,8 @@ impl<'a> Planner<'a> {
         across * rows * times * self.sums
     }
 
-    /// A loop of which all goes into the tile, too, where all rows are in it and units would still wait for additions: what
-    /// it reads along the lanes is then loaded once for all of them.
+    /// A third loop that goes into the tile as a whole, if the tile has all rows and the units would still wait for
+    /// additions. What is read along the lanes is then loaded once for all its iterations.
     fn more_rows(&self, tile: &Tile, text: usize) -> Option<usize> {
         let lane = self.axis(tile.lane_loop);
         let reused =

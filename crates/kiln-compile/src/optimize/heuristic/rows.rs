@@ -6,11 +6,11 @@ use crate::target::Target;
 
 /// Rows that are done at once, at most.
 const MOST: usize = 64;
-/// What a block costs beside its rows, in rows.
+/// The overhead of a block, in rows.
 const BLOCK: f64 = 2.0;
-/// What gates cost where blocks do not divide the rows.
+/// The factor for blocks that do not divide the rows: they need predicates.
 const RAGGED: f64 = 1.05;
-/// What it costs that every thread copies what others copy, too.
+/// The factor for threads that copy the same operands.
 const COPIES: f64 = 1.1;
 
 /// How rows are divided, and the loop that threads share, by its number among those around.

@@ -3,11 +3,11 @@
 use super::plan::{Planner, Tile};
 use kiln_ir::scope::AxisSet;
 
-/// An access: itself, and its index. Lane by lane, it also takes lanes out of vectors, or puts them in.
+/// The code of an access and its index. An access lane by lane also inserts or extracts lanes.
 const ACCESS: usize = 2;
 const LANE: usize = 2 * ACCESS;
 
-/// How much of the text varies over neither, the lanes, the rows, or both of a tile.
+/// How much of the code varies over neither, the lanes, the rows, or both of a tile.
 #[derive(Default)]
 pub(super) struct Text {
     inside: [usize; 4],
@@ -18,7 +18,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The text for tiles over two loops.
+    /// The code of a kernel with tiles over two loops.
     pub(super) fn of(planner: &Planner<'_>, lane_loop: usize, row_loop: usize) -> Text {
         let (lane, row) = (planner.axis(lane_loop), planner.axis(row_loop));
         let class = |s: &AxisSet| s.contains(lane) as usize + 2 * s.contains(row) as usize;
@@ -39,7 +39,7 @@ impl Text {
         text
     }
 
-    /// How long it becomes by a tile.
+    /// The length of the code with a tile.
     pub(super) fn of_tile(&self, planner: &Planner<'_>, tile: &Tile) -> usize {
         let times = [1, tile.across, tile.rows, tile.across * tile.rows];
         let all = |part: &[usize; 4]| part.iter().zip(times).map(|(n, t)| n * t).sum::<usize>();

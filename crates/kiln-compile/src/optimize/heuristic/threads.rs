@@ -8,7 +8,7 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
 use rustc_hash::FxHashMap;
 
-/// Below this many arithmetic operations and accesses, starting threads costs more than they bring.
+/// With fewer arithmetic operations and accesses than this, starting threads costs more than it saves.
 const THREAD_WORK: usize = 1 << 16;
 
 impl Chooser {
@@ -40,7 +40,7 @@ impl Chooser {
         if target.threads < 2 || !self.worth_threads() {
             return;
         }
-        // the outermost output loop, if nothing outside it would be done by every thread
+        // the outermost loop over outputs, unless every thread would repeat something outside of it
         let Some(i) = self.left.iter().position(|(n, r)| *n > 1 && kind_of(r) == RangeKind::Loop)
         else {
             return;

@@ -12,16 +12,16 @@ use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
-/// Elements of a line, at most: more would make the text too long.
+/// Rows of a square, at most one cache line of elements: more would make the code too long.
 const LINE: usize = 16;
 /// Lanes that are loaded or stored one by one, at most.
 const MOST_APART: usize = 1024;
-/// Lines that lie far apart, each in a page of its own, between which a block goes to and fro: processors remember where
-/// some hundreds to thousands of pages are.
+/// Distant cache lines, each in a page of its own, that a block visits in turn. A processor remembers some hundreds to
+/// thousands of pages.
 const FAR_APART: usize = 256;
 
 impl Chooser {
-    /// Writes out side by side what shares the lines of accesses whose lanes are apart.
+    /// Unrolls, side by side, iterations that share the cache lines of accesses whose lanes are no neighbours.
     pub(super) fn turn(&mut self, target: &Target) {
         let Some((i, lanes)) = self.lanes_of_outputs() else { return };
         if self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce) {
@@ -39,15 +39,15 @@ impl Chooser {
         }
     }
 
-    /// Whether all loops are around all that is stored: only then are there blocks.
+    /// Whether all loops are around all stores: only then are there blocks.
     fn is_one_nest(&self) -> bool {
         let has_all =
             |(_, r): &(usize, _)| self.kernel.nests.iter().all(|n| n.contains(axis_of(r)));
         self.left.iter().all(has_all)
     }
 
-    /// How many steps of a loop, each of as many lines, are done before another loop goes on, so that each of the `parts`
-    /// that share the loop gets some. A block that does not divide the loop would gate everything.
+    /// The iterations of a loop, each of as many lines, in a block, so that each of the `parts` that share the loop
+    /// gets a block. A block that does not divide the loop would need a predicate on every access.
     fn lines_apart(&self, i: usize, each: usize, parts: usize) -> usize {
         let share = self.left[i].0 / parts.max(1);
         largest_divisor(self.left[i].0, share.min(FAR_APART / each))

@@ -10,11 +10,11 @@ use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
 
-/// What a vector of 1, 2, 4, 8 or 16 lanes costs: wide ones take two turns on many processors.
+/// The price of a vector of 1, 2, 4, 8 or 16 lanes: many processors take two cycles for wide ones.
 pub(super) const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
-/// Vectors that are written out at most, for the sake of what they share.
+/// Vectors that are unrolled at most, to share what varies over lanes only.
 const MOST_UPCAST: usize = 8;
-/// What a gate on a vector adds.
+/// The factor for a predicated vector.
 const MASKED: f64 = 1.3;
 
 /// Lanes of a vector of the kernel's widest type.
@@ -23,7 +23,7 @@ pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
         if matches!(n.dtype(), DType::Index | DType::Void) { 1 } else { n.dtype().size() }
     };
     let bytes = toposort(ast).iter().map(widest).max().unwrap_or(1);
-    // wider than 16 lanes only makes masks and conversions expensive
+    // more than 16 lanes only make masks and conversions expensive
     (target.vector_bytes / bytes.max(4)).min(16)
 }
 
@@ -49,7 +49,7 @@ impl Chooser {
         }
     }
 
-    /// What varies over lanes alone is computed once, if all vectors of the innermost loop are written out.
+    /// Unrolls all vectors of the innermost loop, so that what varies over lanes only is computed once.
     pub(super) fn upcast_lanes(&mut self) {
         let reduces = self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce);
         let Some((i, (vectors, range))) = self.left.iter().enumerate().next_back() else { return };

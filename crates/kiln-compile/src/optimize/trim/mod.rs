@@ -42,7 +42,7 @@ fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
     {
         return Some(substitute(ast, reduce, &simplify(&whole)));
     }
-    // what follows a loop that threads share, all of them would do
+    // what comes after a loop that threads share would be done by every thread
     if (free && kind == RangeKind::Loop || kind == RangeKind::Reduce)
         && let Some(divided) = divide::divided(ast, &closers, range, next_axis)
     {
