@@ -13,23 +13,23 @@ use kiln_ir::scope::AxisSet;
 /// Lanes of a vector, and neighbours of a copy, at most.
 const MOST_LANES: usize = 64;
 
-/// What about a kernel decides whether an option is legal.
+/// The facts about a kernel that decide whether an option is legal.
 pub(super) struct Rules {
     kernel: Kernel,
     /// Axes of loops that must run in their order.
     ordered: AxisSet,
-    /// Whether all loops over outputs are around everything, and those of reductions around each of those.
+    /// Whether all loops over outputs are around everything, and the loops of reductions around all of it or nothing.
     one_nest: bool,
     /// Axes of loops of reductions.
     reductions: Vec<u32>,
     operands: usize,
-    /// Axes of loops that may start with lines of the rows that are stored.
+    /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
 }
 
-/// How a loop stands while options are applied.
+/// A loop after some options.
 pub(super) struct Standing {
-    /// What is left of it is a loop of this kind.
+    /// The kind of the rest of it.
     pub(super) kind: RangeKind,
     /// Iterations that are left.
     pub(super) left: usize,
@@ -48,7 +48,7 @@ impl Rules {
         Rules { kernel, ordered, one_nest, reductions, operands, inside_rows }
     }
 
-    /// Whether an option may follow `before`, which have been applied to `loops`; if not, why.
+    /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
     pub(super) fn check(&self, loops: &Loops, before: &[Opt], opt: Opt) -> Result<(), String> {
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
@@ -73,7 +73,7 @@ impl Rules {
                     !self.ordered.contains(axis),
                     "two iterations of the loop may write the same element",
                 )?;
-                // what is rounded up inside of a block would run into the next one
+                // a block that is rounded up would run into the next one
                 let divides = by > 0 && loop_.left.is_multiple_of(by);
                 ensure(
                     divides || !self.is_in_blocks(before, axis),
@@ -100,7 +100,7 @@ impl Rules {
         match kind {
             RangeKind::Thread => self.thread(before, axis, at),
             RangeKind::Vector => self.vector(before, axis, by, at),
-            // iterations of a reduction get accumulators of their own, or one of all
+            // each iteration of a reduction gets an accumulator of its own, or all share one
             RangeKind::Upcast => fits(by, at),
             RangeKind::Unroll => {
                 ensure(
@@ -207,8 +207,8 @@ impl Rules {
         }
     }
 
-    /// Whether the loop is one of a reduction, and an earlier option has made blocks of it: what is left of it then is
-    /// inside of each.
+    /// Whether the loop is a reduction's and an earlier option has blocked it: the rest of it is then inside of each
+    /// block.
     fn is_in_blocks(&self, before: &[Opt], axis: u32) -> bool {
         let block = |o: &Opt| matches!(o, Opt::Block { axis: other, .. } if *other == axis);
         self.reductions.contains(&axis) && before.iter().any(block)

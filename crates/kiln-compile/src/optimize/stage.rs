@@ -168,7 +168,7 @@ impl Copy {
         self.map.insert(old.clone(), (value, smallvec![]));
     }
 
-    /// One loop, or up to `most` iterations of what was written out before written out.
+    /// One loop, or, if `most` allows, its iterations unrolled as far as they were unrolled before.
     fn add(&mut self, old: &UOp, most: usize) {
         let kind = kind_of(old);
         let expanded = kind.is_expanded() && kind != RangeKind::Matrix;
@@ -190,7 +190,7 @@ impl Copy {
         self.put(old, outer.map_or(inner.clone(), |outer| outer * lanes as i64 + inner));
     }
 
-    /// Some of `first`, with all of `last` around it; in squares where they fit, which are transposed in registers.
+    /// Some of `first`, with all of `last` around it. If they fit, in squares that are transposed in registers.
     fn add_around(&mut self, first: &UOp, last: &UOp, lanes: usize) {
         let size = size_of(first);
         let side = if lanes >= SQUARE && size.is_multiple_of(SQUARE) { SQUARE } else { 1 };
@@ -202,7 +202,7 @@ impl Copy {
         self.put(first, in_square.map_or(place.clone(), |lane| place + lane));
     }
 
-    /// One loop, `by` iterations of it written out, or all that there are if they are few.
+    /// One loop with `by` iterations unrolled; a short loop is unrolled whole.
     fn add_in_rows(&mut self, old: &UOp, by: usize) {
         let size = size_of(old);
         let by = match size.is_multiple_of(by) {

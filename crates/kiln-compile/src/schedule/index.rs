@@ -144,7 +144,7 @@ pub(super) fn in_bounds(index: &Index, shape: &[usize]) -> bool {
     index.iter().zip(shape).all(|(i, &n)| i.min() >= 0 && i.max() < n as i64)
 }
 
-/// The same value wherever `gate` is true.
+/// An expression that is equal wherever `gate` is true.
 pub(super) fn simplify_under(gate: &UOp, x: &UOp) -> UOp {
     match gate.as_const() {
         Some(_) => x.clone(),

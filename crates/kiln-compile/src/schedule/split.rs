@@ -8,12 +8,11 @@
 use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
 use kiln_ir::{Op, UOp};
 
-/// Reductions of fewer elements are not worth a second kernel, and how many results of one are shared among threads as
-/// they are.
+/// A reduction of fewer elements is not worth a second kernel, and threads can share this many results directly.
 const ANY: Limits = Limits { elements: 1 << 19, results: 16 };
-/// The same where the outermost axis is reduced: threads that share results each read a part of every row.
+/// The same if the outermost axis is reduced: threads that share results each read a part of every row.
 const ACROSS: Limits = Limits { elements: 1 << 20, results: 128 };
-/// The same for sums of products, by the elements of the larger factor: fewer results than this are not tiles enough.
+/// The same for sums of products, with the elements of the larger factor: fewer results make too few tiles.
 const PRODUCTS: Limits = Limits { elements: 1 << 20, results: 1024 };
 /// How often a factor's elements are used at least where it is one of a product.
 const AGAIN: usize = 8;
