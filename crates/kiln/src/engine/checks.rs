@@ -9,7 +9,7 @@ use super::leaf;
 use kiln_ir::{Arg, UOp};
 use rustc_hash::FxHashMap;
 
-/// The leaves, unless something was wrong with one.
+/// The leaves, or the error that one of them carries.
 pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
     match leaves.iter().find_map(leaf::fault) {
         Some(fault) => Err(fault),
@@ -17,7 +17,7 @@ pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
     }
 }
 
-/// Fails where something was wrong with a leaf that is going to be read.
+/// The error of a leaf that is going to be read, if one carries an error.
 pub(super) fn inputs(closed: &Closed) -> Result<(), Failure> {
     match closed.leaves.iter().find_map(|&at| leaf::fault(&closed.nodes[at])) {
         Some(fault) => Err(fault),
@@ -25,7 +25,7 @@ pub(super) fn inputs(closed: &Closed) -> Result<(), Failure> {
     }
 }
 
-/// Looks at the conditions that were computed, and fails where one holds. `leaves` are the roots'.
+/// Reads the conditions that were computed, and fails if one holds. `leaves` are those of the roots.
 pub(super) fn outputs(closed: &Closed, leaves: &[UOp]) -> Result<(), Failure> {
     if closed.checks.is_empty() {
         return Ok(());
@@ -54,7 +54,7 @@ fn holds(condition: &UOp) -> Result<bool, Failure> {
     Ok(byte != [0])
 }
 
-/// Marks the leaves of all roots that depend on a condition that holds.
+/// Gives the error to the leaves of all roots that depend on a condition that holds.
 fn blame(closed: &Closed, leaves: &[UOp], wrong: &FxHashMap<&UOp, &str>) {
     let mut faults: Vec<Option<&str>> = vec![None; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate() {

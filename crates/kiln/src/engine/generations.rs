@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::mem;
 
-/// Entries of which those that were used last, `limit` bytes of them, are certain to be there; and at most twice as many
-/// bytes, but for one entry that is larger.
+/// A map that certainly holds the entries that were used last, up to `limit` bytes. It holds at most twice as many
+/// bytes, plus one larger entry.
 pub(super) struct Generations<K, V> {
     young: FxHashMap<K, Entry<V>>,
     old: FxHashMap<K, Entry<V>>,

@@ -90,7 +90,7 @@ impl Walk {
                 self.checks.push((open.node.src(1).clone(), text.clone()));
             }
         }
-        // one by one: this is the hot loop of a step, and collecting costs several times as much
+        // one by one: this is the hottest loop of a step, and collecting would cost several times as much
         let mut edges = Edges::new();
         open.sources().iter().for_each(|s| edges.push(self.position[&s.id()]));
         self.edges.push(edges);
