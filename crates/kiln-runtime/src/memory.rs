@@ -148,7 +148,7 @@ fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
     let _ = (start, bytes);
 }
 
-/// Refuses what the machine cannot have.
+/// Fails if the machine cannot have so much memory.
 pub(crate) fn check_available(bytes: usize) -> Result<()> {
     if bytes > isize::MAX as usize - ALIGN {
         return Err(Error::Memory { bytes, why: "more than can be addressed".into() });

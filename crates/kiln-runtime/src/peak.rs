@@ -110,7 +110,7 @@ impl Peak {
     }
 }
 
-/// Where threads wait for each other, awake: being woken takes longer than what is measured may.
+/// Threads wait for each other here, awake: waking one takes longer than the measured loops.
 #[derive(Default)]
 struct Meeting {
     arrived: AtomicUsize,

@@ -43,7 +43,7 @@ pub fn check(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: &Arg) -> Resul
     }
 }
 
-/// The argument of an `After`: that of the memory it stands for.
+/// The argument of an `After`: the same as that of the memory that it orders.
 pub fn after_arg(memory: &UOp) -> Arg {
     match memory.arg() {
         arg @ Arg::Memory { .. } => arg.clone(),

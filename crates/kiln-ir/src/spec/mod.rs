@@ -51,7 +51,7 @@ pub static TENSOR: Spec = Spec {
     graph: |_| Ok(()),
 };
 
-/// The same without notes: what gradients and devices needed is gone.
+/// The same without `Mark`, `Detach` and `After`, which only gradients and devices needed.
 pub static PREPARED: Spec = Spec {
     name: "PREPARED",
     ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::After]),

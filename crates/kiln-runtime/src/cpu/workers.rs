@@ -45,7 +45,7 @@ impl Workers {
     }
 }
 
-/// In a child that was forked off there are no threads, so nobody waits for their end.
+/// A forked child has no worker threads, so it waits for none.
 impl Drop for Workers {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.get() {
@@ -54,7 +54,7 @@ impl Drop for Workers {
     }
 }
 
-/// A thread that the system refuses is one that does not help.
+/// A thread that the system refuses is left out.
 fn start(count: usize, spawn: fn(&Arc<Pool>, usize) -> io::Result<()>) -> Arc<Pool> {
     let places = (1..count).map(|_| Place::new()).collect();
     let pool = Arc::new(Pool { queue: Queue::default(), places });
