@@ -321,8 +321,7 @@ fn decides(comparison: &UOp, sum: &Affine, (atom, k): &Term, (lo, hi): (i64, i64
     Some(high < 0 || low >= is_equality as i64 || is_equality && (low, high) == (0, 0))
 }
 
-/// A variable that replaces `sum` while its bounds are known. Its number occurs in no program, and differs for every
-/// sum.
+/// A variable that replaces `sum` while its bounds are known. Its number, 63 bits of a hash, occurs in no program.
 fn stand_in(sum: &UOp, (lo, hi): (i64, i64)) -> UOp {
     if lo == hi {
         return UOp::index(lo);
