@@ -199,18 +199,18 @@ impl Spec {
     fn check(&self, node: &UOp) -> Result<(), String> {
         let (op, dtype) = (node.op(), node.dtype());
         if !self.allows(op) {
-            return Err("the op has no place at this stage".to_string());
+            return Err("the op is not allowed at this stage".to_string());
         }
         form::check(op, dtype, node.lanes(), node.srcs(), node.arg())?;
         if let Arg::Range { kind, .. } = node.arg()
             && !(self.kind)(*kind)
         {
-            return Err(format!("{} ranges are gone", kind.name()));
+            return Err(format!("no {} range may be left", kind.name()));
         }
         let effect =
             matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf);
         if effect != (dtype == DType::Void) || !(effect || (self.dtype)(dtype)) {
-            return Err(format!("the type {dtype} has no place here"));
+            return Err(format!("the type {dtype} is not allowed at this stage"));
         }
         typing::check(node)?;
         (self.node)(node)
