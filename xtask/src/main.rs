@@ -9,6 +9,8 @@ mod finding;
 mod layers;
 /// Links in documents.
 mod links;
+/// Numbers in modules that price.
+mod literals;
 /// The modules of a crate, and who names whom.
 mod modules;
 /// Rule names, and where libraries print.
@@ -34,6 +36,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("circles", circles::check),
     ("unsafe", unsafety::check),
     ("ops", ops::check),
+    ("numbers", literals::check),
     ("printing", names::prints),
     ("rule names", names::rules),
     ("links", links::check),
@@ -104,6 +107,11 @@ mod tests {
     #[test]
     fn folders_speak_of_their_ops() {
         passes(ops::check);
+    }
+
+    #[test]
+    fn prices_are_described() {
+        passes(literals::check);
     }
 
     #[test]

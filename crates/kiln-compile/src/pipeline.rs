@@ -46,8 +46,8 @@ pub struct Settings {
 ///
 /// # Errors
 /// A pass that fails, by the compiler's own fault; so for all that follow.
-pub fn schedule(roots: &[UOp], checks: Checks) -> Result<Schedule, Bug> {
-    let done = SCHEDULE.run(|| Scheduling::of(roots), &(), checks)?;
+pub fn schedule(roots: &[UOp], target: &Target, checks: Checks) -> Result<Schedule, Bug> {
+    let done = SCHEDULE.run(|| Scheduling::of(roots, target), &(), checks)?;
     Ok(done.schedule.expect("the last pass leaves it"))
 }
 

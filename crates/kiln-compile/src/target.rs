@@ -1,6 +1,8 @@
 //! What a device's code may use, as plain data: vectors, registers, caches, instructions. No pass asks which device it
 //! compiles for; it reads this table.
 
+/// What things cost.
+mod costs;
 /// Instructions that multiply and add several numbers at once.
 mod dots;
 /// Instructions that multiply matrices.
@@ -8,6 +10,8 @@ mod mma;
 /// What follows from the features of a processor.
 mod machine;
 
+pub(crate) use costs::NS_PER_US;
+pub use costs::{Costs, Row, Source};
 pub use dots::Dot;
 pub use machine::Machine;
 pub use mma::Mma;
@@ -33,6 +37,8 @@ pub enum Language {
 pub struct Target {
     /// The language of kernels.
     pub language: Language,
+    /// What things cost.
+    pub costs: Costs,
     /// LLVM's name for the processor, such as `znver4`; empty for the one that the compiler runs on.
     pub cpu: String,
     /// Bytes of the widest vector register; 0 means that no vectors should be made.
@@ -74,6 +80,7 @@ impl Target {
     pub fn interp() -> Target {
         Target {
             language: Language::Linear,
+            costs: Costs::CPU,
             cpu: String::new(),
             vector_bytes: 0,
             masks: false,

@@ -19,7 +19,7 @@ pub enum Arg {
     /// `Const`.
     Const(Const),
     /// `Reshape`, `Expand`, `Iota`.
-    Shape(Shape),
+    Shape(Arc<Shape>),
     /// `Permute`.
     Axes(Axes),
     /// `Pad`, one entry per axis.

@@ -10,6 +10,7 @@ use super::index::Index;
 use super::lookup::Lookups;
 use super::split;
 use super::writes::same_memory;
+use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::scope::{AxisSet, Scopes};
@@ -19,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// A kernel with more nodes than this takes no more values in: compilers slow down faster than kernels gain.
+/// A kernel with more demands than this takes no more values in: compilers slow down faster than kernels gain.
 pub(super) const MAX_KERNEL_NODES: usize = 512;
 
 /// Writes of at most this many elements become one kernel with their neighbours: they are not worth dividing among
@@ -117,12 +118,13 @@ pub(super) fn about(node: &UOp) -> String {
 }
 
 /// Decides, for every node that the roots need, whether it is stored.
-pub(super) fn assign(roots: &[UOp]) -> Plan {
+pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
     let nodes = toposort_all(roots, |_| true);
     let position: FxHashMap<UOp, usize> =
         nodes.iter().cloned().enumerate().map(|(i, n)| (n, i)).collect();
     let roots = roots_in_memory(roots, &position);
     let mut planner = Planner {
+        costs: *costs,
         is_root: vec![false; nodes.len()],
         forced: vec![false; nodes.len()],
         storage: storages(&nodes, &position),
@@ -148,6 +150,7 @@ pub(super) fn assign(roots: &[UOp]) -> Plan {
 }
 
 pub(super) struct Planner {
+    pub(super) costs: Costs,
     pub(super) plan: Plan,
     is_root: Vec<bool>,
     /// Whether a node must be stored: an update writes to its memory, or it must be read before an update writes.
@@ -191,7 +194,8 @@ impl Planner {
             // a view costs no more than the elements that are viewed
             let viewed =
                 if node.op().is_movement() { known[distinct[0]].numel } else { f64::INFINITY };
-            let (work, read) = (cost::work(node, &self.below[i]), cost::memory(node.dtype()));
+            let work = cost::work(&self.costs, node, &self.below[i]);
+            let read = cost::memory(&self.costs, node.dtype());
             known.push(Below { work, read, numel: viewed.min(node.numel() as f64) });
         }
     }
@@ -234,7 +238,8 @@ impl Planner {
         }
         let product = split::viewed(node.src(0));
         let factors = &self.below[self.plan.position[product]];
-        product.op() == Op::Mul && factors.iter().all(|f| f.is_in_many(product.numel()))
+        product.op() == Op::Mul
+            && factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
     }
 
     /// Whether a node is stored. Roots and `contiguous` are. A kernel that is full takes nothing in. For the rest the
@@ -283,7 +288,7 @@ impl Planner {
             _ => 1,
         };
         let uses: Vec<Use> = (0..self.plan.requests[i].len()).map(|r| self.usage(i, r)).collect();
-        cost::price(&node, &self.below[i], reduced, &uses)
+        cost::price(&self.costs, &node, &self.below[i], reduced, &uses)
     }
 
     fn usage(&mut self, i: usize, r: usize) -> Use {

@@ -7,6 +7,7 @@ use super::build::{Built, Source};
 use super::cost;
 use super::memory::number_vars;
 use super::order::overwritable;
+use crate::target::Costs;
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,8 +18,8 @@ const MAX_KERNELS: usize = 16;
 const MAX_NODES: usize = 1024;
 
 /// Forms groups; a group takes the place of its first kernel. The other kernels keep their order.
-pub(super) fn batch(roots: &[usize], kernels: Vec<Built>) -> Vec<Built> {
-    let alike = alike(roots, &kernels);
+pub(super) fn batch(roots: &[usize], kernels: Vec<Built>, costs: &Costs) -> Vec<Built> {
+    let alike = alike(roots, &kernels, costs);
     let mut kernels: Vec<Option<Built>> = kernels.into_iter().map(Some).collect();
     for alike in alike {
         let nodes = kernels[alike[0]].as_ref().map_or(1, |k| k.nodes().len());
@@ -61,12 +62,12 @@ fn joined(group: Vec<Built>) -> Built {
 }
 
 /// Groups of independent small kernels that are equal except for their arguments, in order.
-fn alike(roots: &[usize], kernels: &[Built]) -> Vec<Vec<usize>> {
+fn alike(roots: &[usize], kernels: &[Built], costs: &Costs) -> Vec<Vec<usize>> {
     let (levels, overwritten) = (levels(kernels), Overwritten::of(roots, kernels));
     let mut numbers: FxHashMap<(usize, UOp), usize> = FxHashMap::default();
     let mut found: Vec<Vec<usize>> = Vec::new();
     for (k, kernel) in kernels.iter().enumerate() {
-        if !kernel.is_small() || overwritten.by_others(k, kernel) {
+        if !kernel.is_small(costs) || overwritten.by_others(k, kernel) {
             continue;
         }
         let (stores, _) = number_vars(&kernel.stores);
@@ -160,13 +161,13 @@ impl Built {
     }
 
     /// Whether starting the kernel takes longer than its work, which is all elementwise.
-    fn is_small(&self) -> bool {
+    fn is_small(&self, costs: &Costs) -> bool {
         if self.starts_from.is_some() || self.shared.is_some() {
             return false;
         }
         let nodes = self.nodes();
         let plain = |n: &UOp| !matches!(n.op(), Op::Reduce | Op::Local | Op::After);
         let iterations: f64 = self.loops.iter().map(|r| r.max() as f64 + 1.0).product();
-        nodes.iter().all(plain) && cost::is_small(&nodes, iterations)
+        nodes.iter().all(plain) && cost::is_small(costs, &nodes, iterations)
     }
 }

@@ -6,6 +6,7 @@ use super::assign::{Plan, about};
 use super::build::{Built, Source};
 use super::cost::Between;
 use super::index::{flatten, simplify};
+use crate::target::Target;
 use kiln_ir::arg::Space;
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::uop::{axis_of, free_local, substitute, toposort};
@@ -20,7 +21,7 @@ const MAX_NODES: usize = 256;
 const SHORTEST: usize = 16;
 
 /// Joins all pairs that can be joined, and notes each decision. The other kernels keep their order.
-pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>) -> Vec<Built> {
+pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -> Vec<Built> {
     let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
     let readers = only_readers(&kernels);
     let mut gone = vec![false; kernels.len()];
@@ -31,7 +32,7 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>) -> Vec<Built> {
         else {
             continue;
         };
-        if let Some(joined) = join(&kernels[k], &kernels[reader], output) {
+        if let Some(joined) = join(&kernels[k], &kernels[reader], output, target) {
             let node = &plan.nodes[output];
             let rows = node.numel() / joined.row;
             let decision = Decision {
@@ -72,7 +73,7 @@ struct Joined {
 
 /// One kernel of two, if every iteration of some outer loops of `reader` reads only what the same iteration of `maker`
 /// stores, and if the cost model is for it.
-fn join(maker: &Built, reader: &Built, output: usize) -> Option<Joined> {
+fn join(maker: &Built, reader: &Built, output: usize, target: &Target) -> Option<Joined> {
     let suits = |k: &Built| k.starts_from.is_none() && k.stores.len() == 1;
     if !suits(maker) || !suits(reader) || maker.nests() + reader.nests() > MAX_NESTS {
         return None;
@@ -87,7 +88,7 @@ fn join(maker: &Built, reader: &Built, output: usize) -> Option<Joined> {
     let loads: Vec<UOp> = nodes.iter().filter(of_it).cloned().collect();
     let shared = shared_loops(maker, reader, &loads)?;
     let row = size(&maker.loops[shared..]);
-    let worth = row >= SHORTEST && between(maker, reader, shared).pays();
+    let worth = row >= SHORTEST && between(maker, reader, shared).pays(target);
     worth.then(|| Joined { kernel: joined(maker, reader, output, shared), row })
 }
 

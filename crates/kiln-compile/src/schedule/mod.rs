@@ -49,6 +49,7 @@ mod memory;
 pub use memory::ARENA_ALIGN;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 
+use crate::target::Target;
 use assign::{Placement, Plan};
 use build::Built;
 use kiln_ir::UOp;
@@ -58,6 +59,7 @@ use order::Order;
 pub struct Scheduling {
     /// The values.
     pub roots: Vec<UOp>,
+    target: Target,
     plan: Option<Plan>,
     kernels: Vec<Built>,
     order: Option<Order>,
@@ -68,8 +70,9 @@ pub struct Scheduling {
 /// The passes, each a step of [`Scheduling`].
 impl Scheduling {
     /// Before the first pass.
-    pub fn of(roots: &[UOp]) -> Scheduling {
+    pub fn of(roots: &[UOp], target: &Target) -> Scheduling {
         Scheduling {
+            target: target.clone(),
             roots: roots.to_vec(),
             plan: None,
             kernels: Vec::new(),
@@ -79,15 +82,15 @@ impl Scheduling {
     }
 
     pub(crate) fn prepare(&mut self) {
-        self.roots = prepare::prepare(&self.roots);
+        self.roots = prepare::prepare(&self.roots, &self.target.costs);
     }
 
     pub(crate) fn residues(&mut self) {
-        self.roots = shares::by_residue(std::mem::take(&mut self.roots));
+        self.roots = shares::by_residue(std::mem::take(&mut self.roots), &self.target.costs);
     }
 
     pub(crate) fn assign(&mut self) {
-        self.plan = Some(assign::assign(&self.roots));
+        self.plan = Some(assign::assign(&self.roots, &self.target.costs));
     }
 
     pub(crate) fn build(&mut self) {
@@ -100,12 +103,12 @@ impl Scheduling {
 
     pub(crate) fn chain(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
-        self.kernels = chain::chain(self.plan.as_mut().expect("assigned"), kernels);
+        self.kernels = chain::chain(self.plan.as_mut().expect("assigned"), kernels, &self.target);
     }
 
     pub(crate) fn batch(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
-        self.kernels = batch::batch(&self.plan().roots, kernels);
+        self.kernels = batch::batch(&self.plan().roots, kernels, &self.target.costs);
     }
 
     pub(crate) fn order(&mut self) {

@@ -4,13 +4,14 @@
 //! f16 or bf16 is accumulated in f32.
 
 use super::{index, pick, shares, split, writes};
+use crate::target::Costs;
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
 /// The roots, rewritten. Leaves no `Mark`, `Detach` or `After`, and only updates that are stored.
-pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
+pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let nodes = toposort_all(roots, |_| true);
     let stored = writes::stored(&nodes, roots);
@@ -22,7 +23,7 @@ pub(super) fn prepare(roots: &[UOp]) -> Vec<UOp> {
         }
         let new = match node.op() {
             Op::Update if !stored.contains(&node) => choice(&srcs[0], &srcs[1], &srcs[2]),
-            _ => prepare_node(&node, srcs),
+            _ => prepare_node(&node, srcs, costs),
         };
         storages.note(&new);
         // a mark's source keeps its own method, and a parameter has none
@@ -76,10 +77,10 @@ fn is_filler(node: &UOp) -> bool {
     matches!(node.op(), Op::Const | Op::Iota)
 }
 
-fn prepare_node(node: &UOp, srcs: Srcs) -> UOp {
+fn prepare_node(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     match node.op() {
         Op::Mark | Op::Detach | Op::After => srcs[0].clone(),
-        Op::Reduce => reduce(node, srcs),
+        Op::Reduce => reduce(node, srcs, costs),
         Op::Exp if is_less_its_largest(&srcs[0]) => {
             let zero = srcs[0].const_like(0.0);
             UOp::unary(Op::Exp, &srcs[0].minimum(&zero))
@@ -115,7 +116,7 @@ fn is_less_its_largest(x: &UOp) -> bool {
 
 /// Sums and products of f16 and bf16 are accumulated in f32 and rounded once. A reduction of no elements becomes its
 /// identity: a loop would read from a buffer without elements.
-fn reduce(node: &UOp, srcs: Srcs) -> UOp {
+fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     let wide = node.dtype().accumulator();
     let Arg::Reduce { op, axes } = node.arg() else {
         unreachable!("a reduce has a reduce argument")
@@ -131,11 +132,11 @@ fn reduce(node: &UOp, srcs: Srcs) -> UOp {
         return picked.cast(node.dtype());
     }
     if *op == ReduceOp::Add
-        && let Some((x, axes)) = shares::one_sum(&x, axes)
+        && let Some((x, axes)) = shares::one_sum(&x, axes, costs)
     {
         return x.reduce(ReduceOp::Add, axes).cast(node.dtype());
     }
-    let reduced = split::in_blocks(node, &x, *op, axes);
+    let reduced = split::in_blocks(node, &x, *op, axes, costs);
     reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())
 }
 

@@ -10,6 +10,7 @@
 //! over its own positions, and interleaves the results.
 
 use super::cost;
+use crate::target::Costs;
 use kiln_ir::affine::gcd;
 use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::uop::{mapped, rebuild, toposort_all};
@@ -21,7 +22,7 @@ use smallvec::SmallVec;
 const MOST_RESIDUES: usize = 16;
 
 /// One sum instead of a sum over window positions of sums: its summand, and the axes that it is summed along.
-pub(super) fn one_sum(x: &UOp, axes: &Axes) -> Option<(UOp, Axes)> {
+pub(super) fn one_sum(x: &UOp, axes: &Axes, costs: &Costs) -> Option<(UOp, Axes)> {
     if !is_over_positions(x, axes) {
         return None;
     }
@@ -42,7 +43,7 @@ pub(super) fn one_sum(x: &UOp, axes: &Axes) -> Option<(UOp, Axes)> {
     let rank = summand.shape().len();
     let axes: Axes = axes.iter().copied().chain(rank - more.len()..rank).collect();
     let strided = strided(&summand, &axes);
-    (strided.is_empty() || pays(&summand, &axes, &strided)).then_some((summand, axes))
+    (strided.is_empty() || pays(&summand, &axes, &strided, costs)).then_some((summand, axes))
 }
 
 /// Whether the summand is an `Unwindow`, summed over the positions in its windows.
@@ -84,7 +85,7 @@ fn beside(view: &UOp, x: &UOp, more: &[usize]) -> UOp {
 
 /// The graph with sums over positions split by residue, if that pays. Only elements that a view shows are summed: the
 /// padding of a convolution's input, for example, is cut off from its gradient.
-pub(super) fn by_residue(roots: Vec<UOp>) -> Vec<UOp> {
+pub(super) fn by_residue(roots: Vec<UOp>, costs: &Costs) -> Vec<UOp> {
     let nodes = toposort_all(&roots, |_| true);
     if !nodes.iter().any(|n| n.op() == Op::Unwindow) {
         return roots;
@@ -93,8 +94,8 @@ pub(super) fn by_residue(roots: Vec<UOp>) -> Vec<UOp> {
     for node in nodes {
         let again = |n: &UOp| rebuild(n, mapped(n, &done));
         let new = match (node.op(), node.arg(), node.srcs()) {
-            (Op::Slice, Arg::Slice(slices), [sum]) => part(&again(sum), slices),
-            (Op::Reduce, ..) => part(&again(&node), &whole(node.shape())),
+            (Op::Slice, Arg::Slice(slices), [sum]) => part(&again(sum), slices, costs),
+            (Op::Reduce, ..) => part(&again(&node), &whole(node.shape()), costs),
             _ => None,
         };
         let new = new.unwrap_or_else(|| again(&node));
@@ -111,7 +112,7 @@ fn whole(shape: &[usize]) -> Slices {
 }
 
 /// A part of a sum over window positions, as one sum or several.
-fn part(sum: &UOp, slices: &Slices) -> Option<UOp> {
+fn part(sum: &UOp, slices: &Slices, costs: &Costs) -> Option<UOp> {
     let (Op::Reduce, Arg::Reduce { op: ReduceOp::Add, axes }) = (sum.op(), sum.arg()) else {
         return None;
     };
@@ -121,7 +122,7 @@ fn part(sum: &UOp, slices: &Slices) -> Option<UOp> {
         return None;
     }
     let strided = strided(x, axes);
-    if strided.is_empty() || !pays(x, axes, &strided) {
+    if strided.is_empty() || !pays(x, axes, &strided, costs) {
         let part = x.slice(&before_sum(slices, x, axes));
         return (part != *x).then(|| part.reduce(ReduceOp::Add, axes.clone()));
     }
@@ -219,13 +220,13 @@ fn strided(x: &UOp, axes: &Axes) -> Vec<Spread> {
     }
 }
 
-fn pays(x: &UOp, axes: &Axes, strided: &[Spread]) -> bool {
+fn pays(x: &UOp, axes: &Axes, strided: &[Spread], costs: &Costs) -> bool {
     let kernels: usize = strided.iter().map(Spread::residues).product();
     let apart: usize = strided.iter().map(|s| s.w.stride).product();
     let summed: usize = axes.iter().map(|&a| x.shape()[a]).product();
     let (all, sums) = (x.numel() as f64, (x.numel() / summed.max(1)) as f64);
     let in_vain = all - all / apart as f64;
-    kernels <= MOST_RESIDUES && cost::pays_kernels(in_vain, sums, x.dtype(), kernels)
+    kernels <= MOST_RESIDUES && cost::pays_kernels(costs, in_vain, sums, x.dtype(), kernels)
 }
 
 /// The part of the sum for the residues with these first positions, with 0 for all other elements. None if there are no

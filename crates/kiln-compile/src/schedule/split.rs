@@ -5,19 +5,9 @@
 //! every load. The partial results go to memory. If no number of blocks divides the axis, the rest is reduced at the
 //! end.
 
+use crate::target::Costs;
 use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
 use kiln_ir::{Op, UOp};
-
-/// A reduction of fewer elements is not worth a second kernel, and threads can share this many results directly.
-const ANY: Limits = Limits { elements: 1 << 19, results: 16 };
-/// The same if the outermost axis is reduced: threads that share results each read a part of every row.
-const ACROSS: Limits = Limits { elements: 1 << 20, results: 128 };
-/// The same for sums of products, with the elements of the larger factor: fewer results make too few tiles.
-const PRODUCTS: Limits = Limits { elements: 1 << 20, results: 1024 };
-/// How often a factor's elements are used at least where it is one of a product.
-const AGAIN: usize = 8;
-/// Blocks, at least and at most.
-const BLOCKS: (usize, usize) = (32, 64);
 
 /// From how many elements on a reduction is taken in blocks, if it leaves fewer results than this.
 struct Limits {
@@ -26,20 +16,29 @@ struct Limits {
 }
 
 /// `x.reduce(op, axes)`, which `node` is, by way of blocks, if that pays.
-pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Option<UOp> {
+pub(super) fn in_blocks(
+    node: &UOp,
+    x: &UOp,
+    op: ReduceOp,
+    axes: &Axes,
+    costs: &Costs,
+) -> Option<UOp> {
     let shape = x.shape();
     let (all, reduced) = (x.numel(), axes.iter().map(|&a| shape[a]).product::<usize>());
     let outermost = shape.iter().position(|&n| n > 1);
     let across = outermost.is_some_and(|a| axes.contains(&a));
     let pays = |limits: Limits| all >= limits.elements && all / reduced < limits.results;
-    let few = pays(ANY) || across && (pays(ACROSS) || is_product_of_few(x, all / reduced));
+    let any = Limits { elements: costs.split_elements, results: costs.split_results };
+    let rows =
+        Limits { elements: costs.split_across_elements, results: costs.split_across_results };
+    let few = pays(any) || across && (pays(rows) || is_product_of_few(x, all / reduced, costs));
     if !few {
         return None;
     }
     // the outermost axis that is long enough: a block is then as much of the memory in a row as can be
-    let axis = axes.iter().copied().find(|&a| shape[a] >= BLOCKS.0)?;
+    let axis = axes.iter().copied().find(|&a| shape[a] >= costs.split_least_blocks)?;
     let n = shape[axis];
-    let blocks = blocks_of(n);
+    let blocks = blocks_of(n, costs);
     let whole = n / blocks * blocks;
     let partial = reduced_blocks(&part(x, axis, 0, whole), op, axes, axis, blocks).contiguous();
     partial.copy_origin(node);
@@ -53,13 +52,13 @@ pub(super) fn in_blocks(node: &UOp, x: &UOp, op: ReduceOp, axes: &Axes) -> Optio
 }
 
 /// Whether what is reduced are products of a large factor whose elements are used again and again, for few results.
-fn is_product_of_few(x: &UOp, results: usize) -> bool {
+fn is_product_of_few(x: &UOp, results: usize, costs: &Costs) -> bool {
     let product = viewed(x);
     let larger = product.srcs().iter().map(|s| viewed(s).numel()).max().unwrap_or(0);
     product.op() == Op::Mul
-        && results < PRODUCTS.results
-        && larger >= PRODUCTS.elements
-        && larger.saturating_mul(AGAIN) <= x.numel()
+        && results < costs.split_products
+        && larger >= costs.split_across_elements
+        && larger.saturating_mul(costs.split_uses) <= x.numel()
 }
 
 /// What a chain of views shows, perhaps in another dtype.
@@ -72,8 +71,8 @@ pub(super) fn viewed(x: &UOp) -> &UOp {
 }
 
 /// The number of blocks that leaves least over; of those the largest.
-fn blocks_of(n: usize) -> usize {
-    let (least, most) = BLOCKS;
+fn blocks_of(n: usize, costs: &Costs) -> usize {
+    let (least, most) = (costs.split_least_blocks, costs.split_most_blocks);
     (least..=most.min(n)).rev().min_by_key(|b| n % b).expect("at least one number")
 }
 

@@ -3,7 +3,7 @@
 use crate::options::kernel_of;
 use crate::stages::{lower, optimize};
 use kiln_compile::render::render;
-use kiln_compile::target::{Language, Target};
+use kiln_compile::target::{Costs, Language, Target};
 use kiln_ir::arg::ReduceOp;
 use kiln_ir::{DType, Op, UOp, spec};
 
@@ -11,6 +11,7 @@ const ROWS: usize = 1 << 10;
 
 fn target(language: Language) -> Target {
     Target {
+        costs: Costs::CPU,
         language,
         vector_bytes: 64,
         vector_registers: 32,

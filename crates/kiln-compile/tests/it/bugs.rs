@@ -51,7 +51,8 @@ fn roots_that_cannot_be_scheduled_are_an_error() {
     // an update that does not say where
     let x = UOp::param(0, DType::F32, [4].as_slice());
     let root = node(Op::Update, DType::F32, &[x.clone(), x]);
-    let bug = pipeline::schedule(&[root], Checks::default()).expect_err("makes no sense");
+    let bug =
+        pipeline::schedule(&[root], &target(), Checks::default()).expect_err("makes no sense");
     assert_eq!(bug.pass, "assign");
 }
 
@@ -73,7 +74,7 @@ fn target() -> Target {
 #[test]
 fn a_pass_that_breaks_its_spec_is_named() {
     let compiled = |checks: Checks| {
-        let schedule = pipeline::schedule(&[product()], checks)?;
+        let schedule = pipeline::schedule(&[product()], &target(), checks)?;
         let settings = Settings { optimize: true, checks, ..Settings::default() };
         compile(&schedule.kernels[0].ast, &target(), settings)
     };

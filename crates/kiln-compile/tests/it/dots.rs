@@ -4,7 +4,7 @@ use crate::options::kernel_of;
 use crate::stages::{lower, optimize};
 use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::render::render;
-use kiln_compile::target::{Dot, Language, Target};
+use kiln_compile::target::{Costs, Dot, Language, Target};
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, WindowArg};
 use kiln_ir::eval::{from_bits, to_bits};
 use kiln_ir::program::Program;
@@ -62,6 +62,7 @@ fn kernels(types: Types) -> Vec<UOp> {
 /// A processor with these instructions (all that are known, or none) and caches so small that everything is staged.
 pub(crate) fn target(has_dots: bool) -> Target {
     Target {
+        costs: Costs::CPU,
         language: Language::Llvm,
         vector_bytes: 64,
         vector_registers: 32,

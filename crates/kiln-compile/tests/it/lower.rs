@@ -3,7 +3,7 @@
 
 use crate::stages::lower;
 use expect_test::{Expect, expect};
-use kiln_compile::target::{Language, Target};
+use kiln_compile::target::{Costs, Language, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::Program;
 use kiln_ir::spec::verify_program;
@@ -19,6 +19,7 @@ fn kernel(name: &str) -> UOp {
 
 fn target(fma: bool) -> Target {
     Target {
+        costs: Costs::CPU,
         language: Language::C,
         vector_bytes: 32,
         vector_registers: 16,

@@ -2,7 +2,7 @@
 
 use crate::stages::{lower, optimize, schedule};
 use kiln_compile::optimize::{Opt, apply};
-use kiln_compile::target::Target;
+use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, WindowArg};
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, Op, UOp, spec};
@@ -365,6 +365,7 @@ fn options_together_change_nothing() {
 /// Targets with vectors of `bytes`, and caches so small that everything is blocked and staged.
 pub(super) fn small_target(vector_bytes: usize, masks: bool) -> Target {
     Target {
+        costs: Costs::CPU,
         vector_bytes,
         vector_registers: 16,
         masks,

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use kiln_compile::render::render;
-use kiln_compile::target::{Language, Machine, Target};
+use kiln_compile::target::{Costs, Language, Machine, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_ir::text::parse_list;
@@ -425,6 +425,7 @@ fn kernels_are_written_for_the_processor_that_is_named() {
     {
         let machine = Machine::named("x86_64", cpu).expect("known");
         let target = Target {
+            costs: Costs::CPU,
             language: Language::Llvm,
             vector_bytes: machine.vector_bytes,
             vector_registers: machine.vector_registers,

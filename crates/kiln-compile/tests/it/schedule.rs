@@ -2,7 +2,7 @@
 
 use crate::stages::schedule;
 use kiln_compile::schedule::{BufferRef, Schedule};
-use kiln_compile::target::Target;
+use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::spec;
 use kiln_ir::uop::toposort;
@@ -32,6 +32,7 @@ fn execute(
         roots.iter().map(|r| cells(vec![0; r.numel() * r.dtype().size()])).collect();
     let arena = cells(vec![0; schedule.arena_bytes]);
     let target = Target {
+        costs: Costs::CPU,
         vector_bytes: 32,
         vector_registers: 16,
         masks: true,

@@ -11,7 +11,7 @@ use kiln_ir::program::Program;
 pub(crate) const CHECKED: Checks = Checks { verify: true, spoiled: None };
 
 pub(crate) fn schedule(roots: &[UOp]) -> Schedule {
-    pipeline::schedule(roots, CHECKED).unwrap_or_else(|bug| panic!("{bug}"))
+    pipeline::schedule(roots, &Target::interp(), CHECKED).unwrap_or_else(|bug| panic!("{bug}"))
 }
 
 /// By heuristic; if not `enabled`, only named and trimmed.

@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::op::Op;
 use crate::spec::form;
 use crate::uop::Srcs;
+use std::sync::Arc;
 
 /// What follows op and type, sorted by kind; arguments are then taken out of it, and nothing may be left.
 pub(super) struct Fields<'a> {
@@ -125,7 +126,7 @@ impl<'a> Fields<'a> {
 
     pub(super) fn arg(&mut self, op: Op) -> Result<Arg, Fail> {
         Ok(match op {
-            Op::Reshape | Op::Expand | Op::Iota => Arg::Shape(self.list(number)?),
+            Op::Reshape | Op::Expand | Op::Iota => Arg::Shape(Arc::new(self.list(number)?)),
             Op::Permute => Arg::Axes(self.list(number)?),
             Op::Pad => Arg::Pad(self.list(pad_axis)?),
             Op::Window | Op::Unwindow => Arg::Window(WindowArg {

@@ -180,7 +180,8 @@ fn literal(node: &UOp) -> Option<String> {
 fn print_arg(out: &mut String, arg: &Arg) {
     match arg {
         Arg::None | Arg::Const(_) => {}
-        Arg::Shape(list) | Arg::Axes(list) => *out += &format!(" {}", numbers(list)),
+        Arg::Shape(list) => *out += &format!(" {}", numbers(list)),
+        Arg::Axes(list) => *out += &format!(" {}", numbers(list)),
         Arg::Window(w) => {
             let (axis, len, size) = (w.axis, w.len, w.size);
             *out += &format!(

@@ -32,7 +32,7 @@ impl UOp {
 
     /// The numbers `0..n` along one axis.
     pub fn iota(n: usize, dtype: DType) -> UOp {
-        UOp::new(Op::Iota, dtype, 1, Srcs::new(), Arg::Shape(smallvec![n]))
+        UOp::new(Op::Iota, dtype, 1, Srcs::new(), Arg::Shape(Arc::new(smallvec![n])))
     }
 
     /// Materialised data.
@@ -224,7 +224,7 @@ impl UOp {
         if let Some(same) = [self, base].into_iter().find(|x| *x.shape() == shape) {
             return same.clone();
         }
-        UOp::new(Op::Reshape, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(shape))
+        UOp::new(Op::Reshape, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(Arc::new(shape)))
     }
 
     /// Axis `i` of the result is axis `axes[i]`.
@@ -247,7 +247,7 @@ impl UOp {
             return self.clone();
         }
         let base = if self.op() == Op::Expand { self.src(0) } else { self };
-        UOp::new(Op::Expand, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(shape))
+        UOp::new(Op::Expand, self.dtype(), 1, smallvec![base.clone()], Arg::Shape(Arc::new(shape)))
     }
 
     /// Leading axes of length 1 added, then expanded: broadcasting to `shape`.
@@ -301,9 +301,9 @@ impl UOp {
     /// This view (a movement op or a bitcast), of `x` instead of its source.
     pub fn viewed(&self, x: &UOp) -> UOp {
         match (self.op(), self.arg()) {
-            (Op::Reshape, Arg::Shape(s)) => x.reshape(s.clone()),
+            (Op::Reshape, Arg::Shape(s)) => x.reshape(Shape::from_slice(s)),
             (Op::Permute, Arg::Axes(a)) => x.permute(a.clone()),
-            (Op::Expand, Arg::Shape(s)) => x.expand(s.clone()),
+            (Op::Expand, Arg::Shape(s)) => x.expand(Shape::from_slice(s)),
             (Op::Slice, Arg::Slice(s)) => match &self.srcs()[1..] {
                 [] => x.slice(s),
                 starts => x.slice_from(s, starts.iter().cloned()),

@@ -15,9 +15,10 @@ pub(super) fn facts(
     srcs: &[UOp],
     arg: &Arg,
 ) -> (Option<Arc<Shape>>, (i64, i64)) {
-    let shape = match keeps_shape(op) {
-        true => elementwise_shape(srcs),
-        false => Some(shape(op, dtype, srcs, arg)).filter(|s| !s.is_empty()).map(Arc::new),
+    let shape = match arg {
+        _ if keeps_shape(op) => elementwise_shape(srcs),
+        Arg::Shape(shape) => Some(shape.clone()).filter(|s| !s.is_empty()),
+        _ => Some(shape(op, dtype, srcs, arg)).filter(|s| !s.is_empty()).map(Arc::new),
     };
     (shape, bounds(op, dtype, srcs, arg))
 }
@@ -30,7 +31,6 @@ fn keeps_shape(op: Op) -> bool {
 fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
     match (op, arg) {
         // copied as bytes: `clone` goes element by element
-        (Op::Reshape | Op::Expand | Op::Iota, Arg::Shape(s)) => Shape::from_slice(s),
         (Op::Buffer, Arg::Buffer { shape, .. }) | (Op::Param, Arg::Param { shape, .. }) => {
             Shape::from_slice(shape)
         }

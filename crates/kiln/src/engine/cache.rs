@@ -177,7 +177,7 @@ fn make(
     let start = Instant::now();
     let variable = variable_constants(closed, &constants, known);
     let roots = closed.build(&variable);
-    let mut schedule = pipeline::schedule(&roots, settings().checks)
+    let mut schedule = pipeline::schedule(&roots, &opened.target, settings().checks)
         .map_err(|bug| report::short(&bug.to_string()))?;
     let took = start.elapsed();
     debug::scheduled(&schedule, took);

@@ -4,7 +4,7 @@
 use super::{Failure, debug, env, matrices};
 use crate::device::{Device, KNOWN};
 use crate::error::Error;
-use kiln_compile::target::{Language, Machine, Target};
+use kiln_compile::target::{Costs, Language, Machine, Target};
 use kiln_runtime::Backend;
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
@@ -132,6 +132,7 @@ fn open_cpu_as(name: &str) -> Result<Opened, Failure> {
 fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
     let is_llvm = backend.rung() == Rung::Llvm;
     let target = Target {
+        costs: Costs::CPU,
         language: if is_llvm { Language::Llvm } else { Language::C },
         vector_bytes: machine.vector_bytes,
         masks: is_llvm && machine.vector_bytes >= 32,

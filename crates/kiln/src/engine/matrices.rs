@@ -72,7 +72,7 @@ fn multiplies(
 /// A product by the unit, and by loops. Both loops over results are unrolled twice: with four results and two matrices
 /// of each operand, all registers of AMX are in use.
 fn programs(target: &Target, unit: &Mma) -> Result<[Program; 2], String> {
-    let kernel = collapsed(&product(unit)?);
+    let kernel = collapsed(&product(unit, target)?);
     let stage = |operand| Opt::Stage { operand, depth: 0, lanes: 1 };
     let twice = |axis| Opt::Split { kind: RangeKind::Upcast, axis, by: 2 };
     let dot = Opt::Dot { axis: 2, parts: unit.parts };
@@ -84,7 +84,7 @@ fn programs(target: &Target, unit: &Mma) -> Result<[Program; 2], String> {
 }
 
 /// The kernel of a product of matrices of twice the unit's sides.
-fn product(unit: &Mma) -> Result<UOp, String> {
+fn product(unit: &Mma, target: &Target) -> Result<UOp, String> {
     let parts = DType::U32.size() / unit.parts[0].size();
     let [m, k, n] = unit.shape.map(|side| 2 * usize::from(side));
     let k = k * parts;
@@ -94,7 +94,7 @@ fn product(unit: &Mma) -> Result<UOp, String> {
     let x = x.expand(&[m, n, k][..]);
     let y = y.reshape(&[1, n, k][..]).expand(&[m, n, k][..]);
     let root = (x * y).reduce(ReduceOp::Add, &[2][..]);
-    let schedule = schedule(&[root], Checks::default()).map_err(|bug| bug.to_string())?;
+    let schedule = schedule(&[root], target, Checks::default()).map_err(|bug| bug.to_string())?;
     schedule.kernels.first().map(|k| k.ast.clone()).ok_or_else(|| "no kernel".to_owned())
 }
 

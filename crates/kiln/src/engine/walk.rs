@@ -64,14 +64,17 @@ impl Walk {
         stack.push(Open::new(root.clone())?);
         while let Some(open) = stack.last_mut() {
             match open.next_source() {
-                Some(src) if self.position.contains_key(&src.id()) => {}
-                Some(src) => {
-                    let src = src.clone();
-                    stack.push(Open::new(src)?);
-                }
+                Some((src, edges)) => match self.position.get(&src.id()) {
+                    Some(&at) => edges.push(at),
+                    None => {
+                        let src = src.clone();
+                        stack.push(Open::new(src)?);
+                    }
+                },
                 None => {
                     let open = stack.pop().expect("just looked at");
-                    self.leave(open);
+                    let at = self.leave(open);
+                    stack.last_mut().into_iter().for_each(|user| user.edges.push(at));
                 }
             }
         }
@@ -80,20 +83,14 @@ impl Walk {
     }
 
     /// Gives a node its position, after all its sources.
-    fn leave(&mut self, open: Open) {
-        if self.position.contains_key(&open.node.id()) {
-            return;
-        }
+    fn leave(&mut self, open: Open) -> usize {
+        let at = self.nodes.len();
         if matches!(open.below, Below::First) {
             self.effects.extend(open.node.srcs()[1..].iter().cloned());
             if let Arg::Check(text) = open.node.arg() {
                 self.checks.push((open.node.src(1).clone(), text.clone()));
             }
         }
-        // one by one: this is the hottest loop of a step, and collecting would cost several times as much
-        let mut edges = Edges::new();
-        open.sources().iter().for_each(|s| edges.push(self.position[&s.id()]));
-        self.edges.push(edges);
         self.computed.push(match &open.below {
             Below::Value { value, keeps } => {
                 Some(StandsFor { keeps: *keeps, shares: value.shares })
@@ -101,8 +98,10 @@ impl Walk {
             Below::First | Below::All => None,
         });
         self.differentiable.push(self.leads_on(&open));
-        self.position.insert(open.node.id(), self.nodes.len());
+        self.edges.push(open.edges);
+        self.position.insert(open.node.id(), at);
         self.nodes.push(open.node);
+        at
     }
 
     /// Whether a gradient could go through the node, whose sources have their edges.
@@ -112,7 +111,7 @@ impl Walk {
             (Op::Mark, _) => true,
             (Op::Buffer, _) => leaf::history(&open.node).is_some(),
             (_, Below::Value { value, .. }) => value.differentiable,
-            _ => self.edges[self.nodes.len()].iter().any(|&s| self.differentiable[s]),
+            _ => open.edges.iter().any(|&s| self.differentiable[s]),
         }
     }
 }
@@ -121,7 +120,8 @@ impl Walk {
 struct Open {
     node: UOp,
     below: Below,
-    next: usize,
+    /// Positions of the sources that have been walked.
+    edges: Edges,
 }
 
 /// What a node is computed from.
@@ -144,19 +144,16 @@ impl Open {
                 None => Below::All,
             },
         };
-        Ok(Open { node, below, next: 0 })
+        Ok(Open { node, below, edges: Edges::new() })
     }
 
-    fn sources(&self) -> &[UOp] {
-        match &self.below {
+    /// The first source that has not been walked, and where its position goes.
+    fn next_source(&mut self) -> Option<(&UOp, &mut Edges)> {
+        let sources = match &self.below {
             Below::Value { value, .. } => std::slice::from_ref(&value.leaf),
             Below::First => &self.node.srcs()[..1],
             Below::All => self.node.srcs(),
-        }
-    }
-
-    fn next_source(&mut self) -> Option<&UOp> {
-        self.next += 1;
-        self.sources().get(self.next - 1)
+        };
+        Some((sources.get(self.edges.len())?, &mut self.edges))
     }
 }

@@ -93,7 +93,7 @@ impl Matrices {
             _ => Shape::from_slice(node.shape()),
         };
         let (batch, matrix) = shape.split_at(shape.len() - 2);
-        let (batch, rows, columns) = (batch.into(), matrix[0], matrix[1]);
+        let (batch, rows, columns) = (Shape::from_slice(batch), matrix[0], matrix[1]);
         Matrices { node: node.reshape(shape), batch, rows, columns }
     }
 
@@ -131,7 +131,8 @@ fn product(lhs: &Tensor, rhs: &Tensor, counts: Option<&Tensor>) -> Result<UOp, F
     let Ok(batch) = broadcast_shapes(&x.batch, &w.batch) else {
         return refuse!("leading axes do not broadcast, lhs {a:?}, rhs {b:?}");
     };
-    let spread: Shape = batch.iter().copied().chain([x.rows, w.rows, inner]).collect();
+    let mut spread = batch.clone();
+    spread.extend_from_slice(&[x.rows, w.rows, inner]);
     let mut products = x.spread(1, &spread) * w.spread(0, &spread);
     if let Some(counts) = counts {
         let counts = counts.value()?.broadcast_to(&spread);

@@ -12,7 +12,7 @@ type Reducer = fn(&UOp, &Axes) -> Result<UOp, Fault>;
 
 /// The node's sum, in its accumulator's dtype.
 pub(super) fn wide_sum(x: &UOp, axes: &Axes) -> UOp {
-    x.cast(x.dtype().sum_dtype().accumulator()).reduce(ReduceOp::Add, axes.clone())
+    x.cast(x.dtype().sum_dtype().accumulator()).reduce(ReduceOp::Add, Axes::from_slice(axes))
 }
 
 fn sum(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {

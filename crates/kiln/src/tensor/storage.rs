@@ -46,7 +46,7 @@ fn next_id() -> u64 {
 impl Storage {
     /// A storage whose first version is `node`.
     pub(crate) fn new(node: UOp, device: Device) -> Arc<Storage> {
-        let (dtype, shape) = (node.dtype(), node.shape().clone());
+        let (dtype, shape) = (node.dtype(), Shape::from_slice(node.shape()));
         let cell = Cell { version: Some(node), ..Cell::default() };
         Storage::with_cell(dtype, shape, device, cell, None)
     }

@@ -12,15 +12,10 @@ use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
-/// Operations and loads that a processor finishes while one addition waits for the one before.
-const IN_FLIGHT: f64 = 8.0;
-/// Steps of a loop that must be left, or it is not worth unrolling.
-const FEWEST_STEPS: usize = 8;
-
 impl Chooser {
     /// Splits each loop of a reduction into as many accumulators as keep the processor busy.
     pub(super) fn accumulators(&mut self, ast: &UOp, target: &Target) {
-        if target.vector_registers < 16 {
+        if target.vector_registers < self.costs.registers_for_tiles {
             return;
         }
         for i in 0..self.left.len() {
@@ -29,8 +24,9 @@ impl Chooser {
                     self.apply(RangeKind::Upcast, i, self.given(RangeKind::Upcast, i).unwrap_or(1));
                     continue;
                 }
-                let wanted = (IN_FLIGHT / self.step(ast, i).max(1.0)).ceil() as usize;
-                let most = (self.left[i].0 / FEWEST_STEPS).min(self.room).min(wanted);
+                let wanted =
+                    (self.costs.in_flight as f64 / self.step(ast, i).max(1.0)).ceil() as usize;
+                let most = (self.left[i].0 / self.costs.fewest_steps).min(self.room).min(wanted);
                 self.apply(RangeKind::Upcast, i, self.accumulators_of(i, most));
             }
         }

@@ -11,19 +11,8 @@ use super::super::ranges::{axis_of, kind_of};
 use super::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;
+use kiln_ir::DType;
 use kiln_ir::arg::RangeKind;
-
-/// Bytes of a row that a step should read contiguously, if sums stay in registers.
-const RUN: usize = 1024;
-/// Bytes of each row that a thread should read: with fewer, threads fetch the same cache lines.
-const THREAD_RUN: usize = 256;
-/// Rows longer than this, in bytes, are worth carried sums: a page.
-const LONG_ROW: usize = 4096;
-/// How many rows are read at a time, and how many a reduction must have.
-const ROWS: usize = 8;
-const MANY_ROWS: usize = 64;
-/// Vectors side by side in a step over carried sums.
-const SIDE_BY_SIDE: usize = 4;
 
 impl Chooser {
     /// Plans a reduction across rows whose outputs are vectors. False if there is none, or if another loop uses its
@@ -37,8 +26,9 @@ impl Chooser {
             return false;
         }
         let loads = self.loads_across(axis_of(&self.left[i].1));
-        if loads > 0 && !self.carry_rows(i, lanes * 4, target) {
-            self.side_by_side(i, lanes * 4, loads, target);
+        let vector = lanes * DType::F32.size();
+        if loads > 0 && !self.carry_rows(i, vector, target) {
+            self.side_by_side(i, vector, loads, target);
         }
         loads > 0
     }
@@ -79,11 +69,14 @@ impl Chooser {
         let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
         drop(reduces);
         let (size, n) = (self.left[i].0, self.left[rows].0);
-        let by = largest_divisor(size, SIDE_BY_SIDE);
+        let at_a_time = self.costs.rows_at_a_time;
+        let by = largest_divisor(size, self.costs.side_by_side);
         let fit = target.cache_bytes[0] / 2 / (by * vector);
         let columns =
             largest_divisor(size / by, fit.min(self.share(i, size / by, by * vector, target)));
-        let pays = columns * by * vector >= LONG_ROW && n >= MANY_ROWS && by * ROWS <= self.room;
+        let pays = columns * by * vector >= self.costs.long_row_bytes
+            && n >= self.costs.many_rows
+            && by * at_a_time <= self.room;
         let pays = match self.order {
             Some(_) => self.given_block(rows).is_some(),
             None => pays && self.kernel.nests.len() == 2,
@@ -93,16 +86,16 @@ impl Chooser {
         }
         self.apply(RangeKind::Upcast, i, by);
         self.block(i, columns);
-        self.options.push(Opt::Block { axis: axis_of(&self.left[rows].1), by: ROWS });
-        self.left[rows].0 = ROWS;
-        self.apply(RangeKind::Unroll, rows, ROWS);
+        self.options.push(Opt::Block { axis: axis_of(&self.left[rows].1), by: at_a_time });
+        self.left[rows].0 = at_a_time;
+        self.apply(RangeKind::Unroll, rows, at_a_time);
         true
     }
 
     /// Sums of several vectors in registers.
     fn side_by_side(&mut self, i: usize, vector: usize, loads: usize, target: &Target) {
         let size = self.left[i].0;
-        let most = (RUN / vector).min(target.vector_registers / (2 * loads));
+        let most = (self.costs.run_bytes / vector).min(target.vector_registers / (2 * loads));
         let by =
             largest_divisor(size, most.min(self.share(i, size, vector, target)).min(self.room));
         self.apply(RangeKind::Upcast, i, by.max(1));
@@ -113,6 +106,6 @@ impl Chooser {
         let is_other = |j: usize| j != i && kind_of(&self.left[j].1) == RangeKind::Loop;
         let others = (0..self.left.len()).any(|j| is_other(j) && self.left[j].0 > 1);
         let each = left / target.threads.max(1);
-        if others || each * bytes < THREAD_RUN { left } else { each }
+        if others || each * bytes < self.costs.thread_run_bytes { left } else { each }
     }
 }

@@ -7,9 +7,6 @@ use super::plan::{Planner, Tile};
 use super::tile::largest_divisor;
 use kiln_ir::arg::RangeKind;
 
-/// A reduction's blocks are not shorter than this.
-const SHORTEST: usize = 32;
-
 /// How the loops around a tile are split.
 pub(super) struct Blocks {
     /// The loop that threads share, and what is left of it for each.
@@ -56,9 +53,10 @@ impl Planner<'_> {
         if each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
             return None;
         }
-        let most = second / 4.0 * self.size(i) as f64 / (each * self.depth());
+        let most =
+            second / self.costs().cache_share as f64 * self.size(i) as f64 / (each * self.depth());
         let by = largest_divisor(self.size(i), most as usize);
-        (by >= SHORTEST).then_some((i, by))
+        (by >= self.costs().least_depth).then_some((i, by))
     }
 
     /// The same in the order of sums that was chosen before.
@@ -95,7 +93,8 @@ impl Planner<'_> {
         let each: f64 = self.operands.iter().map(|o| self.span_without(o, i)).sum();
         // half of the cache: carried sums pass through it too, and pages do not share a cache evenly
         let by = largest_divisor(self.size(i), ((room / 2.0 / each) as usize).max(1));
-        (by as f64 * self.depth() / self.size(i) as f64 >= SHORTEST as f64).then_some((i, by))
+        (by as f64 * self.depth() / self.size(i) as f64 >= self.costs().least_depth as f64)
+            .then_some((i, by))
     }
 
     pub(super) fn blocks(

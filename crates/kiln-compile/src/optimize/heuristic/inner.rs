@@ -6,14 +6,7 @@
 
 use super::operand::Operand;
 use super::plan::Planner;
-use super::tile_price::{HORIZONTAL, LATENCY, LOAD};
-use super::vectors;
 use kiln_ir::arg::RangeKind;
-
-/// The price that a line from the second cache adds to a step.
-const SECOND: f64 = 0.5;
-/// The factor for rows that do not divide their loop: they need predicates.
-const RAGGED: f64 = 1.1;
 
 /// A tile of inner products: `few` rows of an operand that stays in the caches, and `many` of one that passes. Of each,
 /// the position of its loop and how many of its iterations are in the tile.
@@ -84,20 +77,26 @@ impl Planner<'_> {
     }
 
     fn inner_cost(&self, tile: &Inner, lanes: usize) -> f64 {
-        let width = vectors::WIDTH[lanes.trailing_zeros() as usize];
+        let costs = self.costs();
+        let width = costs.width(lanes);
         let sums = (tile.few.1 * tile.many.1) as f64;
         let many = self.axis(tile.many.0);
-        let load = |o: &Operand| if o.moves(many) { LOAD } else { LOAD + SECOND };
+        let load = |o: &Operand| match o.moves(many) {
+            true => costs.load,
+            false => costs.load + costs.second_line_in_a_row,
+        };
         let loads = self.operands.iter().map(|o| self.inner_loads(o, tile) as f64 * load(o));
-        let step = (sums * width + loads.sum::<f64>()).max(LATENCY * width);
-        let point = step / (sums * lanes as f64) + HORIZONTAL / self.size(tile.lane_loop) as f64;
+        let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width);
+        let point =
+            step / (sums * lanes as f64) + costs.horizontal / self.size(tile.lane_loop) as f64;
         point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
     }
 
     /// By how much rounding up to whole tiles multiplies the work.
     fn inner_rounding(&self, (i, by): (usize, usize)) -> f64 {
         let n = self.size(i);
-        if n.is_multiple_of(by) { 1.0 } else { RAGGED * n.next_multiple_of(by) as f64 / n as f64 }
+        let ragged = || self.costs().ragged_rows * n.next_multiple_of(by) as f64 / n as f64;
+        if n.is_multiple_of(by) { 1.0 } else { ragged() }
     }
 
     /// The few rows are read again for each tile of the many.

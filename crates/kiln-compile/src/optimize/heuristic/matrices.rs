@@ -3,21 +3,13 @@
 
 use super::super::dot;
 use super::super::options::Opt;
-use super::memory_price::COPY;
 use super::operand::Operand;
 use super::order::Form;
 use super::plan::{Planner, Tile};
-use super::tile_price::TRANSPOSE;
 use super::{Chooser, Chosen, Context};
 use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
-
-/// The price of a product of two matrices, and of loading one from the second cache, in cycles of an arithmetic unit.
-const PRODUCT: f64 = 24.0;
-const LOAD: f64 = 16.0;
-/// The price per result of storing it to scratch and reading it again.
-const THROUGH_SCRATCH: f64 = 0.2;
 
 /// The options for a sum of products by a matrix unit, if that is cheaper than `others`.
 pub(super) fn plan(
@@ -90,14 +82,16 @@ impl Planner<'_> {
     fn matrix_cost(&self, unit: &Mma, depth: usize, tile: &Tile) -> f64 {
         let [height, words, _] = unit.shape.map(usize::from);
         let (rows, across) = (tile.rows / height, tile.across);
-        let step = PRODUCT * (rows * across) as f64 + LOAD * (rows + across) as f64;
+        let costs = self.costs();
+        let step = costs.matrix_product * (rows * across) as f64
+            + costs.matrix_load * (rows + across) as f64;
         let points = tile.rows * words * tile.lanes * across;
         let deep = self.size(depth).next_multiple_of(words) as f64 / self.size(depth) as f64;
         let copies: f64 = self.operands.iter().map(|o| self.matrix_copy(o, depth, tile)).sum();
         step / points as f64 * deep * self.rounding(tile) * self.balance(tile)
             + copies
             + self.outside(tile)
-            + THROUGH_SCRATCH / self.depth()
+            + costs.through_scratch / self.depth()
     }
 
     /// Each element of an operand is copied once.
@@ -105,7 +99,7 @@ impl Planner<'_> {
         let in_a_row = operand.stride(self.axis(depth)) == Some(operand.parts)
             && !operand.moves(self.axis(tile.lane_loop))
             || operand.stride(self.axis(tile.lane_loop)) == Some(1);
-        (if in_a_row { COPY } else { TRANSPOSE }) / self.uses(operand)
+        self.costs().copy(in_a_row) / self.uses(operand)
     }
 
     fn carry_out_matrices(&mut self, unit: &Mma, depth: usize, tile: Tile) {

@@ -3,20 +3,10 @@
 use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
-use super::tile_price::TRANSPOSE;
 use crate::target;
 use kiln_ir::affine::gcd;
 
-/// Copying an element in vectors.
-pub(super) const COPY: f64 = 0.4;
-/// Bytes of a cache line, and the price of one in the second cache, of one further out, and of one that is read
-/// contiguously.
 const LINE: f64 = target::LINE as f64;
-const SECOND: f64 = 2.0;
-const FURTHER: f64 = 8.0;
-/// Ways of a cache: how many lines it holds whose addresses differ by a multiple of the size of a way.
-const WAYS: u64 = 8;
-const IN_A_ROW: f64 = 0.7;
 
 impl Planner<'_> {
     /// Whether the operand is staged: its lanes are not neighbours, or misses cost more than the copy.
@@ -32,7 +22,7 @@ impl Planner<'_> {
             return false;
         }
         let loaded = self.loads(operand, tile) as f64 * operand.bytes;
-        let packed = loaded / LINE * self.lanes_of(operand, tile) * IN_A_ROW;
+        let packed = loaded / LINE * self.lanes_of(operand, tile) * self.costs().line_in_a_row;
         let steps = self.steps();
         self.misses(operand, tile) * steps > packed * steps + self.copy(operand, tile)
     }
@@ -71,7 +61,7 @@ impl Planner<'_> {
         let in_a_row = |i: usize| operand.stride(self.axis(i)) == Some(1);
         let rows = lanes_of_copy(tile.rows, tile.lanes) > 1
             && self.size(tile.row_loop).is_multiple_of(tile.rows);
-        if in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows { COPY } else { TRANSPOSE }
+        self.costs().copy(in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows)
     }
 
     /// The price per point of copying the rows of a tile, if they are neighbours in memory and each step reads other
@@ -108,7 +98,7 @@ impl Planner<'_> {
                 (tile.lane_loop, self.line_price(read_again, step, step))
             }
         };
-        let first = self.line_price(span, 1.0, 1.0).max(SECOND);
+        let first = self.line_price(span, 1.0, 1.0).max(self.costs().second_line);
         let rounds = self.chooser.left[rounds].0 as f64;
         self.lines(operand, tile) * (again + first / rounds)
     }
@@ -133,14 +123,14 @@ impl Planner<'_> {
     /// is a multiple of a large part of a way, only a part of the cache can be used.
     fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
         let holds = |cache: usize| {
-            let way = cache as u64 / WAYS;
+            let way = (cache / self.costs().ways) as u64;
             let apart = gcd(step as u64, way).max(1);
             bytes <= cache as f64 / 2.0 * (run / apart as f64).min(1.0)
         };
         match self.target.cache_bytes {
             [first, ..] if holds(first) => 0.0,
-            [_, second, _] if holds(second) => SECOND,
-            _ => FURTHER,
+            [_, second, _] if holds(second) => self.costs().second_line,
+            _ => self.costs().far_line,
         }
     }
 

@@ -39,7 +39,7 @@ use super::nests::Nests;
 use super::options::Opt;
 use super::ordered::ordered;
 use super::ranges::{axis_of, ranges_of, size_of};
-use crate::target::{Dot, Target};
+use crate::target::{Costs, Dot, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
@@ -149,6 +149,7 @@ struct Chooser {
     /// Every loop, and how many of its iterations are left after the options so far.
     left: Vec<(usize, UOp)>,
     options: Vec<Opt>,
+    costs: Costs,
     /// Whether predicated vectors are cheap.
     masks: bool,
     /// How long the code may become, in nodes.
@@ -194,6 +195,7 @@ impl Chooser {
             kernel: Kernel::of(ast),
             left: free.map(|r| (size_of(&r), r)).collect(),
             options: Vec::new(),
+            costs: target.costs,
             masks: target.masks,
             nodes,
             room: nodes / toposort(ast).len().max(1),
@@ -223,7 +225,7 @@ impl Chooser {
 
     /// Keeps values that a loop after a reduction needs again, if they fit a share of the second cache.
     fn keep(&mut self, ast: &UOp, target: &Target) {
-        let bytes = target.cache_bytes[1] / 4;
+        let bytes = target.cache_bytes[1] / self.costs.cache_share;
         if keep::pays(ast, bytes) {
             self.options.push(Opt::Keep { bytes });
         }

@@ -13,18 +13,12 @@ use super::operand::Operand;
 use super::order::Form;
 use super::text::Text;
 use super::{Chooser, vectors};
-use crate::target::Target;
+use crate::target::{Costs, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use std::collections::BTreeSet;
-
-/// Vectors of a tile along its lanes, at most.
-const MOST_ACROSS: usize = 8;
-
-/// Accumulators that keep the units busy without unrolling the reduction. Unrolling needs registers.
-const ENOUGH: usize = 8;
 
 /// A register tile: `across` vectors of `lanes` along loop `lane_loop`, `rows` iterations of loop `row_loop`.
 #[derive(Clone, Copy)]
@@ -63,7 +57,7 @@ impl Chooser {
             Plan::Inner(inner) => planner.carry_out_inner(inner, lanes),
             Plan::Tile(tile) => {
                 let accumulators = planner.carry_out(tile);
-                if accumulators < ENOUGH || self.order.is_some() {
+                if accumulators < self.costs.in_flight || self.order.is_some() {
                     self.unroll();
                 }
             }
@@ -155,7 +149,8 @@ impl<'a> Planner<'a> {
         let one_nest = chooser.kernel.is_one_nest(&axes(&outputs), &axes(&reduces));
         let operands: Vec<Operand> =
             operands(ast).iter().map(|value| Operand::of(ast, value)).collect();
-        let enough = !reduces.is_empty() && operands.len() > 1 && target.vector_registers >= 16;
+        let has_registers = target.vector_registers >= target.costs.registers_for_tiles;
+        let enough = has_registers && !reduces.is_empty() && operands.len() > 1;
         let reduced: Vec<UOp> =
             toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce).collect();
         let position = |r: &UOp| chooser.left.iter().position(|(_, known)| known == r);
@@ -168,6 +163,11 @@ impl<'a> Planner<'a> {
             Planner { chooser, target, operands, sums, outputs, reduces, reductions, block_depth };
         planner.block_depth = planner.depth();
         (one_nest && enough).then_some(planner)
+    }
+
+    /// What things cost on the target.
+    pub(super) fn costs(&self) -> &Costs {
+        &self.target.costs
     }
 
     pub(super) fn axis(&self, i: usize) -> u32 {
@@ -213,8 +213,8 @@ impl<'a> Planner<'a> {
 
     fn tiles_over(&self, lane_loop: usize, row_loop: usize, widest: usize, tiles: &mut Vec<Tile>) {
         let (n, text) = (self.size(lane_loop), Text::of(self, lane_loop, row_loop));
-        for lanes in vectors::widths(n, widest, self.target.masks) {
-            for across in 1..=MOST_ACROSS.min(n.div_ceil(lanes)) {
+        for lanes in self.costs().widths(n, widest, self.target.masks) {
+            for across in 1..=self.costs().most_across.min(n.div_ceil(lanes)) {
                 for rows in 1..=self.size(row_loop).min(self.target.vector_registers) {
                     let tile = Tile { lane_loop, lanes, across, row_loop, rows };
                     let fits = self.registers(&tile) <= self.target.vector_registers;
@@ -259,7 +259,8 @@ impl<'a> Planner<'a> {
             text * self.size(i) <= self.chooser.nodes
                 && self.registers(&Tile { rows, ..*tile }) <= self.target.vector_registers
         };
-        let is_short = tile.rows == self.size(tile.row_loop) && tile.across * tile.rows < ENOUGH;
+        let is_short = tile.rows == self.size(tile.row_loop)
+            && tile.across * tile.rows < self.costs().in_flight;
         let free = self.outputs.iter().copied().filter(|&i| {
             ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
         });

@@ -4,26 +4,17 @@
 use super::super::nests::{Nests, Rows};
 use crate::target::Target;
 
-/// Rows that are done at once, at most.
-const MOST: usize = 64;
-/// The overhead of a block, in rows.
-const BLOCK: f64 = 2.0;
-/// The factor for blocks that do not divide the rows: they need predicates.
-const RAGGED: f64 = 1.05;
-/// The factor for threads that copy the same operands.
-const COPIES: f64 = 1.1;
-
 /// How rows are divided, and the loop that threads share, by its number among those around.
 pub(super) fn rows(nests: &Nests, target: &Target, threads: bool) -> (Rows, Option<u32>) {
-    let (n, outer) = nests.rows();
+    let (costs, (n, outer)) = (&target.costs, nests.rows());
     let threads = if threads { target.threads.max(1) } else { 1 };
     let room = target.cache_bytes[1] / 2 / nests.row_bytes().max(1);
     let each = (n * outer.iter().product::<usize>()).div_ceil(threads);
-    let most = room.clamp(1, MOST).min(n).min(each);
+    let most = room.clamp(1, costs.most_rows).min(n).min(each);
     let price = |by: &usize| {
         let blocks = n.div_ceil(*by);
-        let ragged = if n.is_multiple_of(*by) { 1.0 } else { RAGGED };
-        (blocks * by) as f64 * ragged * (1.0 + BLOCK / *by as f64)
+        let ragged = if n.is_multiple_of(*by) { 1.0 } else { costs.ragged_blocks };
+        (blocks * by) as f64 * ragged * (1.0 + costs.block / *by as f64)
     };
     let by = (1..=most).rev().min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1);
     if threads == 1 {
@@ -31,7 +22,8 @@ pub(super) fn rows(nests: &Nests, target: &Target, threads: bool) -> (Rows, Opti
     }
     let share = |n: usize| n.div_ceil(threads) as f64 * threads as f64 / n as f64;
     let blocks = n.div_ceil(by);
-    let of_rows = if blocks < threads { f64::INFINITY } else { share(blocks) * COPIES };
+    let of_rows =
+        if blocks < threads { f64::INFINITY } else { share(blocks) * costs.copies_of_all };
     let best = outer.iter().position(|&n| n >= threads && share(n) <= of_rows);
     match best {
         Some(i) => (Rows { by, blocks: 0 }, Some(i as u32)),

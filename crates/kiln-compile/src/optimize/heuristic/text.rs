@@ -3,18 +3,17 @@
 use super::plan::{Planner, Tile};
 use kiln_ir::scope::AxisSet;
 
-/// The code of an access and its index. An access lane by lane also inserts or extracts lanes.
-const ACCESS: usize = 2;
-const LANE: usize = 2 * ACCESS;
+/// What varies over neither the lanes nor the rows of a tile, over the lanes, the rows, or both.
+const CLASSES: usize = 2 * 2;
 
 /// How much of the code varies over neither, the lanes, the rows, or both of a tile.
 #[derive(Default)]
 pub(super) struct Text {
-    inside: [usize; 4],
+    inside: [usize; CLASSES],
     /// What is not inside the reduction.
-    outside: [usize; 4],
+    outside: [usize; CLASSES],
     /// Of that, accesses whose lanes are no neighbours.
-    apart: [usize; 4],
+    apart: [usize; CLASSES],
 }
 
 impl Text {
@@ -23,6 +22,8 @@ impl Text {
         let (lane, row) = (planner.axis(lane_loop), planner.axis(row_loop));
         let class = |s: &AxisSet| s.contains(lane) as usize + 2 * s.contains(row) as usize;
         let mut text = Text::default();
+        // lane by lane, an access also takes lanes out of vectors, or puts them in
+        let (whole, by_lane) = (planner.costs().access_nodes, 2 * planner.costs().access_nodes);
         let kernel = &planner.chooser.kernel;
         for scope in &kernel.operations {
             let of = if planner.is_inside(scope) { &mut text.inside } else { &mut text.outside };
@@ -30,9 +31,9 @@ impl Text {
         }
         for access in &kernel.accesses {
             let (of, each) = match access.stride(lane) {
-                _ if planner.is_inside(&access.scope) => (&mut text.inside, ACCESS),
-                Some(0 | 1) => (&mut text.outside, ACCESS),
-                _ => (&mut text.apart, LANE),
+                _ if planner.is_inside(&access.scope) => (&mut text.inside, whole),
+                Some(0 | 1) => (&mut text.outside, whole),
+                _ => (&mut text.apart, by_lane),
             };
             of[class(&access.scope)] += each;
         }
@@ -42,7 +43,8 @@ impl Text {
     /// The length of the code with a tile.
     pub(super) fn of_tile(&self, planner: &Planner<'_>, tile: &Tile) -> usize {
         let times = [1, tile.across, tile.rows, tile.across * tile.rows];
-        let all = |part: &[usize; 4]| part.iter().zip(times).map(|(n, t)| n * t).sum::<usize>();
+        let all =
+            |part: &[usize; CLASSES]| part.iter().zip(times).map(|(n, t)| n * t).sum::<usize>();
         let outside = match self.is_apart() && planner.chunk(tile).is_some() {
             true => 0,
             false => all(&self.outside) + all(&self.apart) * tile.lanes,
@@ -52,6 +54,6 @@ impl Text {
 
     /// Whether results are stored, or read with, lanes that are no neighbours.
     pub(super) fn is_apart(&self) -> bool {
-        self.apart != [0; 4]
+        self.apart != [0; CLASSES]
     }
 }

@@ -8,9 +8,6 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
 use rustc_hash::FxHashMap;
 
-/// With fewer arithmetic operations and accesses than this, starting threads costs more than it saves.
-const THREAD_WORK: usize = 1 << 16;
-
 impl Chooser {
     /// Whether there is enough to do for several threads.
     pub(super) fn worth_threads(&self) -> bool {
@@ -22,7 +19,7 @@ impl Chooser {
         };
         let accesses = self.kernel.accesses.iter().map(|a| times(&a.scope));
         let all = self.kernel.operations.iter().map(times).chain(accesses);
-        all.fold(0, usize::saturating_add) >= THREAD_WORK
+        all.fold(0, usize::saturating_add) >= self.costs.thread_work
     }
 
     /// Whether some loop is shared already.

@@ -6,16 +6,11 @@ use super::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
-/// Reductions of at most this many iterations are unrolled whole.
-const UNROLL_WHOLE: usize = 5;
-/// Accumulators of a register tile, in vectors: enough to hide the latency of a multiply-add.
-const TILE: usize = 8;
-
 impl Chooser {
     /// A register tile over output loops along which some load does not move: its value is shared.
     pub(super) fn tile(&mut self, target: &Target) {
         if !self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce)
-            || target.vector_registers < 16
+            || target.vector_registers < self.costs.registers_for_tiles
         {
             return;
         }
@@ -26,7 +21,8 @@ impl Chooser {
             if !is_free || !self.reuses(axis_of(&range)) {
                 continue;
             }
-            let by = largest_divisor(size, (TILE / tile).min(self.room).min(4));
+            let most = (self.costs.in_flight / tile).min(self.room).min(self.costs.most_tiled);
+            let by = largest_divisor(size, most);
             if by > 1 {
                 self.apply(RangeKind::Upcast, i, by);
                 tile *= by;
@@ -55,7 +51,7 @@ impl Chooser {
             if kind_of(&range) != RangeKind::Reduce || size == 1 {
                 continue;
             }
-            let is_short = size <= UNROLL_WHOLE.min(self.room);
+            let is_short = size <= self.costs.unroll_whole.min(self.room);
             let by = match self.order {
                 Some(_) => self.given(RangeKind::Unroll, i),
                 None => is_short.then_some(size),

@@ -2,26 +2,9 @@
 //! space.
 
 use super::super::access::Access;
-use super::memory_price::COPY;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
-use super::vectors;
 use kiln_ir::scope::AxisSet;
-
-/// Steps that a multiply-add takes until its result can be used.
-pub(super) const LATENCY: f64 = 4.0;
-/// What a load adds to the operations that wait for it.
-pub(super) const LOAD: f64 = 0.25;
-/// The price that a cache line adds to the step that reads it first.
-const NEW_LINE: f64 = 0.1;
-/// The price of a predicated load, and once more if the predicate is its own.
-const GATE: f64 = 0.12;
-/// A load or store of one lane.
-const ELEMENT: f64 = 1.2;
-/// Combining the lanes of a vector.
-pub(super) const HORIZONTAL: f64 = 20.0;
-/// Copying an element one by one across its memory.
-pub(super) const TRANSPOSE: f64 = 1.6;
 
 impl Planner<'_> {
     /// How many loads of an operand a step of the tile takes.
@@ -39,7 +22,8 @@ impl Planner<'_> {
     /// The price of a point of the iteration space.
     pub(super) fn tile_cost(&self, tile: &Tile) -> f64 {
         let (lane, vectors) = (self.axis(tile.lane_loop), (tile.across * tile.rows) as f64);
-        let width = vectors::WIDTH[tile.lanes.trailing_zeros() as usize];
+        let costs = self.costs();
+        let width = costs.width(tile.lanes);
         let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
         // an operand that is staged in any case is read contiguously
         let as_it_lies = |o: &&Operand| self.forced_copy(o, lane) == 0.0;
@@ -47,10 +31,10 @@ impl Planner<'_> {
         let lines: f64 = in_place.map(|o| self.lines(o, tile)).sum();
         let gates: f64 = self.operands.iter().map(|o| self.gates(o, tile)).sum();
         let step = self.sums as f64 * vectors * width
-            + loads as f64 * LOAD
-            + lines * NEW_LINE
-            + gates * GATE;
-        let step = step.max(LATENCY * width);
+            + loads as f64 * costs.load
+            + lines * costs.new_line
+            + gates * costs.gate;
+        let step = step.max(costs.latency * width);
         let copies = |o| self.forced_copy(o, lane) + self.copy_of_rows(o, tile);
         let copies: f64 = self.operands.iter().map(copies).sum();
         step * self.rounding(tile) * self.balance(tile) / (vectors * tile.lanes as f64)
@@ -85,8 +69,7 @@ impl Planner<'_> {
         if operand.parts == 1 && (!operand.moves(lane) || in_a_row) {
             return 0.0;
         }
-        let each = if in_a_row { COPY } else { TRANSPOSE };
-        each / self.uses(operand)
+        self.costs().copy(in_a_row) / self.uses(operand)
     }
 
     /// How often each element is used.
@@ -107,8 +90,8 @@ impl Planner<'_> {
         let (lane, row) = (self.axis(tile.lane_loop), self.axis(tile.row_loop));
         let price = |a: &Access| match (a.stride(lane), a.stride(row)) {
             (Some(1), _) => 1.0 / tile.lanes as f64,
-            (_, Some(0 | 1)) => ELEMENT,
-            _ => ELEMENT * 2.0,
+            (_, Some(0 | 1)) => self.costs().element,
+            _ => self.costs().element * 2.0,
         };
         let accesses: f64 = outside.map(price).sum();
         (accesses + self.operations_outside(tile, lane)) / self.depth()
@@ -136,10 +119,12 @@ impl Planner<'_> {
             self.size(i) >= lanes
                 && self.operands.iter().all(|o| matches!(o.stride(axis), Some(0 | 1)))
         };
-        let width = vectors::WIDTH[lanes.max(1).trailing_zeros() as usize];
+        let (costs, lanes) = (self.costs(), lanes.max(1));
+        let width = costs.width(lanes);
         let sums = self.sums as f64;
-        let point = (sums * width + 0.5 * self.operands.len() as f64) / lanes as f64;
-        let price = |&i: &usize| point + sums * HORIZONTAL / self.size(i) as f64;
+        let point =
+            (sums * width + costs.load_in_a_row * self.operands.len() as f64) / lanes as f64;
+        let price = |&i: &usize| point + sums * costs.horizontal / self.size(i) as f64;
         self.reduces.iter().filter(in_a_row).map(price).fold(f64::INFINITY, f64::min)
     }
 }

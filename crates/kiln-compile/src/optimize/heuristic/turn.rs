@@ -12,14 +12,6 @@ use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
-/// Rows of a square, at most one cache line of elements: more would make the code too long.
-const LINE: usize = 16;
-/// Lanes that are loaded or stored one by one, at most.
-const MOST_APART: usize = 1024;
-/// Distant cache lines, each in a page of its own, that a block visits in turn. A processor remembers some hundreds to
-/// thousands of pages.
-const FAR_APART: usize = 256;
-
 impl Chooser {
     /// Unrolls, side by side, iterations that share the cache lines of accesses whose lanes are no neighbours.
     pub(super) fn turn(&mut self, target: &Target) {
@@ -28,9 +20,13 @@ impl Chooser {
             return;
         }
         let apart = self.apart(axis_of(&self.left[i].1));
-        let most = MOST_APART / (lanes * apart.len().max(1));
+        let most = self.costs.most_apart / (lanes * apart.len().max(1));
         if let Some(j) = self.loop_along(&apart, i) {
-            let by = side_by_side(self.left[j].0, LINE.min(self.room).min(most), self.masks);
+            let by = side_by_side(
+                self.left[j].0,
+                self.costs.transposed_side.min(self.room).min(most),
+                self.masks,
+            );
             self.apply(RangeKind::Upcast, j, by);
             if self.is_one_nest() {
                 self.block(j, self.lines_apart(j, by, target.threads));
@@ -50,7 +46,7 @@ impl Chooser {
     /// gets a block. A block that does not divide the loop would need a predicate on every access.
     fn lines_apart(&self, i: usize, each: usize, parts: usize) -> usize {
         let share = self.left[i].0 / parts.max(1);
-        largest_divisor(self.left[i].0, share.min(FAR_APART / each))
+        largest_divisor(self.left[i].0, share.min(self.costs.pages / each))
     }
 
     /// The accesses that step over memory along an axis.

@@ -10,21 +10,14 @@ use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
 
-/// The price of a vector of 1, 2, 4, 8 or 16 lanes: many processors take two cycles for wide ones.
-pub(super) const WIDTH: [f64; 5] = [1.0, 1.0, 1.0, 1.0, 1.5];
-/// Vectors that are unrolled at most, to share what varies over lanes only.
-const MOST_UPCAST: usize = 8;
-/// The factor for a predicated vector.
-const MASKED: f64 = 1.3;
-
 /// Lanes of a vector of the kernel's widest type.
 pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
     let widest = |n: &UOp| {
         if matches!(n.dtype(), DType::Index | DType::Void) { 1 } else { n.dtype().size() }
     };
     let bytes = toposort(ast).iter().map(widest).max().unwrap_or(1);
-    // more than 16 lanes only make masks and conversions expensive
-    (target.vector_bytes / bytes.max(4)).min(16)
+    // more lanes only make masks and conversions expensive
+    (target.vector_bytes / bytes.max(DType::F32.size())).min(target.costs.wide_lanes)
 }
 
 impl Chooser {
@@ -33,7 +26,7 @@ impl Chooser {
         for (i, (size, range)) in self.left.iter().enumerate() {
             let loops = matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce);
             if loops && !self.is_around(i) {
-                let widths = widths(*size, lanes, self.masks);
+                let widths = self.costs.widths(*size, lanes, self.masks);
                 candidates.extend(widths.map(|by| (self.vector_cost(range, by), i, by)));
             }
         }
@@ -59,7 +52,7 @@ impl Chooser {
         let gains = self.left.len() > 1
             && self.options.iter().any(vector)
             && self.kernel.operations.iter().any(alone);
-        if gains && !reduces && vectors <= MOST_UPCAST.min(self.room) {
+        if gains && !reduces && vectors <= self.costs.most_written_out.min(self.room) {
             self.apply(RangeKind::Upcast, i, vectors);
         }
     }
@@ -70,14 +63,14 @@ impl Chooser {
         let inside: Vec<&Access> =
             self.kernel.accesses.iter().filter(|a| a.scope.contains(axis)).collect();
         let vectors = size.div_ceil(by) as f64;
-        let partly = if size.is_multiple_of(by) { 1.0 } else { MASKED };
-        let whole = WIDTH[by.trailing_zeros() as usize] * partly;
+        let partly = if size.is_multiple_of(by) { 1.0 } else { self.costs.masked };
+        let whole = self.costs.width(by) * partly;
         let price = |a: &&Access| match a.stride(axis) {
-            _ if a.gate.contains(axis) && !self.masks => by as f64 * 3.0,
+            _ if a.gate.contains(axis) && !self.masks => by as f64 * self.costs.gated_element,
             Some(0) if a.is_store => by as f64,
-            Some(0) => 0.5,
+            Some(0) => self.costs.broadcast,
             Some(1) => whole,
-            _ => by as f64 * 1.2,
+            _ => by as f64 * self.costs.element,
         };
         let vector: f64 = inside.iter().map(price).sum::<f64>() + self.horizontal(range);
         vector * vectors / (inside.len().max(1) * size.max(1)) as f64
@@ -86,15 +79,10 @@ impl Chooser {
     /// Combining the lanes of a reduction, spread over its iterations.
     fn horizontal(&self, range: &UOp) -> f64 {
         match kind_of(range) {
-            RangeKind::Reduce => 16.0 / size_of(range) as f64 + 0.5,
+            RangeKind::Reduce => {
+                self.costs.horizontal_of_loop / size_of(range) as f64 + self.costs.along_reduction
+            }
             _ => 0.0,
         }
     }
-}
-
-/// Lanes worth trying for a loop of `n`: powers of two that divide it, or, where parts of vectors are cheap, any.
-pub(super) fn widths(n: usize, lanes: usize, masks: bool) -> impl Iterator<Item = usize> {
-    // a loop of three or four is not worth a mask
-    let fits = move |by: &usize| n.is_multiple_of(*by) || masks && n > 4 && n > *by / 2;
-    [4, 8, 16].into_iter().filter(move |&by| by <= lanes && n > 0).filter(fits)
 }
