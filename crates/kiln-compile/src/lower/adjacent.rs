@@ -10,7 +10,7 @@ use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// How many are stored at once: what processors have instructions for in all widths of vectors.
+/// How many lanes are stored at once: processors have instructions for this many in vectors of any width.
 const LANES: usize = 4;
 
 /// The kernel, whose indices are in normal form, with neighbouring stores joined.

@@ -33,7 +33,7 @@ struct Point {
 
 struct Expand {
     sizes: Vec<usize>,
-    /// Whether a range's iterations keep apart in a reduce that closes it.
+    /// Whether a range's iterations stay apart in a reduction that closes it.
     apart: Vec<bool>,
     numbers: FxHashMap<UOp, usize>,
     scopes: Scopes,
@@ -142,7 +142,8 @@ impl Expand {
         parts.swap_remove(0)
     }
 
-    /// All values of one iteration, in order of index. A value that does not vary counts as often as it is reduced.
+    /// All values of one iteration, in order of index. A value that does not vary is repeated as often as it is
+    /// reduced.
     fn accumulator(&self, node: &UOp, point: &Point, joined: &Axes) -> UOp {
         let mut srcs: Srcs = self.points(joined, point).map(|p| self.at(node.src(0), &p)).collect();
         srcs.extend(node.srcs()[1..].iter().filter(|s| !is_expanded(s)).map(|s| self.at(s, point)));
