@@ -1,4 +1,6 @@
-//! Tensor graph in, kernel text out. Pure: no device, clock, file or `unsafe`. Modules in the order of data flow:
+//! The compiler: a tensor graph in, the text of kernels out. Pure: no device, clock, file or `unsafe`.
+//!
+//! Modules stand in the order of data flow. Read `passes` first.
 
 /// Plain data that describes a device.
 pub mod target;
@@ -8,7 +10,7 @@ pub mod grad;
 pub mod schedule;
 /// Kernel to an equivalent, faster kernel.
 pub mod optimize;
-/// Kernel to program: what is left is a list of ops that a machine has.
+/// Kernel to program: a linear list of ops that the target has.
 pub mod lower;
 /// A linear program as text in the target's language.
 pub mod render;

@@ -1,7 +1,7 @@
-//! A stage of the compiler is a list of passes. This is what a pass is, and the one function that runs them.
+//! What a pass is, and the one function that runs a list of them.
 //!
 //! A pass may panic, or break its spec. Both become a `Bug`: an error with the name of the pass, the rule and the
-//! graph. The program that needs the kernel lives on.
+//! graph. The program that needs the kernel goes on.
 
 use crate::optimize::Opt;
 use kiln_ir::{UOp, observe, rewrite, text};
@@ -9,27 +9,27 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// One step of a stage. `S` is what the stage works on, `C` what it is told: the target, say.
+/// One step of a stage. `S` is the state that the passes change, `C` what they only read: the target, for example.
 pub struct Pass<S: 'static, C: 'static> {
-    /// What it is called, and its module.
+    /// Its name, which is also the name of its module.
     pub name: &'static str,
-    /// What holds after it, for people.
+    /// What holds after it, as text for people.
     pub leaves: &'static str,
-    /// Does it.
+    /// The pass itself.
     pub run: fn(&mut S, &C),
-    /// Checks what it leaves.
+    /// Checks what holds after it.
     pub spec: fn(&S, &C) -> Result<(), String>,
 }
 
 /// A list of passes.
 pub struct Stage<S: 'static, C: 'static> {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// In the order in which they run.
     pub passes: &'static [Pass<S, C>],
 }
 
-/// What a stage works on.
+/// The state that the passes of a stage change.
 pub trait State {
     /// The graph as it is now, for errors and observers.
     fn graph(&self) -> Vec<UOp>;
@@ -43,12 +43,13 @@ pub trait State {
 pub struct Checks {
     /// Whether to verify what each pass leaves.
     pub verify: bool,
-    /// What a test may wish: this pass leaves something that breaks its spec.
+    /// For tests: this pass leaves a graph that breaks its spec.
     pub spoiled: Option<&'static str>,
 }
 
 impl<S: State, C> Stage<S, C> {
-    /// Runs all passes on what `start` gives, which is asked again if one of them panics.
+    /// Runs all passes on the state that `start` makes. If one of them panics, the state is made again to find the
+    /// rule.
     ///
     /// # Errors
     /// A pass that panics, or breaks its spec: the compiler's own fault.
@@ -74,7 +75,7 @@ impl<S: State, C> Stage<S, C> {
         Ok(state)
     }
 
-    /// Runs the stage once more, watched, to find out in which rule it panics.
+    /// Runs the stage once more, tracked, to find the rule in which it panics.
     fn panicked(
         &self,
         pass: &'static str,
@@ -90,7 +91,7 @@ impl<S: State, C> Stage<S, C> {
         Bug { rule: rewrite::blame(again), ..Bug::new(pass, what, &graph) }
     }
 
-    /// What it is called, and of each pass the name and what it leaves.
+    /// The stage in words: its name, and for each pass the name and what holds after it.
     pub fn listed(&self) -> Listed {
         let passes = self.passes.iter().map(|pass| (pass.name, pass.leaves)).collect();
         Listed { name: self.name, passes }
@@ -99,20 +100,20 @@ impl<S: State, C> Stage<S, C> {
 
 /// A stage in words.
 pub struct Listed {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Of each pass, the name and what it leaves.
+    /// For each pass, the name and what holds after it.
     pub passes: Vec<(&'static str, &'static str)>,
 }
 
-/// The compiler's own fault, with the pass, the rewrite rule if one failed, and the graph.
+/// A bug of the compiler, with the pass, the rewrite rule if one failed, and the graph.
 #[derive(Clone, Debug)]
 pub struct Bug {
     /// The pass that failed.
     pub pass: &'static str,
-    /// What it said.
+    /// Its message.
     pub what: String,
-    /// The rewrite rule in which it happened, with file and line.
+    /// The rewrite rule that failed, with file and line.
     pub rule: Option<String>,
     /// The options that had been chosen.
     pub options: Vec<Opt>,
@@ -131,7 +132,7 @@ impl Bug {
         Bug::new(pass, format!("left a broken graph: {why}"), graph)
     }
 
-    /// It happened with these options.
+    /// The same bug, with the options that were chosen.
     pub(crate) fn with(self, options: &[Opt]) -> Bug {
         Bug { options: options.to_vec(), ..self }
     }
@@ -153,9 +154,9 @@ impl fmt::Display for Bug {
 
 impl std::error::Error for Bug {}
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "panicked without a word".to_owned())
+    text.unwrap_or_else(|| "panicked without a message".to_owned())
 }

@@ -1,7 +1,7 @@
 //! Every pass of every stage, in order: the page to read first. `kiln passes` prints it.
 //!
 //! ```text
-//! values of a tensor graph --schedule--> kernels --optimize--> kernels --lower--> lists of ops --render--> text
+//! tensor graph --schedule--> kernels --optimize--> kernels --lower--> lists of ops --render--> text
 //! ```
 
 use crate::lower::Lowering;
@@ -20,19 +20,19 @@ pub static SCHEDULE: Stage<Scheduling, ()> = Stage {
     passes: &[
         Pass {
             name: "prepare",
-            leaves: "no notes; updates only where they write into memory; sums of narrow floats are wide",
+            leaves: "no marks; updates only where they store to memory; narrow floats are summed in f32",
             run: |s, ()| s.prepare(),
             spec: |s, ()| prepared(&s.roots),
         },
         Pass {
             name: "shares",
-            leaves: "gradients of strided windows are one sum for each residue",
+            leaves: "the gradient of a strided convolution is one sum for each residue",
             run: |s, ()| s.residues(),
             spec: |s, ()| prepared(&s.roots),
         },
         Pass {
             name: "assign",
-            leaves: "every value is computed where it is used, or stored by one kernel; roots are stored",
+            leaves: "every value is recomputed where it is needed, or stored by one kernel; roots are stored",
             run: |s, ()| s.assign(),
             spec: |s, ()| s.check_plan(),
         },
@@ -44,56 +44,56 @@ pub static SCHEDULE: Stage<Scheduling, ()> = Stage {
         },
         Pass {
             name: "merge",
-            leaves: "independent kernels over the same loops and inputs are one (KERNEL)",
+            leaves: "independent kernels over the same loops and inputs are one kernel (KERNEL)",
             run: |s, ()| s.merge(),
             spec: |s, ()| kernels(s),
         },
         Pass {
             name: "chain",
-            leaves: "a kernel and the only reader of its rows are one, with scratch between them (KERNEL)",
+            leaves: "a kernel and the only reader of its rows are nests of one kernel, with scratch between (KERNEL)",
             run: |s, ()| s.chain(),
             spec: |s, ()| kernels(s),
         },
         Pass {
             name: "batch",
-            leaves: "small kernels that are alike are one for up to 16 (KERNEL)",
+            leaves: "up to 16 small equal kernels are one launch (KERNEL)",
             run: |s, ()| s.batch(),
             spec: |s, ()| kernels(s),
         },
         Pass {
             name: "order",
-            leaves: "every kernel runs once, after those that it reads from",
+            leaves: "every kernel runs once, after those whose results it reads",
             run: |s, ()| s.order(),
             spec: |s, ()| s.check_order(),
         },
         Pass {
             name: "memory",
-            leaves: "outputs and temporaries have their places; kernels are numbered graphs (KERNEL)",
+            leaves: "every output and temporary has memory; kernels number their arguments (KERNEL)",
             run: |s, ()| s.memory(),
             spec: |s, ()| kernels(s),
         },
     ],
 };
 
-/// Kernel -> an equal kernel for a target, within some room for its text.
+/// Kernel -> an equal kernel for a target, whose code may be so long.
 pub static OPTIMIZE: Stage<Optimizing, (Target, Room)> = Stage {
     name: "optimize",
     passes: &[
         Pass {
             name: "collapse",
-            leaves: "loops in the order of memory; neighbours that count like one are one (KERNEL)",
+            leaves: "loops in the order of memory; neighbours that index memory like one are one (KERNEL)",
             run: |s, _| s.collapse(),
             spec: |s, _| verified(&KERNEL, &s.ast),
         },
         Pass {
             name: "choose",
-            leaves: "options that are legal",
+            leaves: "a list of legal options",
             run: |s, (target, room)| s.choose(target, *room),
             spec: |s, _| legal(&s.ast, s.options.as_deref().unwrap_or(&[])),
         },
         Pass {
             name: "options",
-            leaves: "loops are split, reordered and bound as the options say (KERNEL)",
+            leaves: "loops are split, reordered, vectorized and shared by threads as the options say (KERNEL)",
             run: |s, _| s.apply(),
             spec: |s, _| verified(&KERNEL, &s.ast),
         },
@@ -105,7 +105,7 @@ pub static OPTIMIZE: Stage<Optimizing, (Target, Room)> = Stage {
         },
         Pass {
             name: "trim",
-            leaves: "loops start and end where their conditions begin and cease to hold (KERNEL)",
+            leaves: "loops run only iterations in which their predicates can be true (KERNEL)",
             run: |s, _| s.trim(),
             spec: |s, _| verified(&KERNEL, &s.ast),
         },
@@ -118,19 +118,19 @@ pub static LOWER: Stage<Lowering, Target> = Stage {
     passes: &[
         Pass {
             name: "mma",
-            leaves: "products of matrices are ops, other sides of matrices loops or lanes (NO_MATRICES)",
+            leaves: "matrix products are ops; other `Matrix` ranges are loops or lanes (NO_MATRICES)",
             run: |s, target| s.matrices(target),
             spec: |s, _| verified(&lowering::NO_MATRICES, &s.kernel),
         },
         Pass {
             name: "vector",
-            leaves: "lanes are values of several scalars (NO_VECTOR_RANGES)",
+            leaves: "vector ranges are lanes of values (NO_VECTOR_RANGES)",
             run: |s, target| s.vectors(target),
             spec: |s, _| verified(&lowering::NO_VECTOR_RANGES, &s.kernel),
         },
         Pass {
             name: "expand",
-            leaves: "what is unrolled is written out: all ranges are loops (EXPANDED)",
+            leaves: "unrolled ranges are written out; all others are loops (EXPANDED)",
             run: |s, _| s.expand(),
             spec: |s, _| verified(&lowering::EXPANDED, &s.kernel),
         },
@@ -148,31 +148,31 @@ pub static LOWER: Stage<Lowering, Target> = Stage {
         },
         Pass {
             name: "estimate",
-            leaves: "operations and bytes of a launch are counted (SIMPLE_GATES)",
+            leaves: "the operations and bytes of a launch are counted (SIMPLE_GATES)",
             run: |s, _| s.estimate(),
             spec: |s, _| verified(&lowering::SIMPLE_GATES, &s.kernel),
         },
         Pass {
             name: "adjacent",
-            leaves: "lanes that are stored side by side are stored at once (SIMPLE_GATES)",
+            leaves: "stores of lanes to neighbouring elements are vector stores (SIMPLE_GATES)",
             run: |s, _| s.adjacent(),
             spec: |s, _| verified(&lowering::SIMPLE_GATES, &s.kernel),
         },
         Pass {
             name: "dot",
-            leaves: "every dot product of packed numbers has an instruction (SIMPLE_GATES)",
+            leaves: "every dot product of packed words has an instruction (SIMPLE_GATES)",
             run: |s, target| s.dot(target),
             spec: |s, _| verified(&lowering::SIMPLE_GATES, &s.kernel),
         },
         Pass {
             name: "decompose",
-            leaves: "functions are polynomials, narrow floats wide ones (DECOMPOSED)",
+            leaves: "functions are polynomials; arithmetic on narrow floats is f32 (DECOMPOSED)",
             run: |s, target| s.decompose(target),
             spec: |s, _| verified(&lowering::DECOMPOSED, &s.kernel),
         },
         Pass {
             name: "stream",
-            leaves: "outputs that are written past the caches are known (DECOMPOSED)",
+            leaves: "outputs that are written by streaming stores are marked (DECOMPOSED)",
             run: |s, target| s.stream(target),
             spec: |s, _| verified(&lowering::DECOMPOSED, &s.kernel),
         },
@@ -190,7 +190,7 @@ pub static LOWER: Stage<Lowering, Target> = Stage {
         },
         Pass {
             name: "prefetch",
-            leaves: "loads of rows that are read again say what is fetched meanwhile (PROGRAM)",
+            leaves: "loads that also prefetch the next row are marked (PROGRAM)",
             run: |s, target| s.prefetch(target),
             spec: |s, _| program(&s.ops),
         },

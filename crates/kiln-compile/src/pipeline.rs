@@ -1,4 +1,5 @@
-//! The whole compiler: runs the passes of every stage, within limits, with all options or fewer.
+//! The whole compiler: runs the passes of every stage and limits the size of programs. After a bug it compiles the
+//! kernel with fewer options.
 
 use crate::lower::Lowering;
 use crate::optimize::{self, MAX_NODES, NOMINAL_THREADS, Opt, Optimized, Optimizing, Room};
@@ -11,21 +12,21 @@ use kiln_ir::program::Program;
 use kiln_ir::{Arg, UOp, spec};
 use std::slice::from_ref;
 
-/// A compiled-to-text kernel, and what may be shown of the way there.
+/// A kernel compiled to text, with the steps on the way that may be shown.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The optimized kernel (spec `KERNEL`).
     pub ast: UOp,
-    /// What the optimizer did.
+    /// The options that were applied.
     pub applied: Vec<Opt>,
-    /// The result.
+    /// The program, with its text.
     pub program: Program,
-    /// Why it has fewer options than were chosen for it, if it has.
+    /// The bug because of which it has fewer options than were chosen.
     pub fallen: Option<Bug>,
 }
 
-/// A program of more operations than this is optimized again, with less room: what a vector cannot load in one piece is
-/// loaded lane by lane, and compilers take more than linear time.
+/// A program of more operations than this is optimized again with a smaller limit. A vector that cannot be loaded as a
+/// whole is loaded lane by lane, and compilers take more than linear time.
 const MAX_OPS: usize = 1536;
 
 /// How to compile.
@@ -33,24 +34,25 @@ const MAX_OPS: usize = 1536;
 pub struct Settings {
     /// Whether to optimize; otherwise the loops stay as they were scheduled.
     pub optimize: bool,
-    /// Whether a kernel for which a pass fails is compiled with fewer options, at last with none; else that is an error.
+    /// Whether a kernel for which a pass fails is compiled with fewer options, at last with none. Otherwise that is an
+    /// error.
     pub fall_back: bool,
     /// How passes are run.
     pub checks: Checks,
-    /// What a test may wish: kernels with more options than this cannot be lowered.
+    /// For tests: kernels with more options than this cannot be lowered.
     pub most_options: Option<usize>,
 }
 
 /// Tensor graph -> kernels.
 ///
 /// # Errors
-/// A pass that fails, by the compiler's own fault; so for all that follow.
+/// A pass that fails: a bug of the compiler. The same holds for all functions that follow.
 pub fn schedule(roots: &[UOp], target: &Target, checks: Checks) -> Result<Schedule, Bug> {
     let done = SCHEDULE.run(|| Scheduling::of(roots, target), &(), checks)?;
     Ok(done.schedule.expect("the last pass leaves it"))
 }
 
-/// Kernel -> optimized kernel. Without options and without room for any, it is only named and trimmed.
+/// Kernel -> optimized kernel. Without options and with a limit of 0, it is only named and trimmed.
 pub fn optimize(
     kernel: &UOp,
     options: Option<&[Opt]>,
@@ -85,7 +87,7 @@ pub fn lower(kernel: &UOp, target: &Target, checks: Checks) -> Result<Program, B
 /// Kernel -> program text.
 ///
 /// # Errors
-/// A pass that fails, with all options, or, if falling back is allowed, even without any.
+/// A pass that fails with all options, and, if falling back is allowed, also with none.
 pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Compiled, Bug> {
     check(kernel, settings.checks)?;
     let chosen = match settings.optimize {
@@ -100,7 +102,7 @@ pub fn compile(kernel: &UOp, target: &Target, settings: Settings) -> Result<Comp
     }
 }
 
-/// The kernel with half of the options with which it failed, or half of those, or none.
+/// The kernel with half of the options that failed, or half of those, and so on, at last none.
 fn fallen(kernel: &UOp, target: &Target, settings: Settings, bug: Bug) -> Result<Compiled, Bug> {
     let halves = std::iter::successors(Some(bug.options.len() / 2), |n| Some(n / 2));
     let mut fewer = halves.take_while(|n| *n > 0);
@@ -131,8 +133,8 @@ fn rendered(
     Ok(Compiled { ast, applied, program, fallen: None })
 }
 
-/// The optimized kernel and its program, of no more than [`MAX_OPS`] operations. The order of sums has the room in which it
-/// fits for [`NOMINAL_THREADS`], so that it does not depend on how many there are.
+/// The optimized kernel and its program, of no more than [`MAX_OPS`] operations. The order of sums gets the limit with
+/// which it fits for [`NOMINAL_THREADS`], so that it does not depend on the number of threads.
 fn within_limits(
     kernel: &UOp,
     target: &Target,
@@ -142,7 +144,7 @@ fn within_limits(
         return shrunk(kernel, target, settings, Room::of).map(|(_, own, program)| (own, program));
     }
     let first = attempt(kernel, target, Room::of(MAX_NODES), settings)?;
-    // for another number of threads it is not twice as long
+    // with another number of threads it is not twice as long
     if first.1.ops.len() <= MAX_OPS / 2 {
         return Ok(first);
     }
@@ -152,7 +154,7 @@ fn within_limits(
     Ok((own.1, own.2))
 }
 
-/// Half the room until the program is short enough.
+/// Halves the limit until the program is short enough.
 fn shrunk(
     kernel: &UOp,
     target: &Target,
@@ -190,13 +192,13 @@ fn lowered(optimized: &Optimized, target: &Target, settings: Settings) -> Result
     lower(&optimized.ast, target, settings.checks)
 }
 
-/// Scratch of a program that a search tries, at most.
+/// The most scratch of a program that a search tries.
 const MAX_SCRATCH: usize = 16 << 20;
 
 /// Kernel -> program text, with these options instead of the heuristic's.
 ///
 /// # Errors
-/// Options that are not legal, or lead to a program that is too large or broken: no bug of the program that asked.
+/// Options that are not legal, or give a program that is too large or broken. That is no bug of the program that asked.
 pub fn compile_with(kernel: &UOp, target: &Target, options: &[Opt]) -> Result<Compiled, String> {
     with_options(kernel, target, options, Settings::default())
 }

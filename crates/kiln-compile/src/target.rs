@@ -1,4 +1,5 @@
-//! What a device can do, as plain data. No pass asks what device it compiles for; it asks this table.
+//! What a device's code may use, as plain data: vectors, registers, caches, instructions. No pass asks which device it
+//! compiles for; it reads this table.
 
 /// What things cost.
 mod costs;
@@ -17,7 +18,7 @@ pub use mma::Mma;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
-/// Smaller results are never written past the caches.
+/// Smaller results are never written by streaming stores.
 const LEAST_BYTES: usize = 4 << 20;
 
 /// The language that kernels are written in.
@@ -42,21 +43,23 @@ pub struct Target {
     pub cpu: String,
     /// Bytes of the widest vector register; 0 means that no vectors should be made.
     pub vector_bytes: usize,
-    /// Whether loads and stores of a part of a vector are cheap, so that a loop need not be a multiple of a vector.
+    /// Whether masked loads and stores are cheap, so that a loop need not be a multiple of a vector.
     pub masks: bool,
     /// How many vector registers there are.
     pub vector_registers: usize,
-    /// Bytes of the first and second cache of a processor, and of the last one, which all share.
+    /// Bytes of the first and second cache of a processor, and of the last one, which all processors share.
     pub cache_bytes: [usize; 3],
-    /// Whether stores may go past the caches.
+    /// Whether the target has streaming stores.
     pub streams: bool,
-    /// Whether `MulAdd` is one fast instruction; where not, sums never contract.
+    /// Whether `MulAdd` is one fast instruction. If not, sums are never contracted.
     pub fma: bool,
-    /// Instructions for `Op::Dot`; a sum of products uses the first that fits. What none of them does is taken apart.
+    /// Instructions for `Op::Dot`; a sum of products uses the first that fits. A `Dot` without an instruction is
+    /// expanded.
     pub dots: Vec<Dot>,
-    /// Instructions for `Op::Mma`. What none of them does is left to loops.
+    /// Instructions for `Op::Mma`. Products without one are loops.
     pub mmas: Vec<Mma>,
-    /// Bytes of the widest vector that its C compilers make of vectors of f16 at once. A wider one is made lane by lane.
+    /// Bytes of the widest vector of f16 that its C compilers convert as a whole. Wider vectors are converted lane by
+    /// lane.
     pub widened_bytes: usize,
     /// How many threads may share a launch.
     pub threads: usize,
@@ -65,12 +68,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether kernels can say that they read `lanes` neighbours at once: C has no vectors of other lengths than powers of 2.
+    /// Whether its language has vectors of `lanes` elements: C has only powers of two.
     pub(crate) fn has_vectors_of(&self, lanes: i64) -> bool {
         self.language != Language::C || lanes & (lanes - 1) == 0
     }
 
-    /// Whether results of so many bytes are written past the caches, where that is in whole lines: they do not fit.
+    /// Whether results of so many bytes are written by streaming stores: they do not fit the last cache.
     pub(crate) fn goes_past_caches(&self, bytes: usize) -> bool {
         self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
     }

@@ -78,14 +78,14 @@ pub enum Arg {
     },
     /// `Lane`.
     Lane(u16),
-    /// `Load` of a program: how many elements further on memory may be fetched meanwhile.
+    /// `Load` of a program: also prefetch the element this many elements further on.
     Ahead(usize),
-    /// `Dot`: what the first and the second operand are made of.
+    /// `Dot`: the narrow types of the first and the second operand.
     Parts([DType; 2]),
-    /// `Mma`: `Parts`, and the rows of the first operand, its columns (which are rows of the second), and the columns of
-    /// that.
+    /// `Mma`: as `Parts`, and three sizes: rows of the first operand, its columns (the rows of the second), columns of
+    /// the second.
     Mma {
-        /// What the first and the second operand are made of.
+        /// The narrow types of the first and the second operand.
         parts: [DType; 2],
         /// Rows, depth, columns.
         shape: [u16; 3],
@@ -94,10 +94,10 @@ pub enum Arg {
     Mark {
         /// Its identity.
         storage: u64,
-        /// Whether no gradient goes on to what the storage's value was computed from.
+        /// Whether a gradient ends here, instead of going on to what the storage's value was computed from.
         ends: bool,
     },
-    /// `After`, of a tensor: its effect is a bool that has to be false, and this is what to say if it is true.
+    /// `After`, of a tensor: its effect is a bool that must be false, and this is the error message if it is true.
     Check(Arc<str>),
     /// `Copy`: the destination.
     Device(Arc<str>),

@@ -1,4 +1,4 @@
-//! kiln's one data structure and how it is rewritten. Modules in reading order:
+//! The one data structure of kiln, and how it is rewritten. Modules in reading order:
 
 /// Scalar types, promotion, constants.
 pub mod dtype;

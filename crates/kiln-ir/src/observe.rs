@@ -1,7 +1,8 @@
-//! What the compiler does, as it does it: for whoever wants to show, count or replay it.
+//! Observers: they receive each pass, rewrite and decision as the compiler makes it, in order to show, count or replay
+//! it.
 //!
-//! An observer is one of a thread, so that programs beside each other see their own compiler only. Without one, nothing is
-//! made to be observed: passes and rewrites ask `is_on` first, which reads a flag.
+//! An observer belongs to one thread, so programs that run at the same time see only their own compiler. Without one,
+//! nothing is recorded: passes and rewrites first call `is_on`, which reads a flag.
 
 use crate::uop::UOp;
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The closed set of operations and the facts about each: the one table that says what an op is.
+//! The closed set of operations, and the table of facts about each.
 
 use crate::dtype::DType;
 use std::fmt;
@@ -77,9 +77,9 @@ ops! {
     Pad "pad" Movement;
     /// One axis becomes two, `[windows, positions inside]`: windows that slide along it; `Arg::Window`.
     Window "window" Movement;
-    /// The way back: of axes `[windows, positions]`, what each position of the original axis has in the window whose
-    /// position `p` it is, as `[original, positions]`; zeros where there is none. Its sum over positions is the
-    /// gradient of `Window`.
+    /// The transpose of `Window`. From axes `[windows, positions]` it makes `[original, positions]`: element `h` at
+    /// position `p` is that of the window whose position `p` is `h`, or 0 if there is none. Its sum over positions is
+    /// the gradient of `Window`.
     Unwindow "unwindow" Movement;
     /// `start, start + step, ..` of each axis; negative steps too; `Arg::Slice`. More sources are the starts, an index
     /// for each axis.
@@ -116,9 +116,10 @@ ops! {
     Mul "mul" Binary;
     /// IEEE division (floats).
     Div "div" Binary;
-    /// Quotient rounded down. Of integers by zero 0; `MIN / -1` is `MIN`. Of floats what NumPy makes of it.
+    /// Quotient rounded down. Integers: 0 for a divisor of 0, and `MIN / -1` is `MIN`. Floats: as NumPy.
     FloorDiv "floordiv" Binary;
-    /// Remainder with the divisor's sign. Of integers by zero 0. Of floats exact, but rounded where the sign is brought.
+    /// Remainder with the divisor's sign. Integers: 0 for a divisor of 0. Floats: exact, except for the rounding that
+    /// the sign needs.
     FloorMod "floormod" Binary;
     /// The machine's quotient rounded toward zero. Divisor is never 0, and never -1 with `MIN`.
     TruncDiv "truncdiv" Binary;
@@ -156,11 +157,11 @@ ops! {
     Bitcast "bitcast" Convert;
 
     /// Tensor form: combines along axes and drops them; `Arg::Reduce` with axes, one source.
-    /// Kernel form: combines over the ranges that follow the value; `Arg::Reduce` without axes. A last source that is no
-    /// range is what it goes on from, as another loop has left it.
+    /// Kernel form: combines over the ranges that follow the value; `Arg::Reduce` without axes. A last source that is
+    /// no range is the initial value, which another loop has computed.
     Reduce "reduce" Reduce;
 
-    /// Wants its value in memory of its own, row-major.
+    /// Its value must be in memory of its own, row-major.
     Contiguous "contiguous" Note;
     /// No gradient passes.
     Detach "detach" Note;
@@ -188,7 +189,7 @@ ops! {
     Sink "sink" Control;
     /// All work-items of a group wait for each other.
     Barrier "barrier" Control;
-    /// Linear form only: what follows until `EndIf` runs if the source is true.
+    /// Linear form only: the ops until `EndIf` run if the source is true.
     If "if" Control;
     /// Linear form only: ends an `If`.
     EndIf "endif" Control;
@@ -208,12 +209,13 @@ ops! {
     /// One lane of a vector; `Arg::Lane`.
     Lane "lane" Vector;
 
-    /// `dot(x, y, c)`: `c` plus the products of the parts that each u32 of `x` and `y` is made of, the first in the low
-    /// bits; `Arg::Parts` are their types. Only sums make it, for targets that have it (docs/rules.md).
+    /// `dot(x, y, c)`: each u32 of `x` and `y` holds several narrow numbers, the first in the low bits. Adds the
+    /// products of these to `c`; `Arg::Parts` are their types. Only sums make it, for targets that have it
+    /// (docs/rules.md).
     Dot "dot" Ternary;
-    /// `mma(x, y, c)`: `c` plus the matrix product of `x` and `y`, whose elements are u32, each product of two of which
-    /// is a `Dot`. Lanes are matrices in row-major order; `Arg::Mma` says of what size and types. Only sums make it,
-    /// for targets that have it (docs/rules.md).
+    /// `mma(x, y, c)`: `c` plus the matrix product of `x` and `y`. Their elements are u32, and the product of two
+    /// elements is a `Dot`. Lanes are matrices in row-major order; `Arg::Mma` has their sizes and types. Only sums make
+    /// it, for targets that have it (docs/rules.md).
     Mma "mma" Vector;
 
     // at the end, because the number of an op is part of hashes, by which operands are ordered and searches are noted

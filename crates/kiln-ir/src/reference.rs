@@ -1,4 +1,4 @@
-//! The meaning of tensor graphs, element by element: slow, obvious, and shared by every test that needs the truth.
+//! The meaning of tensor graphs, element by element: slow and obvious. Tests compare everything else with it.
 
 use crate::arg::Arg;
 use crate::dtype::{Const, DType};

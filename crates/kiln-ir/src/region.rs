@@ -1,7 +1,7 @@
-//! What positions say about a region: the views among them, and where a view's elements are.
+//! What a tensor of positions covers: which positions are views, and where the view's elements are.
 //!
-//! `Update` and `Gather` take positions, a tensor of integers. Positions that are a view of an `Iota` are a region that
-//! is known before anything runs.
+//! `Update` and `Gather` take positions, a tensor of integers. If the positions are a view of an `Iota`, the region is
+//! known before anything runs.
 
 use crate::arg::{Arg, SliceAxis};
 use crate::op::Op;

@@ -1,7 +1,7 @@
-//! Which loops each node of a kernel is inside of: its *scope*.
+//! The scope of a node: the loops of a kernel that it is inside of.
 //!
-//! A node varies over the loops of its sources. A `Range` varies over itself, too. `End` and `Reduce` close ranges: their
-//! own scope is without those. Every question about loops starts from here.
+//! A node varies over the loops of its sources. A `Range` varies over itself, too. `End` and `Reduce` close ranges:
+//! their own scope is without those. Every question about loops starts from here.
 
 use crate::arg::Arg;
 use crate::op::Op;

@@ -1,7 +1,7 @@
-//! A handle on a range of device memory: cheap to clone, allocated when it is first touched.
+//! A handle on a range of device memory: cheap to clone, allocated on first use.
 //!
 //! Contract: the engine orders access. A range is written by one copy or launch at a time, and nothing reads it
-//! meanwhile; that follows from tensors being immutable values, and no lock checks it.
+//! meanwhile. This follows from tensors being immutable values; no lock checks it.
 
 use crate::disk::FileMemory;
 use crate::error::{Error, Result};

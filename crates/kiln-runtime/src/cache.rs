@@ -1,8 +1,9 @@
-//! Compiled kernels on disk, shared by every process of a user. A second run compiles nothing.
+//! Compiled kernels on disk, shared by all processes of a user. A second run compiles nothing.
 //!
-//! It is only a cache: whatever is wrong with it (damaged, full, locked, read-only) is said once, and the process goes
-//! on without it. An entry is used only if its whole source text, its compiler and its processor are equal to what is
-//! asked for, and its bytes have the checksum that they were stored with.
+//! It is only a cache. If anything is wrong with it (damaged, full, locked, read-only), one warning says so and the
+//! process goes on without it. An entry is used only if its whole source text, its compiler and its processor equal
+//! what is asked for, and its bytes match their checksum. The folder must belong to the user, and nobody else may write
+//! to it.
 
 use crate::disk;
 use crate::warnings::warn_once;
@@ -18,8 +19,8 @@ const FILE: &str = "kernels-v1.sqlite";
 const SCHEMA: i64 = 2;
 /// How long to wait for another process.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// An entry that is read is as new as the newest one again, once an eighth of all entries is newer: so reading rarely
-/// writes, and who is used stays.
+/// An entry that is read becomes the newest again once an eighth of all entries is newer. So reading rarely writes, and
+/// entries in use stay.
 const YOUNG: i64 = 8;
 /// A share of the file that notes may take, and kernels leave to them.
 const NOTES: u64 = 8;
@@ -52,7 +53,7 @@ enum State {
     Off,
 }
 
-/// Everything that makes compiled code what it is.
+/// The key of compiled code: everything that it depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// Compiler, processor, ABI: any text.
@@ -174,7 +175,7 @@ impl State {
 }
 
 impl Trouble {
-    /// Whether the file is not what we wrote, rather than out of reach.
+    /// Whether the file has other content than we wrote, rather than being out of reach.
     fn is_damage(&self) -> bool {
         use ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
         match self {

@@ -1,4 +1,4 @@
-//! What a device must be able to do. Everything else (targets, rules, schedules) is the same for all of them.
+//! The trait of a device. Everything else (targets, rules, schedules) is the same for all devices.
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};

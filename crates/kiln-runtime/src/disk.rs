@@ -1,4 +1,4 @@
-//! DISK: files as memory. A file is mapped whole; its parts are views at any byte.
+//! The DISK device: files as memory. A file is mapped whole, and its parts are views at any byte.
 
 mod mapping;
 

@@ -1,4 +1,4 @@
-//! Why something could not run. Cloneable, since a tensor carries its error on.
+//! Why something could not run. An error can be cloned, since a tensor carries its error on.
 
 /// A failure of a device, a compiler, a file or a launch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

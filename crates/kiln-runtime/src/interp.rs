@@ -1,8 +1,8 @@
-//! INTERP: executes a linear program slowly and obviously. It is the oracle that every other device is compared
-//! with, so it takes each op's meaning from `kiln_ir::eval`, checks every access, and optimizes nothing.
+//! The INTERP device: executes a linear program slowly and obviously. It is the oracle that every other device is
+//! compared with. So it takes each op's meaning from `kiln_ir::eval`, checks every access, and optimizes nothing.
 //!
-//! Work-groups run one after another. The items of a group run one after another up to a barrier; when all have
-//! reached it, all go on.
+//! Work-groups run one after another. The items of a group run one after another up to a barrier; when all have reached
+//! it, all continue.
 
 mod bits;
 mod code;

@@ -1,6 +1,8 @@
-//! A block of bytes from the system: aligned, initialised, never aborting the process.
+//! A block of bytes from the system, aligned and initialised. A failed allocation is an error and never ends the
+//! process.
 //!
-//! Blocks start as zeros. So bytes are always initialised, and reading memory that nobody wrote is merely useless.
+//! Blocks start as zeros. So bytes are always initialised, and reading memory that nobody wrote is useless but
+//! harmless.
 
 use crate::disk::FileMemory;
 use crate::error::{Error, Result};
@@ -146,7 +148,7 @@ fn ask_for_huge_pages(start: *mut u8, bytes: usize) {
     let _ = (start, bytes);
 }
 
-/// Refuses what the machine cannot have.
+/// Fails if the machine cannot have so much memory.
 pub(crate) fn check_available(bytes: usize) -> Result<()> {
     if bytes > isize::MAX as usize - ALIGN {
         return Err(Error::Memory { bytes, why: "more than can be addressed".into() });

@@ -1,5 +1,5 @@
-//! How much memory a piece of a program takes: a meter counts what its thread allocates while it runs, and, wherever
-//! that is freed, what of it is still there.
+//! Measures the memory that a piece of a program takes: a meter counts what its thread allocates while it runs, and
+//! subtracts what is freed of that, on any thread.
 
 use std::cell::RefCell;
 use std::sync::Arc;

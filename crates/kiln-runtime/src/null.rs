@@ -1,4 +1,4 @@
-//! NULL: a device that counts and runs nothing. It measures what the compiler costs.
+//! The NULL device: counts launches and runs nothing. It measures what the compiler costs.
 
 use crate::buffer::Buffer;
 use crate::device::{Backend, Kernel, Loaded, Origin, check_arguments, facts};

@@ -1,7 +1,7 @@
-//! What this machine can do at best: multiply-adds and bytes a second, measured by loops that do nothing else.
+//! The best rates of this machine: multiply-adds and bytes a second, measured by loops that do nothing else.
 //!
-//! Benchmarks state what they measure as a share of this. A `Peak` holds its memory, so that measuring again in
-//! turn with something else costs milliseconds.
+//! Benchmarks state their results as a share of this. A `Peak` keeps its memory, so measuring again in turn with
+//! something else costs milliseconds.
 
 /// The loops, one set for each instruction set.
 mod loops;
@@ -110,7 +110,7 @@ impl Peak {
     }
 }
 
-/// Where threads wait for each other, awake: being woken takes longer than what is measured may.
+/// Threads wait for each other here, awake: waking one takes longer than the measured loops.
 #[derive(Default)]
 struct Meeting {
     arrived: AtomicUsize,

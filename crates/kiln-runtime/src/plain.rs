@@ -1,4 +1,4 @@
-//! Numbers as bytes and bytes as numbers, without looking at each.
+//! Converts slices of numbers to bytes and back, without a loop over them.
 
 /// A number that is nothing but its bytes: it has no padding.
 ///

@@ -1,4 +1,5 @@
-//! Freed blocks kept for the next request of their size class: bounded, the longest unused goes first.
+//! Freed blocks, kept for the next request of their size class. The pool is bounded; the block that was unused longest
+//! is dropped first.
 
 use crate::error::{Error, Result};
 use crate::memory::{self, ALIGN, Memory};

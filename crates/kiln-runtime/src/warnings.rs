@@ -1,4 +1,4 @@
-//! Things worth saying once per process. This crate never prints: the engine takes the messages and does.
+//! Warnings, each once per process. This crate never prints: the engine takes the messages and does.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};

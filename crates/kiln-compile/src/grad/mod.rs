@@ -1,6 +1,8 @@
-//! Reverse-mode differentiation: a graph's gradient is another graph of the same ops, so it can be differentiated again.
+//! Reverse-mode differentiation: the gradient of a graph is another graph of the same ops, so it can be differentiated
+//! again.
 //!
-//! What each op passes to its sources is the table in `rules`; the walk here knows no op but where gradients end.
+//! The table in `rules` says what each op passes to its sources. The walk here knows no op except those that end a
+//! gradient.
 
 mod rules;
 

@@ -1,4 +1,5 @@
-//! The gradient of every op: what a node's gradient becomes for each of its sources.
+//! The gradient of every op: what a node's gradient becomes for each of its sources. For `x * y` and a gradient `g`
+//! these are `g * y` and `g * x`.
 
 use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::uop::toposort_all;

@@ -1,8 +1,8 @@
-//! Lanes that are stored one by one to neighbouring elements are stored at once. Post-condition: no group of effects has
-//! four ungated stores of lanes of which each goes next to the one before.
+//! Pass `adjacent` of stage `lower`: stores of single lanes to neighbouring elements become one vector store.
+//! Post-condition: no group of effects has four such stores without predicates, each next to the one before.
 //!
-//! That is how memory is transposed in small squares: a vector is loaded from each of some rows, and what is stored are
-//! vectors across them.
+//! This is how small squares are transposed: a vector is loaded from each of some rows, and vectors across them are
+//! stored.
 
 use super::fold::{add_constant, constant_of};
 use kiln_ir::arg::Space;
@@ -10,7 +10,7 @@ use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// How many are stored at once: what processors have instructions for in all widths of vectors.
+/// How many lanes are stored at once: processors have instructions for this many in vectors of any width.
 const LANES: usize = 4;
 
 /// The kernel, whose indices are in normal form, with neighbouring stores joined.

@@ -1,6 +1,9 @@
-//! Rows that several loops read, one loop after the other, as in a softmax. The first waits for memory; the second has the
-//! row in a cache and, if it computes much, leaves memory idle meanwhile. So there each load says how far on the next row's element is,
-//! for that to be fetched meanwhile. It is a hint: what it names may lie past the end of the argument.
+//! Pass `prefetch` of stage `lower`: marks loads that also prefetch the next row.
+//!
+//! Example: a softmax reads each row in several loops. The first loop waits for memory. The second has the row in a
+//! cache and computes much, while memory is idle. So each load of the second loop says how far on the same element of
+//! the next row is, and that is fetched meanwhile. A prefetch is a hint: it may name memory past the end of the
+//! argument.
 
 use crate::target::Target;
 use kiln_ir::affine::Affine;
@@ -8,11 +11,11 @@ use kiln_ir::uop::{Srcs, rebuild};
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// Arguments smaller than this many first caches are near anyway.
+/// Smaller arguments, in multiples of the first cache, are in a near cache anyway.
 const LARGE: usize = 16;
 /// A row takes at most this part of the second cache, which holds others too.
 const PART: usize = 8;
-/// Operations on each vector of the row, from which on the second loop takes longer than memory does.
+/// Operations per vector of the row from which on the second loop takes longer than memory.
 const BUSY: usize = 10;
 
 /// The list of a program with such loads marked.
@@ -34,7 +37,7 @@ pub(super) fn fetch_ahead(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
     ops.into_iter().map(marked).collect()
 }
 
-/// Loads by which rows are read for the second time, and how many elements a row has.
+/// The loads that read a row for the second time, and how many elements a row has.
 fn marks(ops: &[UOp], target: &Target) -> FxHashMap<UOp, usize> {
     let work = work(ops);
     let mut open: Vec<&UOp> = Vec::new();
@@ -102,7 +105,7 @@ impl<'a> Row<'a> {
         let (row, part) = (usize::try_from(row?).ok()?, usize::try_from(part?).ok()?);
         let all = usize::try_from(by.src(0).max()).ok()?.checked_mul(part)?;
         let bytes = |n: usize| n * load.dtype().size();
-        // the ends of ragged rows are apart
+        // the ends of ragged rows are separate loops
         let whole = (row.saturating_sub(2 * part) + 1..row + part).contains(&all);
         let whole = whole && load.lanes() > 1 && part > 0;
         let [first, second, _] = target.cache_bytes;
@@ -113,8 +116,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// How much the index grows with each iteration of `range`, if that is always the same. Parts of a line do not count: how
-/// far a row starts past a line, and whether a line of it is apart. Looks through `depth` casts.
+/// How much the index grows with each iteration of `range`, if that is always the same. Parts of a cache line do not
+/// count: how far a row starts past a line, and whether its last line is a separate loop. Looks through `depth` casts.
 fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
     let of_atom = |atom: &UOp| match atom.op() {
         _ if atom == range => Some(1),

@@ -1,4 +1,5 @@
-//! Dot products that the target has no instruction for are taken apart. Post-condition: every `Dot` has one.
+//! Pass `dot` of stage `lower`: a `Dot` that the target has no instruction for becomes products and sums.
+//! Post-condition: every `Dot` has an instruction.
 
 use crate::target::Target;
 use kiln_ir::uop::{Srcs, rebuild, toposort};

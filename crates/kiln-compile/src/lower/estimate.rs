@@ -1,5 +1,5 @@
-//! What one launch costs: arithmetic operations and distinct bytes. Both are upper bounds where a gate or a
-//! launch-time bound leaves something out.
+//! Pass `estimate` of stage `lower`: counts the arithmetic operations and the distinct bytes of one launch. Both are
+//! upper bounds if a predicate or a launch-time bound leaves something out.
 
 use super::nest::{Nest, trip_count};
 use kiln_ir::uop::toposort;

@@ -1,9 +1,12 @@
-//! `Upcast` and `Unroll` ranges are replicated. Post-condition: no such range is left; a `Reduce` may have several
-//! values before its ranges, which each iteration combines from left to right. `Unroll` ranges that a reduce closes give
-//! such values; `Upcast` ranges give reduces of their own, which do not wait for each other.
+//! Pass `expand` of stage `lower`: `Upcast` and `Unroll` ranges are written out, with a copy of a value for each
+//! iteration. Post-condition: no such range is left.
 //!
-//! A node's replicas are a table indexed by the expanded ranges that it varies over, and by no others, so a kernel
-//! grows only where values really differ; equal replicas are one node.
+//! A `Reduce` may then have several values before its ranges, which each iteration combines from left to right.
+//! `Unroll` ranges that a reduction closes give such values. `Upcast` ranges give reductions of their own, which do not
+//! wait for each other.
+//!
+//! The copies of a node are a table indexed by the ranges that it varies over, and by no others. So a kernel grows only
+//! where values really differ; equal copies are one node.
 
 use super::fold;
 use kiln_ir::arg::RangeKind;
@@ -30,7 +33,7 @@ struct Point {
 
 struct Expand {
     sizes: Vec<usize>,
-    /// Whether a range's iterations keep apart in a reduce that closes it.
+    /// Whether a range's iterations stay apart in a reduction that closes it.
     apart: Vec<bool>,
     numbers: FxHashMap<UOp, usize>,
     scopes: Scopes,
@@ -139,7 +142,8 @@ impl Expand {
         parts.swap_remove(0)
     }
 
-    /// All values of one iteration, in order of index. A value that does not vary counts as often as it is reduced.
+    /// All values of one iteration, in order of index. A value that does not vary is repeated as often as it is
+    /// reduced.
     fn accumulator(&self, node: &UOp, point: &Point, joined: &Axes) -> UOp {
         let mut srcs: Srcs = self.points(joined, point).map(|p| self.at(node.src(0), &p)).collect();
         srcs.extend(node.srcs()[1..].iter().filter(|s| !is_expanded(s)).map(|s| self.at(s, point)));

@@ -1,4 +1,4 @@
-//! What passes of `lower` need of arithmetic on indices: constants fold, and constant factors are known.
+//! Index arithmetic that several passes of stage `lower` share: constants fold, and constant factors are known.
 
 use kiln_ir::affine::{Affine, Term, gcd};
 use kiln_ir::uop::{Srcs, mapped, rebuild};

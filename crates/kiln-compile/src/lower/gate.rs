@@ -1,5 +1,5 @@
-//! Gates that say what is already known. Post-condition: no access has a constant gate, a gate that is the same in
-//! every lane is a scalar, and no value is masked that a gated load has masked already.
+//! Pass `gate` of stage `lower`: simplifies predicates. Post-condition: no access has a constant predicate, a predicate
+//! that is the same in every lane is a scalar, and no value is masked that a predicated load has masked already.
 
 use super::fold;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};

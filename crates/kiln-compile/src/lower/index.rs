@@ -1,7 +1,7 @@
-//! Exact index arithmetic gets a width. Post-condition: no node has dtype index.
+//! Pass `index` of stage `lower`: gives index arithmetic a width. Post-condition: no node has dtype index.
 //!
-//! A node is i32 where its bounds and its operands' bounds fit, else i64; conversions stand between the two. Memory
-//! and launch-time scalars of dtype index are i64.
+//! A node is i32 if its bounds and its operands' bounds fit, else i64; casts stand between the two. Memory and
+//! launch-time scalars of dtype index are i64.
 
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};

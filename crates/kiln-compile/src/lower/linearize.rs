@@ -1,9 +1,10 @@
-//! The kernel as a list of ops in order: a loop tree whose blocks are sorted topologically.
+//! Pass `linearize` of stage `lower`: the kernel becomes a list of ops in order. A tree of loops is built, and each of
+//! its blocks is sorted topologically.
 //!
-//! Every node goes to the block of its innermost range, so whatever does not vary over a loop is outside it. A child
-//! loop is one item of its parent's block. Inside a block the order is that of the graph walk, except that stores to
-//! arguments come as late as they can, because an argument that is written may be the same memory as one that is
-//! read; and a read of local memory comes before a write that it does not wait for.
+//! Every node goes to the block of its innermost range, so what does not vary over a loop is computed outside of it. A
+//! loop inside another is one item of the outer one's block. Inside a block the order is that of the graph walk, with
+//! two exceptions. Stores to arguments come as late as they can, because an argument that is written may be the same
+//! memory as one that is read. A read of local memory comes before a write that it does not depend on.
 
 use super::nest::Nest;
 use kiln_ir::arg::{RangeKind, Space};
@@ -25,11 +26,11 @@ struct Items {
     nest: Nest,
     /// The block that each item is in.
     home: Vec<Block>,
-    /// The block whose item each block is, and the item.
+    /// For each block, the block around it, and its item there.
     around: Vec<Option<(Block, usize)>>,
     /// How many loops are around each block.
     depth: Vec<usize>,
-    /// What each item waits for; both are in one block.
+    /// Pairs of items of one block: the first waits for the second.
     waits_for: Vec<SmallVec<[usize; 3]>>,
     /// The item writes to an argument.
     writes_argument: Vec<bool>,
@@ -170,9 +171,10 @@ impl Items {
         seen
     }
 
-    /// When each item is wanted, in links of the chains that join values to accumulators: for a link its place in
-    /// its chain, for anything else that of the first link that needs it. So unrolled sums go on side by side, step by
-    /// step, and what one step of all of them shares is not kept for long. `orders` is any order of each block.
+    /// The step at which each item is needed. The values that are added to one accumulator form a chain; an addition's
+    /// step is its place in the chain, and any other item has the step of the first addition that needs it. So unrolled
+    /// sums advance side by side, and what one step of all of them shares is not held for long. `orders` is any order
+    /// of each block.
     fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
         let links = self.links();
         let mut reached = vec![0; self.topo.len()];
@@ -188,7 +190,7 @@ impl Items {
         steps
     }
 
-    /// For each node that joins a value to what an accumulator holds: the node that gives the latter.
+    /// For each node that adds a value to an accumulator: the node of the accumulator's previous value.
     fn links(&self) -> Vec<Option<usize>> {
         let mut links = vec![None; self.topo.len()];
         for (i, node) in self.topo.iter().enumerate() {
@@ -227,8 +229,8 @@ impl Items {
         users
     }
 
-    /// Each block's items in order: of those that wait for nothing more, the one with the smallest step, then the one
-    /// that the walk over the graph met first. Writes to arguments come last.
+    /// Each block's items in order. Of the items that wait for nothing more, the one with the smallest step comes
+    /// first, then the one that the walk over the graph met first. Stores to arguments come last.
     fn sort_blocks(&self, users: &Users, steps: &[u32]) -> Vec<Vec<usize>> {
         let mut missing: Vec<usize> = self.waits_for.iter().map(SmallVec::len).collect();
         let mut ready: Vec<BinaryHeap<_>> = vec![BinaryHeap::new(); self.nest.len() + 1];
@@ -279,7 +281,7 @@ impl Items {
                 Op::Range => {
                     let body =
                         self.nest.block(node).expect("a range is in its own scope") as usize + 1;
-                    // nothing varies over the loop
+                    // no node varies over the loop
                     if !orders[body].is_empty() {
                         ops.push(node.clone());
                         stack.push((body, 0));

@@ -1,8 +1,9 @@
-//! Sums of packed products over sides of matrices, which go to scratch, become products of matrices where the target has
-//! a unit for them: values whose lanes are whole matrices. Post-condition: no range of kind `Matrix` is left.
+//! Pass `mma` of stage `lower`: ranges of kind `Matrix` become `Mma` ops if the target has a matrix unit, else loops.
+//! Post-condition: no range of kind `Matrix` is left.
 //!
-//! An accumulator is set before the loops of the sum, to zero or to what scratch holds, updated inside, and stored after
-//! them. Elsewhere sides are loops, and the last one over outputs is the lanes of vectors.
+//! A value of an `Mma` has a whole matrix as its lanes. Its accumulator is set before the loops of the sum, to zero or
+//! from scratch, updated inside, and stored after them. Elsewhere the sides are loops, and the last one over outputs
+//! becomes vector lanes.
 
 use crate::target::{Mma, Target};
 use kiln_ir::affine::strides;
@@ -21,7 +22,7 @@ pub(super) fn matrices(kernel: &UOp, target: &Target) -> UOp {
     }
     let mut next_id = free_local(&nodes);
     let mut products: FxHashMap<UOp, UOp> = FxHashMap::default();
-    // of all products together: what one leaves in registers may stay there while another begins
+    // for all products together: what one leaves in registers may stay there while another begins
     let mut taken = 0;
     for node in &nodes {
         let of = |unit| Product::of(node, unit).filter(|p| taken + p.registers() <= unit.registers);
@@ -41,13 +42,13 @@ fn is_side(node: &UOp) -> bool {
 /// A nest that stores a sum of matrix products to scratch.
 struct Product<'a> {
     unit: &'a Mma,
-    /// What of the scratch the nest writes, and where.
+    /// The part of the scratch that the nest writes, and where.
     store: UOp,
-    /// Whether what is there is added to.
+    /// Whether the product is added to what scratch holds.
     adds: bool,
     /// The operands, rows first.
     factors: [UOp; 2],
-    /// Loops and written out iterations around the sum.
+    /// Loops and unrolled ranges around the sum.
     around: Vec<UOp>,
     /// Loops of the sum.
     over: Vec<UOp>,
@@ -56,7 +57,7 @@ struct Product<'a> {
 }
 
 impl<'a> Product<'a> {
-    /// What the node is, if the unit does it: sizes and types fit, and all matrices are contiguous.
+    /// The product that the node is, if the unit can compute it: sizes and types fit, and all matrices are contiguous.
     fn of(end: &UOp, unit: &'a Mma) -> Option<Product<'a>> {
         let store = if end.op() == Op::End { end.src(0) } else { return None };
         let (mut outputs, around): (Vec<UOp>, Vec<UOp>) =
@@ -127,13 +128,13 @@ impl<'a> Product<'a> {
             && moves(self.store.src(1), [(rows, lanes), (depth, 0), (columns, 1)])
     }
 
-    /// Whether the operands are two matrices: an instruction takes no register twice.
+    /// Whether the operands are two different matrices: an instruction takes no register twice.
     fn are_apart(&self) -> bool {
         let [x, y] = self.matrices();
         x != y
     }
 
-    /// The same effect by the unit, with accumulators in register memory number `id`: one for each written out iteration.
+    /// The same effect by the unit, with accumulators in register memory number `id`: one for each unrolled iteration.
     fn effect(&self, id: u32) -> UOp {
         let (written_out, loops): (Vec<UOp>, Vec<UOp>) =
             self.around.iter().cloned().partition(|r| kind_of(r).is_expanded());
@@ -176,7 +177,7 @@ impl<'a> Product<'a> {
     }
 }
 
-/// The sum that is stored, and whether what is there is added to it.
+/// The sum that is stored, and whether it is added to what scratch holds.
 fn added(store: &UOp) -> Option<(&UOp, bool)> {
     let is_sum = |n: &UOp| n.op() == Op::Reduce && n.arg().reduce_op() == Some(ReduceOp::Add);
     let value = store.src(2);

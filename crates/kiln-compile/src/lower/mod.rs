@@ -1,6 +1,6 @@
-//! KERNEL form to PROGRAM form: a graph over ranges becomes a linear list of ops that the target has.
+//! Stage `lower`: a kernel over ranges becomes a linear list of ops that the target has (KERNEL to PROGRAM).
 //!
-//! The passes are listed in `passes`, in the order of these modules:
+//! Each pass removes one form, and no later pass knows it. Modules stand in the order of the passes:
 
 mod mma;
 mod vector;

@@ -1,6 +1,6 @@
-//! Which loops a node sits in, and how the loops of a kernel nest.
+//! Which loops a node is inside of, and how the loops of a kernel nest. Several passes of stage `lower` share it.
 //!
-//! Every range is one loop, so two ranges that meet in a scope (`kiln_ir::scope`) lie on one path of the loop tree.
+//! Every range is one loop, so two ranges in one scope (`kiln_ir::scope`) lie on one path of the loop tree.
 
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::{AxisSet, Scopes};

@@ -1,8 +1,9 @@
-//! A `Reduce` becomes an accumulator. Post-condition: no `Reduce` is left.
+//! Pass `reduce` of stage `lower`: each `Reduce` becomes an accumulator. Post-condition: no `Reduce` is left.
 //!
-//! The accumulator is set before the loops, updated inside and read after them. Reduces over the same ranges share
-//! their loops, since a range is one loop. Where multiply-add is one instruction, a sum of products contracts, if the
-//! product is computed in the accumulator's dtype: whoever else uses the product, the sum rounds the same.
+//! The accumulator is set before the loops, updated inside and read after them. Reductions over the same ranges share
+//! their loops, since a range is one loop. If the target has multiply-add, a sum of products is contracted, provided
+//! that the product is computed in the accumulator's dtype. It is contracted whoever else uses the product, so the sum
+//! always rounds the same.
 
 use super::nest::Nest;
 use crate::target::Target;
@@ -32,7 +33,7 @@ pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
         next_id: free_local(&topo),
         done: FxHashMap::default(),
     };
-    // a loop that another reduce is inside may be around this one too, though this one's value does not name it
+    // a loop around another reduction may be around this one too, though the value of this one does not depend on it
     let ranges = topo.iter().filter(|n| n.op() == Op::Range);
     pass.done.extend(ranges.map(|r| (r.clone(), r.clone())));
     for node in &topo {
@@ -45,7 +46,7 @@ pub(super) fn lower_reduces(kernel: &UOp, target: &Target) -> UOp {
     pass.done[kernel].clone()
 }
 
-/// What a value is under conditions, and these, the outermost first: else it is 0.
+/// A value and its predicates, the outermost first. If one of them is false, the value is 0.
 fn under_conditions(value: &UOp) -> (&UOp, Vec<&UOp>) {
     let (mut value, mut conditions) = (value, Vec::new());
     while value.op() == Op::Where && value.src(2).uniform().is_const(0) {
@@ -55,8 +56,8 @@ fn under_conditions(value: &UOp) -> (&UOp, Vec<&UOp>) {
     (value, conditions)
 }
 
-/// What has been added up so far, and a product. Where its conditions do not hold the sum is left alone, so it rounds as it
-/// does in a loop in which they always hold.
+/// The sum so far plus a product. If its predicates are false, the sum is left alone, so it rounds as in a loop in
+/// which they are always true.
 fn add_product(value: &UOp, running: &UOp) -> Option<UOp> {
     let (product, conditions) = under_conditions(value);
     if product.op() != Op::Mul {
@@ -102,7 +103,7 @@ impl Reduce<'_> {
         UOp::local(Space::Register, id, 1, node.dtype(), node.lanes())
     }
 
-    /// The loops around the reduce's own, which the accumulator is set in.
+    /// The loops around the reduction's own; the accumulator is set inside them.
     fn outer_loops(&self, node: &UOp, closed: &[UOp]) -> Vec<UOp> {
         let innermost = node.srcs().iter().filter_map(|s| self.nest.block(s)).max();
         let path: Vec<&UOp> = self.nest.path(innermost).map(|r| self.nest.range(r)).collect();

@@ -1,8 +1,9 @@
-//! Arguments that are written past the caches. A store brings its line into the cache before it changes it, which doubles
-//! what writing costs; where nothing of an output can still be in the cache when somebody reads it, that is for nothing.
+//! Pass `stream` of stage `lower`: marks the arguments that are written by streaming (non-temporal) stores.
 //!
-//! It takes whole lines: part of one, alone, waits for the rest of it and costs more than it saves. Gated vectors at the
-//! ends of rows go the usual way.
+//! An ordinary store brings its cache line into the cache before it changes it, which doubles the cost of writing. If
+//! an output is too large for anything of it to be in the cache when it is read, that is wasted. Only whole lines are
+//! streamed: a part of one waits for the rest, and costs more than it saves. Predicated vectors at the ends of rows are
+//! ordinary stores.
 
 use super::fold::is_multiple;
 use super::nest::Nest;
@@ -11,7 +12,7 @@ use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How many whole lines there must be for each store of anything else.
+/// How many stores of whole lines there must be for each other store.
 const MOSTLY: u64 = 8;
 
 /// How often an argument is stored to.
@@ -19,11 +20,11 @@ const MOSTLY: u64 = 8;
 struct Stores {
     whole_lines: u64,
     others: u64,
-    /// Whether it is read, or lines are stored where none begins.
+    /// Whether it is also loaded, or vectors as long as a line are stored across lines.
     unsuited: bool,
 }
 
-/// The slots of such arguments: larger than the last cache, only written, and mostly in whole lines.
+/// The slots of streamed arguments: larger than the last cache, never loaded, and stored mostly in whole lines.
 pub(super) fn streamed(kernel: &UOp, target: &Target) -> FxHashSet<usize> {
     let nodes = toposort(kernel);
     let is_large =
@@ -55,7 +56,7 @@ impl Stores {
     }
 }
 
-/// A store that is always done, of as many elements as a line has.
+/// A store without a predicate, of as many elements as a line has.
 fn is_line(store: &UOp) -> bool {
     let [memory, _, value] = store.srcs() else { return false };
     store.op() == Op::Store && value.lanes() as usize * memory.dtype().size() == LINE

@@ -1,7 +1,7 @@
-//! `Vector` ranges become lanes. Post-condition: no range of kind `Vector` is left.
+//! Pass `vector` of stage `lower`: `Vector` ranges become lanes. Post-condition: no range of kind `Vector` is left.
 //!
-//! An index that advances by one per lane makes a vector load or store, an index that is the same in every lane a
-//! scalar one, and any other index one scalar access per lane. A sum over a vector range has a vector accumulator in
+//! An index that advances by one per lane makes a vector load or store. An index that is the same in every lane makes a
+//! scalar one. Any other index makes one scalar access per lane. A sum over a vector range has a vector accumulator in
 //! its loops; its lanes are combined after them, as a balanced tree over halves.
 
 use super::fold::{self, factor};
@@ -84,8 +84,8 @@ fn elementwise(node: &UOp, srcs: &[&Wide]) -> Wide {
     }
 }
 
-/// Lanes that were found one by one are reinterpreted one by one, which loads them as what they are to be. (It also keeps
-/// a vector of loaded floats away from a zero extension of its bits, which LLVM 22 fails to select for AVX-512.)
+/// Lanes that were loaded one by one are reinterpreted one by one, so that each is loaded in its final type. (This also
+/// keeps a vector of loaded floats away from a zero extension of its bits, which LLVM 22 fails to select for AVX-512.)
 fn bitcast_lanes(node: &UOp, stack: &UOp) -> UOp {
     let lane = |x: &UOp| fold::rebuild_folded(node, smallvec![x.clone()]);
     UOp::stack(stack.srcs().iter().map(lane).collect())
@@ -195,11 +195,11 @@ fn widen_load(node: &UOp, srcs: &[&Wide], target: &Target) -> Wide {
     Vector(UOp::stack((0..lanes).map(load).collect()))
 }
 
-/// Most elements that lie between lanes which are loaded together with what lies between them.
+/// The largest distance between lanes that are loaded together, with all that lies between.
 const CLOSE: i64 = 4;
 
-/// Lanes that lie close together, picked from one load of all that lies there, where that is known to be in the memory.
-/// Loads of what lies between them are the same load.
+/// Lanes that lie close together are picked from one vector load of the whole range, if that is known to be inside the
+/// memory. The loads of such neighbours are then one load.
 fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>, target: &Target) -> Option<UOp> {
     let Linear { base, stride: stride @ 2..=CLOSE, lanes } = index else { return None };
     let gate = match gate {
@@ -216,7 +216,7 @@ fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>, target: &Target) -> 
         Some((_, _, len)) => len,
         None => memory.memory().numel(),
     } as i64;
-    // whole pieces of a memory of whole pieces are inside if any of their elements is
+    // if memory consists of whole pieces, a piece is inside if any of its elements is
     let pieces = len % all == 0 && factor(&start).is_multiple_of(all as u64);
     let inside = gate.is_none() && start.min() >= 0 && start.max().checked_add(all)? <= len;
     if !pieces && !inside {
@@ -236,7 +236,7 @@ fn consecutive(memory: &UOp, index: &Wide) -> bool {
 }
 
 impl Wide {
-    /// A gate stays scalar where it is uniform.
+    /// A predicate stays scalar if it is the same in all lanes.
     fn gate(&self, lanes: u16) -> UOp {
         match self {
             Uniform(x) => x.clone(),
@@ -264,7 +264,7 @@ fn widen_store(node: &UOp, srcs: &[&Wide]) -> UOp {
     fold::group((0..lanes).map(store).collect())
 }
 
-/// A reduce over the lanes keeps them apart in its other loops and combines them once, at the end.
+/// A reduction over lanes keeps them apart in its other loops and combines them once, at the end.
 fn widen_reduce(node: &UOp, srcs: &[&Wide]) -> Wide {
     let op = node.arg().reduce_op().expect("a reduce");
     let closed = node.srcs()[1..].iter().find(|s| is_vector_range(s));

@@ -1,4 +1,4 @@
-//! How the accesses of a kernel move along its loops.
+//! Part of pass `choose`: how far each load and store moves with each iteration of each loop.
 
 use kiln_ir::affine::strides;
 use kiln_ir::scope::{AxisSet, Scopes};
@@ -25,7 +25,7 @@ impl Access {
     }
 }
 
-/// What a kernel does, as far as the heuristic wants to know.
+/// The facts about a kernel that the heuristic uses.
 pub(super) struct Kernel {
     pub(super) accesses: Vec<Access>,
     /// Sets of axes that occur together in one expression.
@@ -63,7 +63,8 @@ impl Kernel {
         }
     }
 
-    /// Whether the loops over outputs are around everything, and those of reductions around all of a nest or nothing.
+    /// Whether all loops over outputs are around everything, and the loops of reductions around all of a nest or
+    /// nothing.
     pub(super) fn is_one_nest(&self, outputs: &AxisSet, reduces: &AxisSet) -> bool {
         let all_or_none = |nest: &AxisSet| reduces.is_subset(nest) || !reduces.intersects(nest);
         self.nests.iter().all(|nest| outputs.is_subset(nest) && all_or_none(nest))

@@ -1,7 +1,7 @@
-//! Loops that start where a line of memory does: wherever a row starts, all of its elements but those at both ends are
-//! written in whole lines.
+//! Part of pass `options`: starts a loop over a row at a cache line. All vectors of the row but the first and last are
+//! then stored as whole lines.
 //!
-//! What is added up along such a row starts there, too, so that values which are kept in between have the same places.
+//! A reduction along the same row starts there too, so that values kept between the two have the same places.
 
 use super::access::Kernel;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges};
@@ -13,7 +13,7 @@ use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// Where rows of a kernel's results lie.
+/// The rows that a kernel stores: where each begins.
 pub(super) struct Rows {
     /// Of the argument that they are stored to.
     pub(super) argument: UOp,
@@ -40,22 +40,21 @@ impl Rows {
         })
     }
 
-    /// Whether a loop is inside of all loops over rows, with all that it does.
+    /// Whether a loop, with all that varies over it, is inside of all loops over rows.
     pub(super) fn are_around(&self, kernel: &Kernel, axis: u32) -> bool {
         let over: Vec<u32> = ranges_of(&self.start).iter().map(axis_of).collect();
         let is_around = |scope: &AxisSet| over.iter().all(|&o| scope.contains(o));
         let mut inside = kernel.scopes.iter().filter(|s| s.contains(axis) && s.len() > 1);
-        // what varies along rows alone is not done again for each of them
+        // what varies within a row only must not be computed again for each row
         over.iter().all(|o| *o < axis) && inside.clone().any(is_around) && inside.all(is_around)
     }
 
-    /// Whether all rows start where lines of `elements` do.
+    /// Whether every row starts at a cache line of `elements`.
     pub(super) fn are_whole(&self, elements: usize) -> bool {
         self.past(elements, &FxHashMap::default()).is_const(0)
     }
 
-    /// How many elements a row's first is past the start of a line of `elements`, over the loops that take the place of
-    /// those around.
+    /// How many elements a row starts past a cache line of `elements`, over the new loops of `map`.
     pub(super) fn past(&self, elements: usize, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
         simplify(&replace_ranges(&self.start, map).floormod(&UOp::index(elements as i64)))
     }

@@ -1,5 +1,5 @@
-//! Reductions in blocks: the outer loop of a reduction moves outside of loops over outputs, so that what a block reads
-//! stays in the caches. What has been reduced so far is carried from block to block in scratch.
+//! Part of pass `options`: a reduction in blocks. The loop over blocks moves outside of loops over outputs, so that
+//! what a block reads stays in a cache. The partial sums are carried from block to block in scratch.
 
 use super::ranges::{
     axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
@@ -25,8 +25,8 @@ pub(super) fn carry(ast: &UOp, over: &UOp, id: &mut u32) -> UOp {
     ast
 }
 
-/// The kernel with loops instead of what is written out and instead of vectors, where results are stored to places apart:
-/// what has been carried is read from scratch, in whatever order.
+/// The kernel with plain loops instead of unrolled and vector ranges around its stores, if it stores elements that are
+/// no neighbours. Carried sums are in scratch and can be read in any order.
 pub(super) fn settle(ast: &UOp) -> UOp {
     let nodes = toposort(ast);
     let stores = || nodes.iter().filter(|n| n.op() == Op::Store && n.memory().op() == Op::Param);
@@ -48,7 +48,7 @@ pub(super) fn settle(ast: &UOp) -> UOp {
     replace_ranges(ast, &expanded.map(as_loop).collect())
 }
 
-/// What `reduce` gives, read from scratch after all blocks.
+/// The result of `reduce`, read from scratch after all blocks.
 fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
     let (outer, inner): (Vec<UOp>, Vec<UOp>) =
         open_ranges(reduce).into_iter().partition(|r| is_around(r, over));
@@ -66,7 +66,7 @@ fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
         end(UOp::store(&fresh, &start.of_value(&flat(&inner)), &identity, None), start.ranges);
 
     let rest: Vec<UOp> = reduce.srcs()[1..].iter().filter(|r| *r != over).cloned().collect();
-    // copies that are filled further in than the block's loop move along
+    // panels that are filled inside the loop over blocks move with it
     let known = |r: &UOp| *r == *over || outer.contains(r) || inner.contains(r) || rest.contains(r);
     let copies = ranges_of(reduce.src(0)).into_iter().filter(|r| !known(r)).collect();
     let block = copy(&[inner.clone(), rest.clone(), copies].concat());

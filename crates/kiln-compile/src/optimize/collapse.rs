@@ -1,5 +1,8 @@
-//! Loops in the order of memory; neighbours that count like one become one: `E_64_64` over contiguous memory is
-//! `E_4096`; and one of which values are only asked for by row and column is two.
+//! Pass `collapse` of stage `optimize`: puts loops in the order of memory and makes one loop of neighbours that index
+//! memory like one. `E_64_64` over contiguous memory becomes `E_4096`.
+//!
+//! The other direction as well: a loop that indices divide into `i / 16` and `i % 16` becomes a loop over rows and one
+//! within a row.
 
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::affine::strides;
@@ -9,10 +12,10 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-/// A row that a loop is taken apart for: a vector at least.
+/// The shortest row that a loop is split into: one vector.
 const SHORTEST_ROW: i64 = 16;
 
-/// Merges neighbours, innermost first, while it makes no index harder.
+/// Merges neighbours, innermost first, as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
     let mut ast = in_order(&apart(kiln_ir::rules::simplify(ast)));
     let mut inner = ranges_of(&ast).len();
@@ -26,8 +29,8 @@ pub(super) fn collapse(ast: &UOp) -> UOp {
     ast
 }
 
-/// Loops over outputs by row and column, where indices are: what varies over one of the two alone is then seen to, and
-/// what is next to each other within a row.
+/// Splits a loop over outputs that indices divide into rows and columns. It then shows what varies over only one of the
+/// two, and what is contiguous within a row.
 fn apart(ast: UOp) -> UOp {
     let mut ast = ast;
     while let Some(split) = divided(&ast).map(|(range, row)| by_rows(&ast, &range, row)) {
@@ -39,7 +42,7 @@ fn apart(ast: UOp) -> UOp {
     ast
 }
 
-/// A loop over outputs that something divides into rows, and how long those are; the shortest.
+/// A loop over outputs that some index divides into rows, and the length of a row; the shortest.
 fn divided(ast: &UOp) -> Option<(UOp, i64)> {
     let nodes = toposort(ast);
     let divisions = nodes.iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod));
@@ -70,8 +73,8 @@ fn by_rows(ast: &UOp, divided: &UOp, row: i64) -> UOp {
     kiln_ir::rules::simplify(&replace_ranges(ast, &map))
 }
 
-/// The loops over outputs nested by how far apart they write, if they are around everything: what is computed between
-/// loops would be computed more often.
+/// Nests the loops over outputs by the strides with which they write, if they are around everything. Otherwise what is
+/// computed between two loops would be computed more often.
 fn in_order(ast: &UOp) -> UOp {
     let nodes = toposort(ast);
     let Some(store) = nodes.iter().find(|n| n.op() == Op::Store) else { return ast.clone() };
@@ -119,8 +122,8 @@ fn merge(ast: &UOp, outer: &UOp, inner: &UOp) -> Option<UOp> {
     (hardness(&merged) <= hardness(ast)).then_some(merged)
 }
 
-/// Whether the outer loop goes on where the inner one ends, in all accesses that move evenly along both. Others would
-/// need divisions.
+/// Whether the outer loop continues where the inner one ends, in all accesses that move evenly along both. Other
+/// accesses would need divisions.
 fn counts_on(ast: &UOp, outer: &UOp, inner: &UOp) -> bool {
     let accesses = toposort(ast).into_iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
     accesses.map(|access| strides(access.src(1))).all(|strides| {

@@ -1,5 +1,5 @@
-//! Sums of products as dot products: neighbours along a loop of the reduction are packed into 32 bits, and the loop takes
-//! as many fewer steps. What is packed is then staged like any other operand.
+//! Part of pass `options`: packs narrow factors into 32-bit words for dot-product instructions. A sum over 64 products
+//! of bf16 becomes a sum over 32 `Dot`s of two. The packed words are then staged like any operand.
 
 use super::ranges::{axis_of, replace_ranges, size_of, substitute};
 use kiln_ir::arg::{RangeKind, ReduceOp};
@@ -66,12 +66,13 @@ fn narrow(x: &UOp) -> Option<UOp> {
 /// There are no such products, or no such loop.
 pub(super) fn pack(ast: &UOp, axis: u32, parts: [DType; 2]) -> Result<UOp, String> {
     if parts[0].size() != parts[1].size() || parts[0].size() > 2 {
-        return Err("32 bits are no pack of them".to_owned());
+        return Err("both factors must have 8 or 16 bits".to_owned());
     }
     let found = only_reduction(ast).and_then(|r| factors(&r, parts).map(|of| (r, of)));
-    let (reduce, [x, y]) = found.ok_or("what is added up is no product of such factors")?;
+    let (reduce, [x, y]) =
+        found.ok_or("the kernel has no single sum of products of such factors")?;
     let range = reduce.srcs()[1..].iter().find(|r| axis_of(r) == axis);
-    let range = range.ok_or("the reduction has no such loop")?;
+    let range = range.ok_or("the reduction has no loop of this axis")?;
     let steps = size_of(range).div_ceil(count(parts[0]));
     let packs = UOp::range(axis, RangeKind::Reduce, steps);
     let zero = UOp::constant(0, reduce.dtype());

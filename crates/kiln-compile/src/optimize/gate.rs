@@ -1,15 +1,15 @@
-//! A loop that is rounded up runs past its end: its accesses are gated, and what it would add to a reduction is the
-//! reduction's identity.
+//! Part of pass `options`: a loop that was rounded up runs past its end. Its loads and stores get a predicate, and an
+//! iteration past the end adds the identity to a reduction (0 to a sum).
 
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The kernel with everything that moves along `range` done only where it is `valid`: below its bound, say. (That is
-/// always, as long as the range is what it says; the expression that replaces it may be more.) The result has what became
-/// of every node.
+/// The kernel in which everything that moves along `range` is done only if `valid` is true, such as `range < bound`.
+/// (The range itself always meets that; the expression that will replace it may not.) The result maps each old node to
+/// its new one.
 ///
-/// Accesses for which `gated` is false have room for what is beyond the end.
+/// Accesses for which `gated` is false have room past the end.
 pub(super) fn gate(
     ast: &UOp,
     range: &UOp,
@@ -50,7 +50,7 @@ fn is_packed(reduce: &UOp) -> bool {
     reduce.src(0).op() == Op::Dot && reduce.src(0).src(2).is_const(0)
 }
 
-/// The factors of packed products that are added up over the range: they are 0 beyond its end, rather than the product, so
+/// The factors of packed products that are summed over the range. They, and not the product, are 0 past its end, so
 /// that the zeros are staged with them.
 fn packed_factors(nodes: &[UOp], range: &UOp) -> FxHashSet<UOp> {
     let over = |n: &&UOp| n.op() == Op::Reduce && n.srcs()[1..].contains(range);

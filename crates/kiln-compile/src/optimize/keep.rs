@@ -1,9 +1,9 @@
-//! Values that a reduction computes and that a loop after it computes again are kept in scratch in between: the
-//! exponentials of a softmax, which its sum and its quotients need.
+//! Part of pass `options`: a value that a reduction computes and a later loop computes again is stored in scratch and
+//! reused. Example: the exponentials of a softmax, which its sum and its quotients need.
 //!
-//! A repetition is found by renaming: the reduction's loops become those that another reduction or the end of the
-//! outputs closes, and what is then equal is one node. Renaming may fold a loop away (`r1 - r3` where both become one);
-//! so both must vary over all the loops that they are kept over, or a constant would be read from memory.
+//! Equal values are found by renaming: the reduction's loop variables are replaced by those of the later loop, and then
+//! equal values are one node. Renaming may remove a variable (`r1 - r3` when both become one). So both values must vary
+//! over all the loops, or a constant would be read from memory.
 
 use super::ranges::{
     axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
@@ -17,7 +17,7 @@ use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-/// What computing a value must cost, in operations on one element, so that storing it and reading it twice costs less.
+/// The operations on one element from which on storing it and reading it twice costs less than computing it twice.
 const WORTH: f64 = 10.0;
 /// Larger kernels are not searched: every value of a reduction is looked at whole.
 const MOST_NODES: usize = 500;
@@ -35,7 +35,7 @@ struct Repeated {
     outer: Vec<UOp>,
 }
 
-/// Whether something that is worth it fits `bytes`.
+/// Whether keeping some value pays and fits into `bytes`.
 pub(super) fn pays(ast: &UOp, bytes: usize) -> bool {
     Search::new(ast, bytes).is_some_and(|search| search.first().is_some())
 }
@@ -101,7 +101,8 @@ impl Search {
         self.alike(reduce, reduced).into_iter().filter_map(find).collect()
     }
 
-    /// The loops of other reductions and of outputs that run as often and in the same way, but for those that stay.
+    /// The loops of other reductions and of outputs with the same number of iterations and the same kind, apart from
+    /// those around both.
     fn alike(&self, reduce: &UOp, reduced: &[UOp]) -> Vec<Vec<UOp>> {
         let shape =
             |r: &UOp| (size_of(r), kind_of(r) == RangeKind::Vector, kind_of(r).is_expanded());
@@ -117,8 +118,7 @@ impl Search {
         lists
     }
 
-    /// Whether a value of the kernel varies over all of some loops, can be computed in a nest of its own, costs enough,
-    /// and fits.
+    /// Whether a value varies over all of some loops, can be computed in a nest of its own, costs enough, and fits.
     fn is_worth(&self, value: &UOp, loops: &[UOp]) -> bool {
         let of_numbers = !matches!(value.dtype(), DType::Index | DType::Bool | DType::Void);
         let Some(open) = self.scopes.find(value).filter(|_| of_numbers) else { return false };
@@ -148,8 +148,8 @@ impl Search {
         Some(price)
     }
 
-    /// The loops that the value is computed inside of: down to the deepest that it varies over, with those between. None
-    /// if a repetition is not inside all of them.
+    /// The loops that the value is computed inside of, down to the deepest that it varies over. None if a repetition is
+    /// not inside all of them.
     fn path_around(&self, value: &UOp, again: &[(UOp, Vec<UOp>)]) -> Option<Vec<UOp>> {
         let outer = |axes: &AxisSet| -> AxisSet {
             self.scopes.ranges(axes).filter(|r| is_outer(r)).map(axis_of).collect()
@@ -200,7 +200,7 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
         if outer.is_empty() { memory.clone() } else { memory.after(outer.iter().cloned()) };
     let place = flat(&inside);
     let store = UOp::store(&target, &place, value, None);
-    // rows of a tile each wait for their own
+    // each row of a tile depends on its own copy
     let along = inside.iter().all(|r| reduced.contains(r) || kind_of(r) == RangeKind::Upcast)
         && !is_nested(ast, found)
         && !is_outside(ast, found)
@@ -270,7 +270,7 @@ fn waits(ast: &UOp, found: &Repeated) -> bool {
     }
 }
 
-/// Loops like others, further in than all loops there are.
+/// Copies of loops, nested inside all loops that there are.
 fn copies_of(ast: &UOp, ranges: &[UOp]) -> Vec<UOp> {
     let next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
     let kind = |r: &UOp| match kind_of(r) {

@@ -1,7 +1,5 @@
-//! Which options may be applied to which kernels: everything that a search may try, and why not the rest.
-//!
-//! An option that passes changes nothing of what a kernel computes, but for the order of sums. Whether it makes it
-//! faster is not asked here.
+//! Part of pass `choose`: which options may be applied to a kernel, and why not the others. A legal option changes
+//! nothing that a kernel computes, except for the order of sums. Whether it makes the kernel faster is not asked here.
 
 use super::access::Kernel;
 use super::align::Rows;
@@ -15,23 +13,23 @@ use kiln_ir::scope::AxisSet;
 /// Lanes of a vector, and neighbours of a copy, at most.
 const MOST_LANES: usize = 64;
 
-/// What about a kernel decides whether an option is legal.
+/// The facts about a kernel that decide whether an option is legal.
 pub(super) struct Rules {
     kernel: Kernel,
     /// Axes of loops that must run in their order.
     ordered: AxisSet,
-    /// Whether all loops over outputs are around everything, and those of reductions around each of those.
+    /// Whether all loops over outputs are around everything, and the loops of reductions around all of it or nothing.
     one_nest: bool,
     /// Axes of loops of reductions.
     reductions: Vec<u32>,
     operands: usize,
-    /// Axes of loops that may start with lines of the rows that are stored.
+    /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
 }
 
-/// How a loop stands while options are applied.
+/// A loop after some options.
 pub(super) struct Standing {
-    /// What is left of it is a loop of this kind.
+    /// The kind of the rest of it.
     pub(super) kind: RangeKind,
     /// Iterations that are left.
     pub(super) left: usize,
@@ -50,28 +48,36 @@ impl Rules {
         Rules { kernel, ordered, one_nest, reductions, operands, inside_rows }
     }
 
-    /// Whether an option may follow `before`, which have been applied to `loops`; if not, why.
+    /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
     pub(super) fn check(&self, loops: &Loops, before: &[Opt], opt: Opt) -> Result<(), String> {
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
-            Opt::Dot { .. } => ensure(before.is_empty(), "what is packed is packed first"),
+            Opt::Dot { .. } => ensure(before.is_empty(), "packing must be the first option"),
             Opt::Mma { axes, by } => self.mma(loops, before, axes, by),
             Opt::Align { axis, by } => self.align(loops, before, axis, by),
-            Opt::Rows { .. } | Opt::Nest { .. } => Err("the kernel has one nest".to_owned()),
+            Opt::Rows { .. } | Opt::Nest { .. } => {
+                Err("it needs a kernel of several nests".to_owned())
+            }
             Opt::Keep { .. } => {
-                ensure(!before.iter().any(is_mma), "a matrix unit's results are in scratch")?;
+                ensure(
+                    !before.iter().any(is_mma),
+                    "the results of a matrix unit are in scratch already",
+                )?;
                 let kept = before.iter().any(|o| matches!(o, Opt::Keep { .. }));
-                ensure(!kept, "values are kept already")
+                ensure(!kept, "an earlier option keeps values already")
             }
             Opt::Split { axis, by, .. } | Opt::Block { axis, by } => {
                 let loop_ = loops.standing(axis);
                 let loop_ = loop_.ok_or_else(|| format!("no loop has axis {axis}"))?;
-                ensure(!self.ordered.contains(axis), "iterations of the loop may meet")?;
-                // what is rounded up inside of a block would run into the next one
+                ensure(
+                    !self.ordered.contains(axis),
+                    "two iterations of the loop may write the same element",
+                )?;
+                // a block that is rounded up would run into the next one
                 let divides = by > 0 && loop_.left.is_multiple_of(by);
                 ensure(
                     divides || !self.is_in_blocks(before, axis),
-                    "it does not divide the block",
+                    "it must divide the block of the reduction",
                 )?;
                 match opt {
                     Opt::Split { kind, .. } => self.split(before, kind, axis, by, &loop_),
@@ -90,16 +96,16 @@ impl Rules {
         at: &Standing,
     ) -> Result<(), String> {
         let plain = matches!(at.kind, RangeKind::Loop | RangeKind::Reduce);
-        ensure(plain, "threads share the loop")?;
+        ensure(plain, "the loop is divided among threads already")?;
         match kind {
             RangeKind::Thread => self.thread(before, axis, at),
             RangeKind::Vector => self.vector(before, axis, by, at),
-            // iterations of a reduction get accumulators of their own, or one of all
+            // each iteration of a reduction gets an accumulator of its own, or all share one
             RangeKind::Upcast => fits(by, at),
             RangeKind::Unroll => {
                 ensure(
                     at.kind == RangeKind::Reduce,
-                    "a loop over outputs is upcast, not unrolled",
+                    "only a reduction is unrolled; a loop over outputs is upcast",
                 )?;
                 fits(by, at)
             }
@@ -107,40 +113,55 @@ impl Rules {
             | RangeKind::Local
             | RangeKind::Loop
             | RangeKind::Reduce
-            | RangeKind::Matrix => Err(format!("no option makes a loop {}", kind.name())),
+            | RangeKind::Matrix => Err(format!("no option gives a loop the kind {}", kind.name())),
         }
     }
 
     fn thread(&self, before: &[Opt], axis: u32, at: &Standing) -> Result<(), String> {
-        ensure(at.kind == RangeKind::Loop, "threads cannot share a reduction")?;
-        ensure(!before.iter().any(is_thread), "threads share a loop already")?;
-        ensure(self.kernel.nests.iter().all(|n| n.contains(axis)), "something is outside of it")?;
+        ensure(at.kind == RangeKind::Loop, "a reduction cannot be divided among threads")?;
+        ensure(!before.iter().any(is_thread), "another loop is divided among threads already")?;
+        ensure(
+            self.kernel.nests.iter().all(|n| n.contains(axis)),
+            "not everything that the kernel computes is inside of the loop",
+        )?;
         let outside = |o: &Opt| matches!(o, Opt::Stage { depth: 0, .. });
-        ensure(!before.iter().any(outside), "something is staged outside of threads")
+        ensure(
+            !before.iter().any(outside),
+            "an operand is staged outside of the loop, and scratch belongs to one thread",
+        )
     }
 
     fn vector(&self, before: &[Opt], axis: u32, by: usize, at: &Standing) -> Result<(), String> {
         let lanes = by.is_power_of_two() && (2..=MOST_LANES).contains(&by);
-        ensure(lanes, "the lanes of a vector are a power of two")?;
-        ensure(by < 2 * at.left, "half of the lanes would be empty")?;
-        ensure(!before.iter().any(is_mma), "results of a matrix unit are read in its vectors")?;
+        ensure(lanes, "a vector has a power of two of lanes, at most 64")?;
+        ensure(by < 2 * at.left, "at least half of the lanes would be empty")?;
+        ensure(
+            !before.iter().any(is_mma),
+            "the results of a matrix unit are read in vectors of its own",
+        )?;
         let meets = |o: &Opt| match *o {
             Opt::Split { kind: RangeKind::Vector, axis: other, .. } => {
                 other == axis || self.kernel.together(other, axis)
             }
             _ => false,
         };
-        ensure(!before.iter().any(meets), "an expression would have lanes of two loops")
+        ensure(!before.iter().any(meets), "an expression would vary over the lanes of two loops")
     }
 
     fn align(&self, loops: &Loops, before: &[Opt], axis: u32, by: usize) -> Result<(), String> {
-        ensure(before.iter().all(is_align), "lines come before all else")?;
+        ensure(before.iter().all(is_align), "loops are aligned before all other options")?;
         let again = before.iter().any(|o| matches!(o, Opt::Align { axis: a, .. } if *a == axis));
-        ensure(!again, "the loop starts with a line already")?;
-        ensure(by.is_power_of_two() && (2..=MOST_LANES).contains(&by), "no line is so long")?;
-        ensure(!self.ordered.contains(axis), "iterations of the loop may meet")?;
+        ensure(!again, "the loop is aligned already")?;
+        ensure(
+            by.is_power_of_two() && (2..=MOST_LANES).contains(&by),
+            "a cache line has a power of two of elements, at most 64",
+        )?;
+        ensure(
+            !self.ordered.contains(axis),
+            "two iterations of the loop may write the same element",
+        )?;
         let known = loops.standing(axis).is_some() && self.inside_rows.contains(axis);
-        ensure(known, "the loop is not inside of rows")
+        ensure(known, "the loop is not inside of the loops over the rows that the kernel stores")
     }
 
     fn mma(
@@ -150,35 +171,44 @@ impl Rules {
         axes: [u32; 3],
         by: [usize; 3],
     ) -> Result<(), String> {
-        ensure(matches!(before, [Opt::Dot { .. }]), "it follows right after what packs products")?;
-        ensure(self.one_nest, "the kernel is more than one nest")?;
-        ensure(by.iter().all(|n| (2..=MOST_LANES).contains(n)), "no matrix has such a side")?;
-        ensure(by[2].is_power_of_two(), "the lanes of a vector are a power of two")?;
-        ensure(axes[0] != axes[2], "rows are not columns")?;
+        ensure(
+            matches!(before, [Opt::Dot { .. }]),
+            "it must follow right after the option that packs the products",
+        )?;
+        ensure(self.one_nest, "the loops of the kernel are not one nest")?;
+        ensure(
+            by.iter().all(|n| (2..=MOST_LANES).contains(n)),
+            "a side of a matrix has 2 to 64 elements",
+        )?;
+        ensure(by[2].is_power_of_two(), "a vector has a power of two of lanes, at most 64")?;
+        ensure(axes[0] != axes[2], "rows and columns must be different loops")?;
         let kinds = [RangeKind::Loop, RangeKind::Reduce, RangeKind::Loop];
         for (axis, kind) in axes.into_iter().zip(kinds) {
             let is_such = loops.standing(axis).is_some_and(|at| at.kind == kind);
-            ensure(is_such && !self.ordered.contains(axis), &format!("axis {axis} is no side"))?;
+            ensure(
+                is_such && !self.ordered.contains(axis),
+                &format!("loop {axis} cannot be a side of a matrix"),
+            )?;
         }
         Ok(())
     }
 
     fn block(&self, before: &[Opt], by: usize, at: &Standing) -> Result<(), String> {
-        ensure(!before.iter().any(is_align), "loops start with lines")?;
-        ensure(self.one_nest, "the kernel is more than one nest")?;
+        ensure(!before.iter().any(is_align), "a loop is aligned, which excludes this option")?;
+        ensure(self.one_nest, "the loops of the kernel are not one nest")?;
         match at.kind {
             RangeKind::Loop => fits(by, at),
             RangeKind::Reduce => {
-                ensure((1..=at.left).contains(&by), "so many iterations are not left")?;
+                ensure((1..=at.left).contains(&by), "the loop has fewer iterations left")?;
                 let blocks = self.reductions.iter().any(|&r| self.is_in_blocks(before, r));
-                ensure(!blocks, "a reduction is in blocks already")
+                ensure(!blocks, "a reduction is blocked already")
             }
-            _ => Err("threads share the loop".to_owned()),
+            _ => Err("the loop is divided among threads already".to_owned()),
         }
     }
 
-    /// Whether the loop is one of a reduction, and an earlier option has made blocks of it: what is left of it then is
-    /// inside of each.
+    /// Whether the loop is a reduction's and an earlier option has blocked it: the rest of it is then inside of each
+    /// block.
     fn is_in_blocks(&self, before: &[Opt], axis: u32) -> bool {
         let block = |o: &Opt| matches!(o, Opt::Block { axis: other, .. } if *other == axis);
         self.reductions.contains(&axis) && before.iter().any(block)
@@ -191,14 +221,17 @@ impl Rules {
         depth: usize,
         lanes: usize,
     ) -> Result<(), String> {
-        ensure(operand < self.operands, "there is no such operand")?;
-        ensure(!before.iter().any(is_align), "loops start with lines")?;
-        ensure(self.one_nest, "the kernel is more than one nest")?;
+        ensure(operand < self.operands, "the kernel has no operand of this number")?;
+        ensure(!before.iter().any(is_align), "a loop is aligned, which excludes this option")?;
+        ensure(self.one_nest, "the loops of the kernel are not one nest")?;
         let same = |o: &Opt| matches!(o, Opt::Stage { operand: other, .. } if *other == operand);
         ensure(!before.iter().any(same), "the operand is staged already")?;
-        ensure(depth > 0 || !before.iter().any(is_thread), "scratch belongs to one thread")?;
+        ensure(
+            depth > 0 || !before.iter().any(is_thread),
+            "scratch belongs to one thread, so the copy must be inside of the loop over threads",
+        )?;
         let fits = lanes.is_power_of_two() && lanes <= MOST_LANES;
-        ensure(fits, "the lanes of a copy are a power of two")
+        ensure(fits, "a copy has a power of two of lanes, at most 64")
     }
 }
 
@@ -225,8 +258,8 @@ fn is_mma(opt: &Opt) -> bool {
 }
 
 fn fits(by: usize, at: &Standing) -> Result<(), String> {
-    ensure(by > 1, "one iteration is no part")?;
-    ensure(by <= at.left, "so many iterations are not left")
+    ensure(by > 1, "a split needs at least two iterations")?;
+    ensure(by <= at.left, "the loop has fewer iterations left")
 }
 
 fn ensure(holds: bool, why: &str) -> Result<(), String> {

@@ -1,5 +1,6 @@
-//! Sums of packed products as products of matrices. The sides of the matrices are ranges of kind `Matrix`; here what they
-//! give goes to scratch, in a nest of its own, from where everything else reads it in ordinary loops and vectors.
+//! Part of pass `options`: computes a sum of packed products with a matrix unit. The sides of the matrices are ranges
+//! of kind `Matrix`. The result goes to scratch, in a loop nest of its own, and everything else reads it from there in
+//! ordinary loops and vectors.
 
 use super::carry::{Copy, end};
 use super::ranges::{
@@ -12,8 +13,8 @@ use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use smallvec::smallvec;
 
-/// The kernel with the results of its reduction over matrices in scratch memory number `id`. (Where the reduction is in
-/// blocks they are carried in scratch anyway.)
+/// The kernel that reads the results of its matrix product from scratch memory number `id`. (A blocked reduction
+/// carries them in scratch anyway.)
 pub(super) fn through_scratch(ast: &UOp, id: u32) -> UOp {
     let is_side = |r: &UOp| kind_of(r) == RangeKind::Matrix;
     let is_product = |n: &UOp| n.op() == Op::Reduce && n.srcs()[1..].iter().any(is_side);
@@ -23,7 +24,7 @@ pub(super) fn through_scratch(ast: &UOp, id: u32) -> UOp {
     }
 }
 
-/// What `reduce` gives, read from scratch.
+/// The result of `reduce`, read from scratch.
 fn held(ast: &UOp, reduce: &UOp, id: u32) -> UOp {
     let (inner, outer): (Vec<UOp>, Vec<UOp>) =
         open_ranges(reduce).into_iter().partition(|r| kind_of(r).is_expanded());
@@ -40,8 +41,8 @@ fn held(ast: &UOp, reduce: &UOp, id: u32) -> UOp {
     UOp::load(&memory.after([end(store, outputs.to_vec())]), &flat(&inner))
 }
 
-/// The kernel with loops instead of sides of matrices, and of what is written out, around its stores to arguments; the
-/// columns become vectors where they are neighbours there.
+/// The kernel with plain loops instead of `Matrix` and unrolled ranges around its stores to arguments. Columns become
+/// vectors if they are neighbours in memory.
 pub(super) fn without_matrices(ast: &UOp) -> UOp {
     let nodes = toposort(ast);
     let is_result = |n: &UOp| n.op() == Op::Store && n.memory().op() == Op::Param;

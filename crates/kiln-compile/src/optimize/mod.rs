@@ -1,41 +1,42 @@
-//! Kernel -> an equivalent kernel that runs faster on a target.
+//! Stage `optimize`: a kernel becomes an equal kernel that runs faster on a target.
 //!
-//! Every optimization is a split or a new kind of a loop (`Opt`), so what a kernel computes cannot change: the
-//! expressions stay, only the loop variables in them are replaced. `heuristic` chooses; `NOOPT=1` chooses nothing.
+//! Every optimization splits a loop, changes how it runs, or stores a value in scratch (`Opt`). Only loop variables in
+//! the expressions are replaced, so what a kernel computes stays the same. `heuristic` chooses the options; with
+//! `NOOPT=1` there are none.
 
-/// What ranges say of themselves, what varies over them, how others take their place.
+/// Facts about loop variables, and substitution.
 mod ranges;
-/// Loops of a kernel, and how each access moves along them.
+/// How each load and store moves along each loop.
 mod access;
 /// Options as data, and their application.
 mod options;
-/// Loops that start with a line of memory.
+/// Loops that start at a cache line.
 mod align;
 /// Which options may be applied.
 mod legal;
-/// What a search tries next.
+/// Option lists that a search tries next.
 mod neighbours;
-/// Kernels with several nests.
+/// Kernels of several loop nests.
 mod nests;
-/// Reductions in blocks.
+/// Reductions in blocks, with partial sums in scratch.
 mod carry;
-/// Values computed into scratch before they are used.
+/// Staging: operands copied to scratch in the order in which they are read.
 mod stage;
-/// Values that a reduction computes, kept for the loops after it.
+/// Values of a reduction that a later loop reuses.
 mod keep;
-/// Sums of products as dot products of what is packed.
+/// Sums of products as dot products of packed words.
 mod dot;
-/// Sums of products as products of matrices.
+/// Sums of products as products of a matrix unit.
 mod mma;
-/// Loops that are rounded up.
+/// Predicates of loops that are rounded up.
 mod gate;
-/// Loops whose iterations may write the same element.
+/// Loops that must run in order.
 mod ordered;
-/// Loops that skip what counts for nothing.
+/// Loop bounds tightened by predicates.
 mod trim;
-/// Two neighbouring loops that count like one become one.
+/// Neighbouring loops that index memory like one become one.
 mod collapse;
-/// Which options to apply, without a search.
+/// Chooses options without measuring.
 mod heuristic;
 /// Kernel names.
 mod name;
@@ -48,18 +49,18 @@ use kiln_ir::{UOp, spec};
 use nests::Nests;
 use options::Loops;
 
-/// Past this many nodes the kernel's text is not multiplied further.
+/// A kernel of more nodes than this is not unrolled further.
 pub const MAX_NODES: usize = 2000;
 
-/// How many threads the order of sums is chosen for, whatever number a target has: the least that share anything.
+/// The number of threads that the order of sums is chosen for, whatever number a target has: the least that can share.
 pub const NOMINAL_THREADS: usize = 2;
 
-/// How long the text of a kernel may become, in nodes, about.
+/// How long the code of a kernel may become, in nodes, about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// All of it; with none, nothing is optimized.
+    /// The limit for all options; 0 means that nothing is optimized.
     pub nodes: usize,
-    /// What the order of sums is chosen for.
+    /// The limit for which the order of sums is chosen.
     pub order: usize,
 }
 
@@ -84,9 +85,9 @@ pub struct Optimized {
 pub struct Optimizing {
     /// As it is now.
     pub ast: UOp,
-    /// What is applied, in this order, from when it is chosen.
+    /// The options, in the order in which they are applied; none before they are chosen.
     pub options: Option<Vec<Opt>>,
-    /// Why the options cannot be applied, if they cannot: what several nests refuse shows only then.
+    /// Why the options cannot be applied, if they cannot. For several nests this shows only when they are applied.
     pub refused: Option<String>,
     /// Whether the loops over outputs may run in any order.
     free: bool,
@@ -131,7 +132,7 @@ impl Optimizing {
     }
 }
 
-/// The kernel with neighbouring loops that count like one as one: what options are about.
+/// The kernel after pass `collapse`. Options name its loops.
 pub fn collapsed(ast: &UOp) -> UOp {
     collapse::collapse(ast)
 }

@@ -1,4 +1,5 @@
-//! Kernel names: `r` if something is reduced, else `E`, then the sizes of the loops.
+//! Pass `name` of stage `optimize`: names the kernel `r` if it reduces, else `E`, then the sizes of its loops:
+//! `r_64_7_16`.
 
 use super::ranges::{ranges_of, size_of};
 use kiln_ir::uop::toposort;

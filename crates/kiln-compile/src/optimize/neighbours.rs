@@ -1,7 +1,7 @@
-//! Lists of options that are one step away from another: what a search tries next.
+//! The option lists that are one step away from another: what a search tries next.
 //!
-//! A step changes, leaves out or adds one option, or trades one side of a register tile for another. Only legal lists
-//! are given, and none that multiplies the kernel's text without measure.
+//! A step changes, removes or adds one option, or makes one side of a register tile larger and another smaller. Only
+//! legal lists are given, and none that makes the code much longer.
 
 use super::nests::Nests;
 use super::options::{Loops, Opt};
@@ -18,7 +18,7 @@ pub fn neighbours(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     let mut lists = changed(options);
     lists.extend(traded(options));
     lists.extend(added(ast, options));
-    // the heuristic counts more exactly than this, so what it chose is no measure too large
+    // the heuristic counts code more exactly than this, so its own choice is never too large
     let room = (2 * MAX_NODES / toposort(ast).len().max(1)).max(2 * replicas(options));
     let mut found: Vec<Vec<Opt>> = Vec::new();
     for list in lists {
@@ -30,7 +30,7 @@ pub fn neighbours(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     found
 }
 
-/// How many times options multiply a kernel's text.
+/// How many times longer options make a kernel's code.
 fn replicas(options: &[Opt]) -> usize {
     let by = |o: &Opt| match *o {
         Opt::Split { kind: RangeKind::Upcast | RangeKind::Unroll, by, .. } => by,
@@ -128,7 +128,7 @@ fn sized(opt: Opt, by: usize) -> Opt {
     }
 }
 
-/// One more option, where options of its kind stand. None for several nests, whose options stand apart.
+/// One more option, at the place of its kind. None for several nests, whose options are in separate lists.
 fn added(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     if Nests::of(ast).is_some() {
         return Vec::new();

@@ -1,8 +1,8 @@
-//! Kernels with several nests inside loops that they share, and a row of values between them in scratch.
+//! Part of passes `choose` and `options`: kernels of several loop nests, which pass `chain` made.
 //!
-//! Each nest is optimized as a kernel of its own, whose values from other nests are an argument as long as all rows
-//! together; then they are put together again. The innermost shared loop may go in blocks: several rows are done in one
-//! nest before the next begins, so that what a nest reads for all of them is read once, and tiled.
+//! Each nest is optimized as a kernel of its own, for which the rows of the other nests are an argument. Then the nests
+//! are put together again. The innermost loop that the nests share may be blocked: several rows are computed in one
+//! nest before the next nest begins, so that an operand that all rows need is read once.
 
 use super::gate::gate;
 use super::options::Opt;
@@ -115,11 +115,13 @@ impl Nests {
             let (outside, inside): (Vec<&Opt>, Vec<&Opt>) = options.iter().partition(around);
             let thread = |o: &&Opt| matches!(o, Opt::Split { kind: RangeKind::Thread, .. });
             if !outside.iter().all(thread) || outside.len() > 1 {
-                return Err("a loop around several nests is only for threads".to_owned());
+                return Err(
+                    "a loop around several nests can only be divided among threads".to_owned()
+                );
             }
             let alike = thread_of(options) == thread_of(&of_nests[0]);
             if !alike || thread_of(options).is_some_and(|axis| axis >= apart.around) {
-                return Err("threads share a loop that is around all nests".to_owned());
+                return Err("threads must share the same loop in all nests, and one that is around all of them".to_owned());
             }
             let inside: Vec<Opt> = inside.into_iter().copied().collect();
             super::check_nest(kernel, &inside)?;
@@ -137,10 +139,14 @@ impl Nests {
                 (Opt::Rows { by, blocks }, None) if i == 0 && by > 0 => rows = Rows { by, blocks },
                 (Opt::Nest { nest }, _) if nest < of_nests.len() => current = Some(nest),
                 (Opt::Mma { .. } | Opt::Align { .. }, _) => {
-                    return Err(format!("{option}: there are several nests"));
+                    return Err(format!(
+                        "{option}: the kernel has several nests, which excludes this option"
+                    ));
                 }
                 (Opt::Rows { .. } | Opt::Nest { .. }, _) | (_, None) => {
-                    return Err(format!("{option}: rows come first, then nests that there are"));
+                    return Err(format!(
+                        "{option}: ROWS must come first, and every other option after the NEST that it is for"
+                    ));
                 }
                 (option, Some(nest)) => of_nests[nest].push(option),
             }

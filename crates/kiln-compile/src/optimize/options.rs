@@ -1,4 +1,5 @@
-//! Options as data, and their application: a loop becomes an outer loop and an inner part of another kind.
+//! Pass `options` of stage `optimize`: defines the options and applies them. `VECTOR(axis 0, 16)` makes a loop of 100 a
+//! loop of 7 around 16 lanes.
 
 use super::align::Rows;
 use super::carry::{carry, settle};
@@ -16,80 +17,81 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-/// One step of optimization. Loops are named by their axes in the kernel before any option, staged values by their
-/// positions in `stage::operands`.
+/// One optimization. Loops are named by their axes in the kernel before any option, operands by their positions in
+/// `stage::operands`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opt {
-    /// `by` neighbouring iterations of what is left of a loop become `kind`: `Upcast`, `Unroll` or `Vector`; `Thread`
-    /// renames all that is left. Where `by` does not divide the loop, the last part is partly empty, and its accesses
-    /// are gated.
+    /// Splits a loop: `by` neighbouring iterations become a range of kind `Upcast`, `Unroll` or `Vector`, and the loop
+    /// over these groups stays. `Thread` changes the kind of the whole rest of the loop instead. If `by` does not
+    /// divide the loop, the last group is partly empty, and its accesses get a predicate.
     Split {
-        /// What they become.
+        /// The kind of the inner range.
         kind: RangeKind,
         /// The loop's axis number.
         axis: u32,
         /// How many iterations.
         by: usize,
     },
-    /// `by` neighbouring iterations of what is left of a loop over outputs become a loop of their own, inside all loops
-    /// over outputs but those of earlier blocks. Of a reduction's loop, they are what is left, and the loop over such
-    /// blocks takes that place: sums are carried in scratch.
+    /// Blocks a loop over outputs: `by` neighbouring iterations become a loop inside all loops over outputs, except
+    /// those of earlier blocks. Of a reduction's loop, the block stays where the loop is, and the loop over blocks
+    /// moves outside of the loops over outputs: partial sums are carried in scratch.
     Block {
         /// The loop's axis number.
         axis: u32,
         /// How many iterations.
         by: usize,
     },
-    /// A loop starts with the line of `by` elements that the row which the kernel stores starts in: up to `by` - 1
-    /// iterations earlier, in which nothing is done. Comes before all others.
+    /// Aligns a loop: it starts at the cache line, of `by` elements, in which the stored row starts. The up to `by` - 1
+    /// iterations before the row do nothing. Comes before all other options.
     Align {
         /// The loop's axis number.
         axis: u32,
         /// How many elements.
         by: usize,
     },
-    /// The products of the kernel's only reduction are added up several at once, packed along a loop of it. Comes first:
-    /// later options see what is left of the loop.
+    /// Packs the factors of the kernel's only sum of products into words, along a loop of the sum, and multiplies
+    /// packed words. Comes first: later options see the shorter loop.
     Dot {
         /// The loop's axis number.
         axis: u32,
-        /// The types that both factors were widened from.
+        /// The narrow types of the two factors.
         parts: [DType; 2],
     },
-    /// Three loops of a kernel whose products are packed lose so many iterations to the sides of matrices, which a
-    /// matrix unit multiplies: an output loop for rows, the reduction's for the depth, an output loop for columns. What
-    /// that gives is read from scratch. Follows a `Dot`.
+    /// Computes packed products with a matrix unit. Three loops give iterations to the sides of the matrices: a loop
+    /// over outputs for rows, the reduction's for the depth, a loop over outputs for columns. The results are read from
+    /// scratch. Follows a `Dot`.
     Mma {
         /// The loops' axis numbers: rows, depth, columns.
         axes: [u32; 3],
-        /// How many iterations of each.
+        /// The sides of the matrices.
         by: [usize; 3],
     },
-    /// A value inside a reduction is computed into scratch, in the order in which it is read, and read from there.
+    /// Stages an operand of a reduction: it is copied to scratch, in the order in which it is read, and read from
+    /// there.
     Stage {
-        /// Which value.
+        /// Which operand.
         operand: usize,
-        /// Inside how many loops: what is read further in is computed at once.
+        /// The number of loops around the copy: everything that is read further in is copied at once.
         depth: usize,
-        /// How many neighbours are copied at once.
+        /// How many neighbours are copied as a vector.
         lanes: usize,
     },
-    /// Values that a reduction computes and that loops after it compute again are kept in scratch.
+    /// Keeps values that a reduction computes and later loops need again, in scratch.
     Keep {
-        /// How large each may be.
+        /// The largest size of one value.
         bytes: usize,
     },
-    /// Of a kernel with several nests (`nests`): so many iterations of the innermost loop that they share are done at
-    /// once.
+    /// For a kernel of several nests (`nests`): computes so many iterations of the innermost shared loop in one nest
+    /// before the next nest.
     Rows {
         /// How many iterations.
         by: usize,
         /// How many such blocks make an iteration of a loop around all others; 0 where there is no such loop.
         blocks: usize,
     },
-    /// Which nest the options that follow are for. Their axes are those of `nests::Apart`.
+    /// The options that follow are for this nest. Their axes are those of `nests::Apart`.
     Nest {
-        /// Its number, in the order in which they run.
+        /// The number of the nest, in the order in which they run.
         nest: usize,
     },
 }
@@ -127,7 +129,7 @@ impl FromStr for Opt {
         let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
         let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
         if name == "DOT" {
-            return dot(text).ok_or_else(|| format!("{text:?} is no option"));
+            return dot(text).ok_or_else(|| format!("{text:?} is not an option"));
         }
         match (name, kind, &numbers[..]) {
             (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
@@ -141,7 +143,7 @@ impl FromStr for Opt {
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
             ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
             ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
-            _ => Err(format!("{text:?} is no option")),
+            _ => Err(format!("{text:?} is not an option")),
         }
     }
 }
@@ -154,16 +156,16 @@ fn dot(text: &str) -> Option<Opt> {
     Some(Opt::Dot { axis: axis.parse().ok()?, parts })
 }
 
-/// A part of an original loop: `stride` iterations of it apart.
+/// A part of an original loop; two neighbouring iterations of it are `stride` iterations of the loop apart.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     range: usize,
     size: usize,
     stride: usize,
     kind: RangeKind,
-    /// 0 for what is left of a loop; a block that was made later, and so is further out, has a larger number.
+    /// 0 for the rest of a loop. Of two blocks the later one is further out and has the larger number.
     block: usize,
-    /// Of a side of matrices, which: 1 to 3; else 0.
+    /// Which side of matrices it is (1 to 3); 0 for none.
     side: usize,
 }
 
@@ -181,7 +183,7 @@ pub(super) struct Loops {
     parts: Vec<Part>,
     /// Positions of the ranges that have been rounded up.
     padded: BTreeSet<usize>,
-    /// Positions of the ranges that start with a line, and its elements.
+    /// Positions of the aligned ranges, and the elements of a cache line.
     aligned: BTreeMap<usize, usize>,
     blocks: usize,
     operands: Vec<UOp>,
@@ -213,7 +215,7 @@ impl Loops {
         }
     }
 
-    /// What decides which options may be applied to the kernel that these are the loops of.
+    /// The facts that decide which options are legal for this kernel.
     pub(super) fn rules(&self, ast: &UOp) -> Rules {
         Rules::of(ast, &self.ranges, self.operands.len())
     }
@@ -228,7 +230,7 @@ impl Loops {
         self.operands.len()
     }
 
-    /// How the loop of this axis stands, if there is one.
+    /// The rest of the loop of this axis, if there is such a loop.
     pub(super) fn standing(&self, axis: u32) -> Option<Standing> {
         self.ranges.iter().find(|r| axis_of(r) == axis)?;
         let part = &self.parts[self.left(axis)];
@@ -281,7 +283,7 @@ impl Loops {
         }
     }
 
-    /// The part that holds what is left of a loop.
+    /// The part that is the rest of a loop.
     fn left(&self, axis: u32) -> usize {
         let range = self.ranges.iter().position(|r| axis_of(r) == axis);
         let range = range.expect("an option names a loop");
@@ -303,8 +305,8 @@ impl Loops {
         self.parts.push(inner);
     }
 
-    /// The kernel over the new loops, numbered by position: threads, then the loops as they were, blocks, and what will
-    /// be expanded.
+    /// The kernel over the new loops. They are numbered by position: threads, the loops as they were, blocks, expanded
+    /// ranges.
     pub(super) fn rewrite(mut self, ast: &UOp) -> UOp {
         self.sort_parts();
         let map = self.new_ranges(ast);
@@ -313,7 +315,7 @@ impl Loops {
             values.iter_mut().for_each(|v| *v = done[v].clone());
             done[ast].clone()
         };
-        // the gates are written over the old ranges, and replaced with everything else
+        // the predicates are written over the old ranges, and then replaced with everything else
         let mut ast = ast.clone();
         for &i in &self.padded {
             let range = &self.ranges[i];
@@ -349,7 +351,7 @@ impl Loops {
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }
     }
 
-    /// In the order in which they nest. A reduction is inside all loops over outputs, and so inside blocks.
+    /// Sorts the parts by nesting. A reduction is inside all loops over outputs, and so inside blocks.
     fn sort_parts(&mut self) {
         let blocks = self.blocks;
         self.parts.sort_by_key(|p| {
@@ -384,7 +386,7 @@ impl Loops {
     }
 }
 
-/// Loops over blocks that some reduction still closes.
+/// Loops over blocks of a reduction: they are loops that some reduction still closes.
 fn blocks_of_reductions(ast: &UOp) -> Vec<UOp> {
     let reduces = toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce);
     let mut over: Vec<UOp> = reduces

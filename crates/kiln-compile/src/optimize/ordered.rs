@@ -1,4 +1,4 @@
-//! Which loops must run in their order, one iteration after the other: those whose iterations may write the same element.
+//! Which loops must run in order: those of which two iterations may write the same element.
 
 use super::ranges::axis_of;
 use kiln_ir::affine::{Affine, gcd};
@@ -14,8 +14,8 @@ pub(super) fn ordered(ast: &UOp) -> AxisSet {
     ends.flat_map(|end| colliding(end.src(0).src(1), &end.srcs()[1..])).collect()
 }
 
-/// Of the loops around a store at `index`, those whose iterations may meet. Where strides nest, each larger than what
-/// the smaller ones reach together, no two iterations do.
+/// Of the loops around a store at `index`, those of which two iterations may write one element. If each stride is
+/// larger than the sum of what the smaller ones reach, no two do.
 fn colliding(index: &UOp, loops: &[UOp]) -> Vec<u32> {
     let sum = Affine::of(index).unwrap_or_else(|| Affine::atom(index.clone()));
     let (mut steps, mut loose): (Vec<_>, Vec<_>) =
@@ -25,7 +25,7 @@ fn colliding(index: &UOp, loops: &[UOp]) -> Vec<u32> {
     let entangled: FxHashSet<UOp> = loose.iter().flat_map(|(x, _)| scope(x)).collect();
     steps.retain(|(range, _)| !entangled.contains(range));
     steps.sort_by_key(|(_, stride)| stride.abs());
-    // what is not a sum of strides moves in multiples of the least of its factors
+    // an index that is no sum of strides moves in multiples of the least of its factors
     let least = loose.iter().map(|(_, factor)| factor.unsigned_abs()).reduce(gcd);
     let least = least.and_then(|g| i64::try_from(g).ok()).unwrap_or(i64::MAX);
     let mut reach = 0i64;

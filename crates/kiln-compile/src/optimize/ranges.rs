@@ -1,4 +1,5 @@
-//! The ranges of a kernel: what they say of themselves, what varies over them, and how others take their place.
+//! Facts about loop variables, for all passes of stage `optimize`: size and kind, which values depend on them, and
+//! substitution.
 
 pub(super) use kiln_ir::uop::{axis_of, kind_of};
 

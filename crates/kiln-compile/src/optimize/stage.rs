@@ -1,6 +1,8 @@
-//! Staging: a value that a reduction reads again and again is computed once into scratch, in the order in which it is
-//! read, and read from there. So reads are contiguous whatever the value's own memory looks like, and what the value
-//! takes to compute (conversions, gates) is done once an element.
+//! Part of pass `options`: staging. An operand that a reduction reads many times is computed once into scratch, in the
+//! order in which it is read, and read from there (BLIS: packing).
+//!
+//! So reads are contiguous however the operand lies in memory, and conversions and predicates are computed once an
+//! element.
 
 use super::dot::parts_of;
 use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of, substitute};
@@ -14,9 +16,9 @@ use smallvec::smallvec;
 
 /// Ranges of at most this many iterations stay written out in a copy.
 const WRITTEN_OUT: usize = 16;
-/// Sides of a square that is transposed at once: wider ones take more registers, and constants in registers besides.
+/// Sides of a square that is transposed at once. Wider squares take more registers, also for constants.
 const SQUARE: usize = 4;
-/// Neighbours in memory that are read before others are: they are written to as many lines.
+/// Elements that are read contiguously before the copy moves on: they are written to as many cache lines.
 const RUN: usize = 64;
 
 /// Where and how a value is staged.
@@ -29,7 +31,7 @@ pub(super) struct Panel {
     pub(super) lanes: usize,
 }
 
-/// The values that may be staged: the largest parts of what is reduced that read memory and vary over fewer loops than
+/// The values that may be staged: the largest parts of the summand that read memory and vary over fewer loops than
 /// their users. In order of the walk; none is inside another.
 pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
     let nodes = toposort(ast);
@@ -106,8 +108,7 @@ pub(super) fn stage(ast: &UOp, value: &UOp, panel: &Panel) -> UOp {
     substitute(ast, value, &UOp::load(&memory.after([filled]), &flat(&inner)))
 }
 
-/// Loops as they nest, then what is expanded, then lanes and sides of matrices: neighbours in the panel are read one after
-/// the other.
+/// The order in which a panel is read: loops as they nest, then unrolled ranges, then lanes and sides of matrices.
 pub(super) fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
     let is_last = |r: &UOp| matches!(kind_of(r), RangeKind::Vector | RangeKind::Matrix);
     ranges.sort_by_key(|r| (kind_of(r).is_expanded(), is_last(r), axis_of(r)));
@@ -134,8 +135,8 @@ struct Copy {
 }
 
 impl Copy {
-    /// The value's memory is walked with its longest strides outermost. Where its neighbours are not those of the panel,
-    /// small blocks of both are copied, so that neither is walked far with a long stride.
+    /// The order in which the value's memory is read: longest strides outermost. If neighbours in that memory are not
+    /// neighbours in the panel, small blocks are copied, so that neither is accessed with a long stride for long.
     fn new(ast: &UOp, value: &UOp, inner: &[UOp], lanes: usize) -> Copy {
         let next_axis = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
         let mut copy = Copy { map: FxHashMap::default(), ranges: Vec::new(), next_axis };
@@ -167,7 +168,7 @@ impl Copy {
         self.map.insert(old.clone(), (value, smallvec![]));
     }
 
-    /// One loop, or up to `most` iterations of what was written out before written out.
+    /// One loop, or, if `most` allows, its iterations unrolled as far as they were unrolled before.
     fn add(&mut self, old: &UOp, most: usize) {
         let kind = kind_of(old);
         let expanded = kind.is_expanded() && kind != RangeKind::Matrix;
@@ -189,7 +190,7 @@ impl Copy {
         self.put(old, outer.map_or(inner.clone(), |outer| outer * lanes as i64 + inner));
     }
 
-    /// Some of `first`, with all of `last` around it; in squares where they fit, which are transposed in registers.
+    /// Some of `first`, with all of `last` around it. If they fit, in squares that are transposed in registers.
     fn add_around(&mut self, first: &UOp, last: &UOp, lanes: usize) {
         let size = size_of(first);
         let side = if lanes >= SQUARE && size.is_multiple_of(SQUARE) { SQUARE } else { 1 };
@@ -201,7 +202,7 @@ impl Copy {
         self.put(first, in_square.map_or(place.clone(), |lane| place + lane));
     }
 
-    /// One loop, `by` iterations of it written out, or all that there are if they are few.
+    /// One loop with `by` iterations unrolled; a short loop is unrolled whole.
     fn add_in_rows(&mut self, old: &UOp, by: usize) {
         let size = size_of(old);
         let by = match size.is_multiple_of(by) {
@@ -221,7 +222,7 @@ pub(super) fn lanes_of_copy(size: usize, most: usize) -> usize {
     if lanes == most || lanes >= SQUARE { lanes } else { 1 }
 }
 
-/// The strides of the value's memory; of several, of that which moves along most loops.
+/// The strides of the value's memory. If it reads several, of the one that moves along most loops.
 pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
     let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
     let all = loads.map(|l| strides(&kiln_ir::rules::simplify(l.src(1))));

@@ -1,8 +1,8 @@
-//! C for GCC and Clang: the kernel's signature and the entry that launches call.
+//! Part of pass `render`: C for GCC and Clang: the kernel's signature, and the entry that launches call.
 //!
-//! The text includes nothing and is compiled free-standing. Vectors are GCC's vector extension; a vector of bool is a
-//! mask (each lane all ones or zero) as wide as what was compared, so that no conversion stands between a comparison
-//! and a selection.
+//! The text includes nothing and is compiled free-standing. Vectors are GCC's vector extension. A vector of bool is a
+//! mask, each lane all ones or zero, as wide as what was compared: so no conversion stands between a comparison and a
+//! select.
 
 use super::c_expr::scalar_type;
 use super::cstyle::Body;

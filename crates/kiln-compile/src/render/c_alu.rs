@@ -1,4 +1,4 @@
-//! The C spelling of every operation on values, scalar and vector.
+//! Part of pass `render`: the C spelling of every operation on values, scalar and vector.
 
 use super::c_expr::{Expr, Level, scalar_type};
 use super::c_helpers::{Helpers, mask_dtype};

@@ -1,4 +1,4 @@
-//! Expressions of C: text and how tightly it holds together, with the names of types and the spelling of constants.
+//! Part of pass `render`: C expressions, as text and precedence; names of types and the spelling of constants.
 
 use kiln_ir::{Const, DType};
 

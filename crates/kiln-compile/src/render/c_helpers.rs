@@ -1,4 +1,4 @@
-//! Vector types and small inline functions, printed above the kernels that use them.
+//! Part of pass `render`: vector types and small inline functions, printed above the kernels that use them.
 
 use super::c_expr::scalar_type;
 use kiln_ir::DType;

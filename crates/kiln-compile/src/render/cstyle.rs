@@ -1,8 +1,8 @@
-//! The walk over a linear program that gives C-like text: what is named and what is written in place, loops,
-//! statements. The spelling of types and operations is the dialect's.
+//! Part of pass `render`: the walk that writes C-like text: loops, statements, and which values get a name. How types
+//! and operations are spelled is the dialect's.
 //!
-//! A value is written in place where that changes neither meaning nor cost: it is used once, inside the same loop
-//! body, and, if it reads a register, no store to that register comes between.
+//! A value is written in place, without a name, if that changes neither meaning nor cost: it is used once, inside the
+//! same loop body, and, if it reads a register, no store to that register comes between.
 
 use super::c_alu;
 use super::c_expr::{Expr, Level, literal, scalar_type};

@@ -1,4 +1,4 @@
-//! What every language has to know of ops: names, memories in scratch, what fits a type.
+//! Part of pass `render`: what every language must know of ops: names, scratch memory, what fits a type.
 
 use kiln_ir::arg::{Arg, RangeKind, Space};
 use kiln_ir::{DType, Op, UOp};

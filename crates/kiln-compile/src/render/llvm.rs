@@ -1,7 +1,7 @@
-//! LLVM IR, with opaque pointers (LLVM 15 and newer): control flow and memory.
+//! Part of pass `render`: LLVM IR with opaque pointers (LLVM 15 and newer): control flow and memory.
 //!
-//! No fast-math flags, and `nsw` only where bounds prove it, so that the optimizer may change nothing that
-//! `docs/rules.md` forbids. Pointers may alias. A bool is an `i1` in values and a byte in memory.
+//! No fast-math flags, and `nsw` only if bounds prove it, so that LLVM may change nothing that `docs/rules.md` forbids.
+//! Pointers may alias. A bool is an `i1` in values and a byte in memory.
 
 use super::facts::{definition_name, is_thread, vars};
 use super::llvm_function::Function;

@@ -1,4 +1,5 @@
-//! The LLVM spelling of every operation on values. Scalars and vectors differ in their types alone.
+//! Part of pass `render`: the LLVM spelling of every operation on values. Scalars and vectors differ in their types
+//! alone.
 
 use super::facts::{cannot_wrap, shift_fits};
 use super::llvm_function::Function;

@@ -1,4 +1,5 @@
-//! A function of LLVM IR under construction: lines, values, blocks, and the intrinsics that it calls.
+//! Part of pass `render`: a function of LLVM IR under construction: lines, values, blocks, and the intrinsics that it
+//! calls.
 
 use super::facts::definition_name;
 use super::llvm_registers::Registers;

@@ -1,5 +1,6 @@
-//! Matrix units in LLVM IR: AMX by its explicit registers. Their numbers are operands of the intrinsics, which LLVM leaves
-//! in their order and does not look into; so what is written here is what runs, with every release since 15.
+//! Part of pass `render`: matrix units in LLVM IR. AMX instructions name their registers by number, as operands of
+//! intrinsics. LLVM keeps their order and does not look into them, so what is written here is what runs, in every
+//! release since 15.
 
 use super::llvm_function::Function;
 use crate::target::Mma;

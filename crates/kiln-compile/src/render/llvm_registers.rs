@@ -1,7 +1,7 @@
-//! Which register of a matrix unit each matrix is in.
+//! Part of pass `render`: allocates the registers of a matrix unit.
 //!
-//! Accumulators have registers for good. Of the other matrices each has one from its load to its last product, or to the
-//! end of the loop that this is in where the load is before the loop.
+//! An accumulator has its register for the whole kernel. Any other matrix has one from its load to its last product,
+//! or, if the load is before a loop, to the end of that loop.
 
 use crate::target::Target;
 use kiln_ir::{Op, UOp};

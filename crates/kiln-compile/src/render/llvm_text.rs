@@ -1,4 +1,4 @@
-//! Types and constants as LLVM writes them.
+//! Part of pass `render`: types and constants as LLVM writes them.
 
 use kiln_ir::eval::to_bits;
 use kiln_ir::{Const, DType};

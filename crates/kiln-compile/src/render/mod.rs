@@ -1,5 +1,5 @@
-//! A linear program as text in the target's language. Renderers walk the list once and spell what they find: they
-//! choose nothing that a pass could have chosen, and they know no devices.
+//! Stage `render`: writes a linear program as text in the target's language. Renderers walk the list once and spell
+//! what they find. They choose nothing that a pass could choose, and they know no devices.
 
 mod c;
 mod c_alu;

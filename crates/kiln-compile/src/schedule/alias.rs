@@ -1,8 +1,8 @@
-//! Which outputs of a kernel may be written over which inputs.
+//! Part of pass `memory`: which outputs of a kernel may be written over which inputs.
 //!
-//! Within one iteration of the loops that a kernel shares out, reads come before writes and stay inside what that iteration
-//! writes. So an element may be overwritten that is read just there; and a row that is reduced as a whole before anything
-//! of it is written, as in a softmax.
+//! Within one iteration of the kernel's loops, reads come before writes and stay inside what that iteration writes. So
+//! an element may be overwritten if it is read only there (`x + 1`), and a row if it is reduced as a whole before
+//! anything of it is written (softmax).
 
 use super::build::Built;
 use kiln_ir::affine::Affine;
@@ -12,8 +12,8 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
 impl Built {
-    /// Pairs of slots `(written, read)` that may be the same memory. An update has its own rule: it starts from what is
-    /// there. A kernel that reduces for one output after it has stored another would read its own output.
+    /// Pairs of slots `(written, read)` that may be the same memory. For an update see `starts_from`. A kernel that
+    /// reduces for one output after it has stored another would read its own output.
     pub(super) fn may_alias(&self) -> Vec<(usize, usize)> {
         let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
         let several = self.outputs.len() > 1 && nodes.iter().any(|n| n.op() == Op::Reduce);
@@ -78,7 +78,7 @@ impl<'a> Store<'a> {
         self.direct.iter().chain(self.reduced.iter().map(|(l, _)| l)).map(slot).collect()
     }
 
-    /// Whether this store's loads of the memory `input` allow that `over` writes there.
+    /// Whether this store's loads of the memory `input` stay correct if `over` writes there.
     fn lets_overwrite(&self, over: &Store<'_>, input: usize) -> bool {
         let reads = |l: &&UOp| slot(l) == input;
         let same = |l: &UOp| {

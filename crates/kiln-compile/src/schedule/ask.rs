@@ -1,4 +1,5 @@
-//! How a request is passed on: what computing a value at an index asks of the value's sources.
+//! Part of pass `assign`: passes a demand on to the sources of a node. If `permute(x)` is needed at `[i, j]`, then `x`
+//! is needed at `[j, i]`.
 
 use super::assign::{Planner, Request};
 use super::index::{self, Index};

@@ -1,8 +1,8 @@
-//! From the roots down: every value learns which kernels ask for it and at which index, and whether it is computed
-//! there or in a kernel of its own.
+//! Pass `assign` of stage `schedule`: decides which values are stored, and which kernel computes each value.
 //!
-//! A node is visited after all its users, so every request for it is known when its turn comes. Requests from one
-//! kernel at one index are one request: that is how a value used twice is computed once.
+//! It goes from the roots to the leaves and visits a node after all its users. So all demands for its value are known
+//! then: which kernels need it, and at which index. (A demand is a `Request`.) Demands of one kernel at one index are
+//! one demand; that is how a value that is used twice is computed once.
 
 use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
@@ -20,31 +20,32 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Past this many requests a kernel takes no more values in: compilers slow down faster than kernels gain.
+/// A kernel with more demands than this takes no more values in: compilers slow down faster than kernels gain.
 pub(super) const MAX_KERNEL_NODES: usize = 512;
 
-/// Writes of at most this many elements are joined with their neighbours: it is not worth sharing them among threads.
+/// Writes of at most this many elements become one kernel with their neighbours: they are not worth dividing among
+/// threads.
 const SMALL_WRITE: usize = 4096;
 
-/// A place where a value is asked for.
+/// A demand: a kernel needs the value at an index.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) kernel: usize,
     pub(super) index: Index,
-    /// Where false, the element is not used and the index may be out of bounds.
+    /// If false, the element is not used, and the index may be out of bounds.
     pub(super) gate: UOp,
-    /// The loops around the request, outermost first.
+    /// The loops around the demand, outermost first.
     pub(super) nest: Rc<[UOp]>,
-    /// Requests that this one makes of the node's sources: (source's position, number of its request).
+    /// The demands that this one makes of the node's sources: (source's position, number of its demand).
     pub(super) made: SmallVec<[(usize, usize); 3]>,
     /// Loops that a reduction opens here.
     pub(super) ranges: Index,
-    /// Where a padding has elements of its source.
+    /// For a padding: whether the index is inside its source.
     pub(super) valid: Option<UOp>,
 }
 
 impl Request {
-    /// A request that has not asked anything yet.
+    /// A demand that has not been passed on to sources yet.
     pub(super) fn new(kernel: usize, index: Index, gate: UOp, nest: Rc<[UOp]>) -> Request {
         let (made, ranges, valid) = Default::default();
         Request { kernel, index, gate, nest, made, ranges, valid }
@@ -55,13 +56,13 @@ impl Request {
 pub(super) struct Draft {
     /// One loop per output axis longer than 1.
     pub(super) loops: Rc<[UOp]>,
-    /// Positions of the nodes that it leaves in memory.
+    /// Positions of the nodes that it stores.
     pub(super) outputs: Vec<usize>,
-    /// Whether it writes into what is there.
+    /// Whether it changes memory that holds an old value.
     updates: bool,
     pub(super) next_axis: u32,
     pub(super) size: usize,
-    /// Whether its own loops are around a reduction that will be done in tiles.
+    /// Whether a reduction inside its own loops will be tiled.
     tiled: bool,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
@@ -70,9 +71,9 @@ pub(super) struct Draft {
 /// How a node gets its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Placement {
-    /// Where it is asked for.
+    /// It is computed where it is needed.
     Inline,
-    /// Kernel of this number computes it, on the request of this number; everybody else reads memory.
+    /// The kernel of this number computes and stores it, at its demand of this number. All other kernels load it.
     Stored { kernel: usize, request: usize },
 }
 
@@ -89,13 +90,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Whether every root with elements is in memory, and every stored node is an output of its kernel: an update, or a
-    /// later one of the same memory.
+    /// Whether every root with elements is stored, and every stored node is an output of its kernel. An update may also
+    /// be stored by a kernel whose output is a later update of the same memory.
     pub(super) fn check(&self) -> Result<(), String> {
         for &root in &self.roots {
             let needs = self.nodes[root].op() != Op::Param && self.nodes[root].numel() > 0;
             if self.placement[root] == Placement::Inline && needs {
-                return Err(format!("root {:?} is in no memory", self.nodes[root]));
+                return Err(format!("root {:?} is not stored", self.nodes[root]));
             }
         }
         for (node, placement) in self.placement.iter().enumerate() {
@@ -110,13 +111,13 @@ impl Plan {
     }
 }
 
-/// A value, as decisions name it.
+/// A value as decisions describe it: op, shape, method.
 pub(super) fn about(node: &UOp) -> String {
     let origin = node.origin().unwrap_or("");
     format!("{} {:?} {origin}", node.op(), node.shape().as_slice())
 }
 
-/// Decides for every node that the roots need.
+/// Decides, for every node that the roots need, whether it is stored.
 pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
     let nodes = toposort_all(roots, |_| true);
     let position: FxHashMap<UOp, usize> =
@@ -152,19 +153,20 @@ pub(super) struct Planner {
     pub(super) costs: Costs,
     pub(super) plan: Plan,
     is_root: Vec<bool>,
-    /// Whether a node must be in memory, as an update writes there or must not see what it writes.
+    /// Whether a node must be stored: an update writes to its memory, or it must be read before an update writes.
     forced: Vec<bool>,
-    /// For an update and what it may share memory with, one number.
+    /// By node: a number that is the same for an update and everything that may be the same memory.
     storage: Vec<usize>,
-    /// By storage: which values may be computed while they are written.
+    /// By storage: what is known of the values that are written to it.
     hazards: FxHashMap<usize, Hazards>,
-    /// By node: the update that starts from it.
+    /// By node: the updates that start from it.
     overwritten: Vec<Users>,
     /// A node's distinct sources, by its position.
     below: Vec<SmallVec<[Below; 3]>>,
-    /// Whether a node's value only ever goes into sums, as it is or with zeros around: a sum there is part of those.
+    /// Whether a node's value is only ever summed, as it is or padded with zeros. A sum there becomes part of those
+    /// sums.
     only_summed: Vec<bool>,
-    /// Requests by content, by position.
+    /// By node: the number of each demand, found by its content.
     pub(super) seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
     /// The axes that an expression depends on.
     scopes: Scopes,
@@ -189,7 +191,7 @@ impl Planner {
                 node.srcs().iter().map(|s| self.plan.position[s]).collect();
             distinct.dedup();
             self.below[i] = distinct.iter().map(|&s| known[s]).collect();
-            // what a view shows is as large as what is viewed
+            // a view costs no more than the elements that are viewed
             let viewed =
                 if node.op().is_movement() { known[distinct[0]].numel } else { f64::INFINITY };
             let work = cost::work(&self.costs, node, &self.below[i]);
@@ -219,7 +221,7 @@ impl Planner {
         }
     }
 
-    /// What is left of the kernel's registers and caches is not enough for another reduction in tiles.
+    /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for another.
     fn note_tiles(&mut self, i: usize, r: usize) {
         let request = self.plan.requests[i][r].clone();
         let outer = self.plan.drafts[request.kernel].loops.len();
@@ -228,7 +230,7 @@ impl Planner {
         }
     }
 
-    /// Whether a node adds up products of elements of which each is in many of them.
+    /// Whether a node sums products whose factors are each used in many products: such a sum will be tiled.
     fn is_tiled(&self, i: usize) -> bool {
         let node = &self.plan.nodes[i];
         if node.op() != Op::Reduce || node.arg().reduce_op() != Some(ReduceOp::Add) {
@@ -240,13 +242,14 @@ impl Planner {
             && factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
     }
 
-    /// Roots and explicit wishes are stored; for the rest the cost model decides, and a full kernel takes no more.
+    /// Whether a node is stored. Roots and `contiguous` are. A kernel that is full takes nothing in. For the rest the
+    /// cost model decides.
     fn must_store(&mut self, i: usize) -> bool {
         let node = self.plan.nodes[i].clone();
         if self.is_root[i] || self.forced[i] || node.op() == Op::Contiguous {
             return true;
         }
-        // what costs nothing is never stored: constants, and views (whose source decides)
+        // what costs nothing is never stored: constants, and views (the decision is about their source)
         if node.srcs().is_empty() || node.op().is_movement() {
             return false;
         }
@@ -293,7 +296,7 @@ impl Planner {
         let (axes, depth) = self.depth(&request);
         let size = |r: &UOp| r.max() as f64 + 1.0;
         let outer = self.plan.drafts[request.kernel].loops.len();
-        // only loops that the value depends on from the outside in can share out its computation
+        // threads can only share the loops, from the outside in, that the value depends on
         let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(axis_of(r)));
         Use {
             evaluations: request.nest[..depth].iter().map(size).product(),
@@ -304,8 +307,8 @@ impl Planner {
         }
     }
 
-    /// The axes that a request depends on, and how many of the loops around it are outside of what it computes: all
-    /// down to the deepest of those axes.
+    /// The axes that a demand depends on, and how many of the loops around it are around what it computes: all down to
+    /// the deepest of those axes.
     pub(super) fn depth(&mut self, request: &Request) -> (AxisSet, usize) {
         let mut axes = AxisSet::default();
         for x in request.index.iter().chain([&request.gate]) {
@@ -316,7 +319,7 @@ impl Planner {
         (axes, depth)
     }
 
-    /// Gives the node memory: in a kernel that asks for exactly its elements, or in a new kernel.
+    /// Stores the node: in a kernel that needs exactly its elements, or in a new kernel.
     fn store(&mut self, i: usize) {
         let (kernel, request) = match self.joinable(i) {
             Some(found) => found,
@@ -329,7 +332,7 @@ impl Planner {
         self.ask_sources(i, request);
     }
 
-    /// Every other kernel that asks for the stored node waits for it.
+    /// Every other kernel that needs the stored node runs after its kernel.
     fn note_readers(&mut self, i: usize, kernel: usize) {
         let askers: Vec<usize> = self.plan.requests[i].iter().map(|r| r.kernel).collect();
         for k in askers {
@@ -339,7 +342,7 @@ impl Planner {
         }
     }
 
-    /// A kernel whose loops run over what is written, not over the whole storage: it finds the rest in its memory.
+    /// Stores an update in a kernel whose loops run over the written elements, not over the whole storage.
     fn store_update(&mut self, i: usize) {
         let node = self.plan.nodes[i].clone();
         let (base, value, at) = (node.src(0), node.src(1), node.src(2));
@@ -372,8 +375,8 @@ impl Planner {
         self.ask_written(i, request);
     }
 
-    /// The kernel of the update that overwrites this one, if nobody else sees what it leaves: a run of small writes is one
-    /// kernel.
+    /// The kernel of the update that overwrites this one, if nothing else reads the version in between: a run of small
+    /// writes is one kernel.
     fn next_update(&self, i: usize) -> Option<usize> {
         let Users::One(next) = self.overwritten[i] else { return None };
         let Placement::Stored { kernel, .. } = self.plan.placement[next] else { return None };
@@ -385,8 +388,8 @@ impl Planner {
         (alike && room && unseen && small(this) && small(that)).then_some(kernel)
     }
 
-    /// A kernel that asks for the node at its own output index, and only there, can store it along the way, unless
-    /// it waits for another kernel that asks for the node too.
+    /// The kernel that can store the node along the way: it needs the node at its own output index only, and does not
+    /// wait for another kernel that needs the node too.
     fn joinable(&self, i: usize) -> Option<(usize, usize)> {
         let requests = &self.plan.requests[i];
         let fits = |r: &Request| {
@@ -408,7 +411,7 @@ impl Planner {
     fn waits_for_other_user(&self, i: usize, kernel: usize) -> bool {
         let mut others: FxHashSet<usize> =
             self.plan.requests[i].iter().map(|r| r.kernel).filter(|&k| k != kernel).collect();
-        // an update does not ask for what it writes over, but finds it in memory
+        // an update does not read what it overwrites; it finds that in memory
         match self.overwritten[i] {
             Users::None => {}
             Users::One(update) => match self.plan.placement[update] {
@@ -443,7 +446,7 @@ impl Planner {
         (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
     }
 
-    /// Loops over `shape` in a kernel, beside those that it has.
+    /// Adds loops over `shape` to a kernel, beside those that it has.
     fn new_nest(&mut self, kernel: usize, shape: &[usize]) -> (usize, Index, Rc<[UOp]>) {
         let first = self.plan.drafts[kernel].next_axis;
         self.plan.drafts[kernel].next_axis += shape.len() as u32;
@@ -499,7 +502,7 @@ fn overwritten(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<Users> {
     users
 }
 
-/// The roots' positions. A root that only shows an update's memory in another way is that update, if no other root is.
+/// The positions of the roots. A root that is a view of a whole update is that update, if no other root is.
 fn roots_in_memory(roots: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<usize> {
     let mut times: FxHashMap<&UOp, usize> = FxHashMap::default();
     roots.iter().collect::<FxHashSet<_>>().into_iter().for_each(|r| {
@@ -513,7 +516,7 @@ fn roots_in_memory(roots: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<usize
     roots.iter().map(place).collect()
 }
 
-/// A number for every node that tells which memory it might be in: updates have their base's.
+/// By node, the number of the memory that it may be in: an update has the number of its base.
 fn storages(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<usize> {
     let mut storage: Vec<usize> = (0..nodes.len()).collect();
     for (i, node) in nodes.iter().enumerate() {

@@ -1,8 +1,7 @@
-//! Small kernels that are alike and independent of each other become one, with a nest for each: one launch instead of
-//! many. So an optimizer's step over many small parameters is a few kernels.
+//! Pass `batch` of stage `schedule`: small kernels that are equal except for their arguments, and independent, become
+//! one launch with a loop nest for each. An optimizer's step over 200 small parameters is 13 launches.
 //!
-//! Only equal kernels are put together, and in groups of few sizes: one compiled program serves all groups of a size,
-//! in every model that has such parameters.
+//! Groups have few sizes (1, 2, 4, 8, 16), so one compiled program serves all groups of a size, in every model.
 
 use super::build::{Built, Source};
 use super::cost;
@@ -14,11 +13,11 @@ use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// A group has at most this many kernels, and as many nodes in its text: compilers slow down faster than launches gain.
+/// A group has at most this many kernels and nodes: compilers slow down faster than launches gain.
 const MAX_KERNELS: usize = 16;
 const MAX_NODES: usize = 1024;
 
-/// Puts groups together; a group is where the first of it was. Kernels that are not part of one keep their order.
+/// Forms groups; a group takes the place of its first kernel. The other kernels keep their order.
 pub(super) fn batch(roots: &[usize], kernels: Vec<Built>, costs: &Costs) -> Vec<Built> {
     let alike = alike(roots, &kernels, costs);
     let mut kernels: Vec<Option<Built>> = kernels.into_iter().map(Some).collect();
@@ -35,12 +34,12 @@ pub(super) fn batch(roots: &[usize], kernels: Vec<Built>, costs: &Costs) -> Vec<
     kernels.into_iter().flatten().collect()
 }
 
-/// The largest power of two that there are kernels and room for.
+/// The largest power of two, up to the number of kernels and the room for them.
 fn group_size(kernels: usize, room: usize) -> usize {
     1 << kernels.min(room).clamp(1, MAX_KERNELS).ilog2()
 }
 
-/// One kernel that does the work of all, one after the other. Outputs come first, as everywhere.
+/// One kernel that does the work of all, one after the other. Its outputs come first.
 fn joined(group: Vec<Built>) -> Built {
     let (mut args, mut slots) = (Vec::new(), FxHashMap::default());
     let outputs = group.iter().flat_map(|k| &k.args[..k.outputs.len()]);
@@ -62,7 +61,7 @@ fn joined(group: Vec<Built>) -> Built {
     Built { args, ..joined.expect("a group has kernels") }
 }
 
-/// Independent small kernels that compute the same of other memory, in order.
+/// Groups of independent small kernels that are equal except for their arguments, in order.
 fn alike(roots: &[usize], kernels: &[Built], costs: &Costs) -> Vec<Vec<usize>> {
     let (levels, overwritten) = (levels(kernels), Overwritten::of(roots, kernels));
     let mut numbers: FxHashMap<(usize, UOp), usize> = FxHashMap::default();
@@ -81,8 +80,8 @@ fn alike(roots: &[usize], kernels: &[Built], costs: &Costs) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each kernel, how many others run one after the other behind it at least. Kernels of one level do not wait for each
-/// other, and if they become one, no kernel waits for itself.
+/// For each kernel, the length of the longest chain of kernels that wait for it. Kernels of one level do not wait for
+/// each other, so they may become one.
 fn levels(kernels: &[Built]) -> Vec<usize> {
     let makers: FxHashMap<usize, usize> = kernels
         .iter()
@@ -113,7 +112,7 @@ fn levels(kernels: &[Built]) -> Vec<usize> {
     levels
 }
 
-/// What kernels might write over.
+/// The memory that kernels might overwrite.
 struct Overwritten(BTreeMap<Source, FxHashSet<usize>>);
 
 impl Overwritten {
@@ -128,7 +127,7 @@ impl Overwritten {
         Overwritten(by)
     }
 
-    /// Whether another kernel wants to write over what this one reads: that one waits for it, and should wait for nothing
+    /// Whether another kernel might overwrite what this one reads: it waits for this one, and should wait for nothing
     /// else.
     fn by_others(&self, k: usize, kernel: &Built) -> bool {
         let others = |s: Source| self.0.get(&s).is_some_and(|by| by.iter().any(|&b| b != k));

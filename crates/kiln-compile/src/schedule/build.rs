@@ -1,4 +1,5 @@
-//! From the leaves up: the expression of every request, and the stores that make each kernel.
+//! Pass `build` of stage `schedule`: from the leaves to the roots, builds the expression of every demand, and the
+//! stores that make each kernel.
 
 use super::assign::{Placement, Plan, Request};
 use super::index::{self, Index};
@@ -11,7 +12,7 @@ use kiln_ir::{Arg, Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
-/// A kernel with its expressions, its arguments still named by what they are.
+/// A kernel with its expressions. Its arguments are named by their contents: a stored node, or a parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Built {
     /// One `End(Store)` per output.
@@ -31,7 +32,7 @@ pub(super) struct Built {
 /// Memory, before it is known which stored node is an output and which a temporary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Source {
-    /// What a kernel leaves for the node of this position.
+    /// The value that a kernel stores for the node of this position.
     Stored(usize),
     /// A parameter of the closed graph.
     Param(usize),
@@ -116,8 +117,8 @@ impl Builder<'_> {
         value
     }
 
-    /// Writes where the positions say; what else is in the memory, stays. Nothing ever asks for the stored expression: only
-    /// its own kernel could, and an update's loops are not those of its readers.
+    /// Stores at the positions of the update; the rest of the memory stays. Nothing reads the stored expression: only
+    /// its own kernel could, and an update has other loops than its readers.
     fn store_update(&mut self, i: usize, r: usize, kernel: usize) -> UOp {
         let node = self.plan.nodes[i].clone();
         let made = &self.plan.requests[i][r].made;
@@ -131,7 +132,7 @@ impl Builder<'_> {
         let value = match node.arg().reduce_op() {
             None => value,
             Some(op) => {
-                // in every iteration anew: an earlier one may have written it
+                // loaded again in every iteration: an earlier one may have written it
                 let now = memory.after(self.plan.requests[i][r].nest.iter().cloned());
                 let old = UOp::load_lanes(&now, &at, Some(&gate), 1);
                 UOp::binary(op.alu(), &old, &value)
@@ -195,7 +196,7 @@ impl Builder<'_> {
     }
 }
 
-/// Where `0 <= at < n`; constant where the index's bounds tell.
+/// Whether `0 <= at < n`, as an expression; a constant if the bounds of `at` decide it.
 fn inside(at: &UOp, n: usize) -> UOp {
     let (low, high) = (at.lt(&UOp::index(0)).not(), at.lt(&UOp::index(n as i64)));
     index::simplify(&low.and(&high))
@@ -209,8 +210,8 @@ fn elementwise(node: &UOp, srcs: Srcs) -> UOp {
     }
 }
 
-/// A sum of sums is one sum over both their loops, also where zeros were put between (`where(c, sum, 0)`), if the
-/// inner one is taken anew in every iteration of the outer: the order of a sum is free (docs/rules.md).
+/// A sum of sums is one sum over both their loops, also with zeros between (`where(c, sum, 0)`), if the inner one is
+/// computed again in every iteration of the outer. The order of a sum is free (docs/rules.md).
 fn reduce(op: ReduceOp, value: &UOp, ranges: &Index) -> UOp {
     if let Some((inner, condition)) = inner_sum(op, value) {
         let scope = toposort(inner.src(0));
@@ -277,7 +278,7 @@ fn unsigned(size: usize) -> DType {
 }
 
 impl Plan {
-    /// Where the bytes of a node are that is in memory.
+    /// The memory of a node that is stored, or a parameter.
     fn memory_of(&self, node: &UOp) -> Source {
         let node = same_memory(node);
         match node.arg().slot() {

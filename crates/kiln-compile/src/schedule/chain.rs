@@ -1,5 +1,6 @@
-//! Kernels whose values only the next one reads, row by row, become one: the nests of both inside the loops that they
-//! share, and a row of values between them in scratch. So the scores of attention never go to memory.
+//! Pass `chain` of stage `schedule`: vertical fusion with scratch. If one kernel writes rows and only one other kernel
+//! reads them, row by row, both become loop nests of one kernel, inside the loops over rows. One row is kept in
+//! scratch. So the scores of attention never go to memory.
 
 use super::assign::{Plan, about};
 use super::build::{Built, Source};
@@ -12,14 +13,14 @@ use kiln_ir::uop::{axis_of, free_local, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A kernel has at most this many nests in a row, and each of them at most this many nodes: compilers slow down faster
-/// than kernels gain.
+/// A kernel has at most this many nests, and each nest at most this many nodes: compilers slow down faster than kernels
+/// gain.
 const MAX_NESTS: usize = 4;
 const MAX_NODES: usize = 256;
 /// Rows of fewer elements are not worth a nest of their own.
 const SHORTEST: usize = 16;
 
-/// Joins what can be joined, and notes each decision; the order of the kernels that stay is kept.
+/// Joins all pairs that can be joined, and notes each decision. The other kernels keep their order.
 pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -> Vec<Built> {
     let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
     let readers = only_readers(&kernels);
@@ -70,8 +71,8 @@ struct Joined {
     row: usize,
 }
 
-/// One kernel of two, if every iteration of some outer loops of `reader` reads just what the same iteration of `maker`
-/// leaves, and if that is worth it.
+/// One kernel of two, if every iteration of some outer loops of `reader` reads only what the same iteration of `maker`
+/// stores, and if the cost model is for it.
 fn join(maker: &Built, reader: &Built, output: usize, target: &Target) -> Option<Joined> {
     let suits = |k: &Built| k.starts_from.is_none() && k.stores.len() == 1;
     if !suits(maker) || !suits(reader) || maker.nests() + reader.nests() > MAX_NESTS {
@@ -103,7 +104,7 @@ fn shared_loops(maker: &Built, reader: &Built, loads: &[UOp]) -> Option<usize> {
     (least..=most).rev().find(fits)
 }
 
-/// Where in the row of its iteration an access is; none if it may be in another's.
+/// The place of an access in the row of its iteration; none if it may be in another row.
 fn place_in_row(access: &UOp, maker: &Built, reader: &Built, shared: usize) -> Option<UOp> {
     let row = size(&maker.loops[shared..]);
     let place = simplify(&(access.src(1) - first_of_row(&reader.loops[..shared], row)));
@@ -125,7 +126,7 @@ fn size(loops: &[UOp]) -> usize {
     loops.iter().map(|r| r.max() as usize + 1).product()
 }
 
-/// What the cost model wants to know of two kernels that may be joined.
+/// The numbers that the cost model needs of two kernels that may be joined.
 fn between(maker: &Built, reader: &Built, shared: usize) -> Between {
     let row = size(&maker.loops[shared..]);
     let bytes = maker.stores[0].src(0).src(2).dtype().size();
@@ -182,7 +183,8 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
     reader
 }
 
-/// A condition that all readers put on the elements of a row: it is stored with them, where loops may end by it.
+/// A predicate that all readers put on the elements of a row. The elements are stored under it too, so that loops may
+/// end by it.
 struct Gate {
     condition: UOp,
     nothing: UOp,

@@ -1,8 +1,7 @@
-//! The one cost model: is a value computed where it is asked for, or by a kernel of its own that leaves it in memory?
+//! Part of pass `assign`: the cost model. Is a value recomputed in every kernel that needs it, or stored by one kernel?
 //!
-//! Times are in nanoseconds on one thread; what each thing takes is in the description of the machine (`Costs`). The
-//! estimates are coarse on purpose: what they must get right is the order of magnitude of recomputing a value against
-//! storing it.
+//! Times are in nanoseconds on one thread of an ordinary core; only their ratios matter. The estimates are coarse on
+//! purpose: what must be right is the order of magnitude of recomputing a value against storing it.
 
 use crate::target::{Costs, NS_PER_US, Target};
 use kiln_ir::observe::Decision;
@@ -71,11 +70,11 @@ pub(super) struct Use {
     pub(super) evaluations: f64,
     /// Iterations of the asking kernel that may run at once.
     pub(super) parallel: f64,
-    /// Whether it is asked for inside a reduction's loop.
+    /// Whether it is needed inside the loop of a reduction.
     pub(super) in_reduce: bool,
-    /// Whether that reduction is a sum which a sum asked for here becomes part of.
+    /// Whether that reduction is a sum, and a sum that is inlined here becomes part of it.
     pub(super) in_sum: bool,
-    /// Whether it is one sum of products beside another in the asking kernel.
+    /// Whether the kernel that needs it has another sum of products already, and this is one too.
     pub(super) beside: bool,
 }
 
@@ -97,7 +96,7 @@ impl Price {
         Decision { about, alternatives, unit: "us", chosen, note }
     }
 
-    /// Whether computing it in place is no worse.
+    /// Whether recomputing costs no more than storing.
     pub(super) fn inline_wins(&self) -> bool {
         self.inline <= self.stored
     }
@@ -119,7 +118,7 @@ pub(super) fn price(
         times * own + below.iter().map(|b| b.asked(costs, times)).sum::<f64>()
     };
     let all: f64 = uses.iter().map(|u| u.evaluations).sum();
-    // whoever asks, what is asked for on the way may be in memory once for all of them
+    // whoever needs it, its sources may be stored once for all
     let shared = compute(all) / all.max(1.0);
     let inline = uses
         .iter()
@@ -131,7 +130,7 @@ pub(super) fn price(
     Price { inline, stored, uses: uses.len() }
 }
 
-/// What a reduction loses or gains by being computed where it is asked for.
+/// The factor on the price of a reduction that is inlined.
 fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
     if node.op() == Op::Reduce && u.in_sum {
         return costs.merged_sums;
@@ -147,7 +146,7 @@ fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64
     nested * serial * beside
 }
 
-/// Whether so many products in vain cost more than so many kernels that leave their results in memory.
+/// Whether so many wasted products cost more than so many kernels that store their results.
 pub(super) fn pays_kernels(
     costs: &Costs,
     in_vain: f64,
@@ -159,7 +158,7 @@ pub(super) fn pays_kernels(
     in_vain * costs.operation_ns > traffic + kernels as f64 * costs.launch_ns
 }
 
-/// Two kernels of which one reads, row by row, what the other leaves.
+/// Two kernels of which one reads, row by row, what the other stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Between {
     /// Bytes of a row between them.
@@ -174,8 +173,8 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// Whether keeping the rows in a cache costs less than memory. Where most of the traffic is other memory, two kernels
-    /// lose more by giving up plans of their own.
+    /// Whether keeping the rows in a cache costs less than storing them. If most of the traffic is other memory, two
+    /// kernels lose more by giving up plans of their own.
     pub(super) fn pays(&self, target: &Target) -> bool {
         let (costs, room) = (&target.costs, target.cache_bytes[1] as f64 / 2.0);
         let block = (room / self.row).floor().min(costs.chained_rows);
@@ -188,7 +187,7 @@ impl Between {
     }
 }
 
-/// Whether a kernel of these nodes, in so many iterations each, is done sooner than another one is started.
+/// Whether a kernel of these nodes, each run so often, takes less time than starting another kernel.
 pub(super) fn is_small(costs: &Costs, nodes: &[UOp], iterations: f64) -> bool {
     let time = |n: &UOp| match n.op() {
         Op::Load => memory(costs, n.dtype()),

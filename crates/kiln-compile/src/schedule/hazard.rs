@@ -1,7 +1,8 @@
-//! Whether what an update writes may be computed while it is written into the very memory that it reads.
+//! Part of pass `assign`: finds what an update must read before it writes, because it reads the memory that it
+//! overwrites.
 //!
-//! Within one iteration reads come before the write, so elements that are read where they are written are safe, and so is
-//! what lies apart from everything that is written. Anything else is computed first, into memory of its own.
+//! Within one iteration reads come before the write. So an element may be read where it is written, and memory apart
+//! from all that is written may be read at any time. Everything else is stored first, in memory of its own.
 
 use super::writes::same_memory;
 use kiln_ir::region::{self, Region};
@@ -9,19 +10,19 @@ use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
-/// Past this many nodes a value is taken to read anything.
+/// A value of more nodes than this is assumed to read everything.
 const MAX_WALK: usize = 1 << 20;
 
 /// What is known of the values that are written to one storage, from one update to the next.
 #[derive(Default)]
 pub(super) struct Hazards {
-    /// Nodes that read the storage, if at all, from memory of their own.
+    /// Nodes that read no version of the storage.
     clean: FxHashSet<UOp>,
 }
 
 impl Hazards {
-    /// Nodes under `x`, which an update of `base` writes at the positions `at`, that must be in memory of their own before:
-    /// what they read may be overwritten by then. `versions` tells the nodes that may be the same memory as `base`.
+    /// The nodes under `x` that must be stored before an update of `base` writes `x` at the positions `at`, because
+    /// what they read may be overwritten. `versions` tells which nodes may be the same memory as `base`.
     pub(super) fn needed_before(
         &mut self,
         x: &UOp,
@@ -36,7 +37,7 @@ impl Hazards {
         stack.push((x.clone(), x.clone()));
         while let Some((node, user)) = stack.pop() {
             if versions(&node) {
-                // it is in memory that may be overwritten, so whoever computes with it does that before
+                // it may be overwritten, so the node that computes with it is stored first
                 let safe = node == *base && written.aligned(&node, base);
                 needed.extend((!safe).then_some(user));
                 excused = true;
@@ -60,7 +61,7 @@ impl Hazards {
                 needed.push(once(&node, &versions));
             }
         }
-        // what was excused here may be in the way of another update
+        // what is safe for this update may not be for another
         if !excused {
             self.clean.extend(seen);
         }
@@ -68,7 +69,7 @@ impl Hazards {
     }
 }
 
-/// What a repetition repeats, if that is not the memory itself.
+/// The source of an expansion, unless that is the memory itself.
 fn once(node: &UOp, versions: impl Fn(&UOp) -> bool) -> UOp {
     let mut node = node;
     while node.op() == Op::Expand && !versions(node.src(0)) {
@@ -77,7 +78,7 @@ fn once(node: &UOp, versions: impl Fn(&UOp) -> bool) -> UOp {
     node.clone()
 }
 
-/// Whether something under a node is a version.
+/// Whether a node is computed from a version.
 fn reaches(node: &UOp, versions: impl Fn(&UOp) -> bool) -> bool {
     toposort_all(std::slice::from_ref(node), |n| !versions(n)).iter().any(&versions)
 }
@@ -86,7 +87,7 @@ fn resizes(bitcast: &UOp) -> bool {
     bitcast.dtype().size() != bitcast.src(0).dtype().size()
 }
 
-/// What a view looks at.
+/// The node under a chain of views.
 fn viewed(node: &UOp) -> &UOp {
     let mut node = node;
     while is_view(node) {
@@ -111,8 +112,8 @@ fn positions(view: &UOp, whole: &UOp) -> UOp {
     nodes.iter().rev().fold(all, |x, node| node.viewed(&x))
 }
 
-/// What an update writes: the elements at these positions, each of so many bytes. The memory may hold elements of another
-/// size.
+/// The elements that an update writes: at these positions, of so many bytes each. The memory may hold elements of
+/// another size.
 struct Written<'a> {
     at: &'a UOp,
     size: usize,

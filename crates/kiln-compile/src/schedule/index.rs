@@ -1,5 +1,5 @@
-//! Movement ops as functions on index tuples: given where an element of the view is asked for, where it is in the
-//! source, and whether it is there at all.
+//! Part of pass `assign`: the index map of each movement op. Given an index into the view, it computes the index into
+//! the source, and whether there is such an element: `pad` by 2 maps `i` to `i - 2`, which exists if `i >= 2`.
 
 use kiln_ir::arg::{Arg, PadAxis, SliceAxis, WindowArg};
 use kiln_ir::{Op, UOp};
@@ -144,7 +144,7 @@ pub(super) fn in_bounds(index: &Index, shape: &[usize]) -> bool {
     index.iter().zip(shape).all(|(i, &n)| i.min() >= 0 && i.max() < n as i64)
 }
 
-/// The same value wherever `gate` is true.
+/// An expression that is equal wherever `gate` is true.
 pub(super) fn simplify_under(gate: &UOp, x: &UOp) -> UOp {
     match gate.as_const() {
         Some(_) => x.clone(),

@@ -1,12 +1,13 @@
-//! The order of axes in which temporaries lie in memory.
+//! Part of pass `build`: chooses the order of axes in which each temporary lies in memory.
 //!
-//! Vectors want neighbours in memory that are plain neighbours in every kernel that touches them. Where windows slide along
-//! the last axis (convolutions, pooling), it is none: what one kernel writes there another reads shifted, strided and at
-//! borders. Such a temporary is kept with another axis last, one along which all its kernels just count (channels), and
-//! so is whatever the same kernels read or write at the same index. Nobody outside of the schedule sees temporaries.
+//! The lanes of a vector should be neighbours in memory in every kernel that touches the temporary. An axis that
+//! windows slide along (convolution, pooling) is a bad last axis: one kernel writes it in a row, another reads it
+//! shifted, strided and at borders. So another axis is last, one along which all its kernels count by one, such as
+//! channels: `[8, 64, 28, 28]` is stored as `[8, 28, 28, 64]`. Whatever the same kernels touch at the same index
+//! follows. Programs never see a temporary, so they cannot tell.
 //!
-//! Not where a kernel that touches it reads windows of memory that is not ours to lay out, and those move along that axis,
-//! too (a convolution of each channel on its own): then rows of windows are what lies in a row in all that it reads.
+//! One case keeps its layout: a kernel also reads windows of a leaf or root, along that axis (a convolution of each
+//! channel on its own). Those are row-major, and its lanes should be neighbours in them.
 
 use super::assign::{Placement, Plan};
 use super::index::{self, Index};
@@ -61,7 +62,7 @@ pub(super) fn choose(plan: &Plan) -> Layouts {
     chooser.chosen
 }
 
-/// Nodes whose memory nobody outside sees, and no update changes.
+/// Nodes whose memory is invisible outside of the schedule and unchanged by updates.
 fn temporaries(plan: &Plan) -> FxHashSet<usize> {
     let is_update = |n: &&UOp| n.op() == Op::Update;
     let updated = plan.nodes.iter().filter(is_update).flat_map(|u| [u, same_memory(u.src(0))]);
@@ -71,26 +72,26 @@ fn temporaries(plan: &Plan) -> FxHashSet<usize> {
     (0..plan.nodes.len()).filter(|i| stored(i) && !seen.contains(i)).collect()
 }
 
-/// How an access moves along an axis other than by a plain loop.
+/// How an index moves along an axis, if not by one plain loop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Slide {
-    /// As windows that lie side by side, as an axis that was made of two, or as one of those: in steps of a loop.
+    /// In steps of a loop: windows that do not overlap, an axis that was made of two, or one of those two.
     Apart,
-    /// Some combinations meet.
+    /// Two combinations of loops reach one element: overlapping windows.
     Overlapping,
 }
 
 struct Chooser<'a> {
     plan: &'a Plan,
-    /// Loops, by kernel, that slide along some access's axis.
+    /// By kernel and loop: how the loop slides along an axis of some access.
     sliding: FxHashMap<(usize, UOp), Slide>,
-    /// Which nodes a kernel touches at an index.
+    /// By kernel and index: the nodes that are accessed there.
     together: FxHashMap<(usize, Index), Vec<usize>>,
-    /// Which nodes a kernel touches with something sliding along their last axis.
+    /// By kernel: the nodes along whose last axis something slides.
     ends: FxHashMap<usize, Vec<usize>>,
-    /// By kernel, at which indices it reads memory of others in windows.
+    /// By kernel: the indices at which it reads windows of memory whose layout is fixed.
     fixed: FxHashMap<usize, Vec<Index>>,
-    /// Nodes whose layout is not decided.
+    /// Nodes whose layout may still be chosen.
     free: FxHashSet<usize>,
     chosen: Layouts,
 }
@@ -121,7 +122,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// How request `r` slides along the last axis of a node's memory: itself, or by a loop that slides elsewhere.
+    /// How demand `r` slides along the last axis of a node's memory: by its own index, or by a loop that slides
+    /// elsewhere.
     fn at_the_end(&self, i: usize, r: usize) -> Option<Slide> {
         let request = &self.plan.requests[i][r];
         let last = request.index.last()?;
@@ -134,8 +136,8 @@ impl Chooser<'_> {
         (0..self.plan.requests[i].len()).any(overlaps)
     }
 
-    /// The last axis but one or further out, of whole vectors, along which all kernels just count. If there is none, one
-    /// along which they count here, and elsewhere only in steps.
+    /// The best axis to put last: the next one outward that has whole vectors and along which all kernels count by one.
+    /// If there is none, one along which kernels count by one here, and elsewhere in steps.
     fn plain_axis(&self, i: usize) -> Option<usize> {
         let shape = self.plan.nodes[i].shape();
         let slide = |kernel, at: &UOp| match at.op() {
@@ -152,7 +154,7 @@ impl Chooser<'_> {
         axis(None).or_else(|| axis(Some(Slide::Apart)))
     }
 
-    /// Whether windows of memory that stays as it is move along an axis of a node, in a kernel that touches it.
+    /// Whether a kernel that touches the node moves windows of memory with a fixed layout along this axis.
     fn is_fixed(&self, i: usize, axis: usize) -> bool {
         self.plan.requests[i].iter().any(|request| {
             let mut fixed = self.fixed.get(&request.kernel).into_iter().flatten();
@@ -160,7 +162,7 @@ impl Chooser<'_> {
         })
     }
 
-    /// Puts an axis last for a node, and then for what kernels touch together with it.
+    /// Puts an axis last for a node, and for everything that kernels touch together with it.
     fn spread(&mut self, first: usize) {
         let mut stack = vec![first];
         while let Some(i) = stack.pop() {
@@ -177,7 +179,7 @@ impl Chooser<'_> {
     }
 }
 
-/// The loops that an index adds up, if they are several, or divides.
+/// The loops that an index adds up, if they are several, or divides by a constant.
 fn slide(at: &UOp) -> Option<(Slide, Vec<UOp>)> {
     if let (Op::FloorDiv | Op::FloorMod, [divided, by]) = (at.op(), at.srcs()) {
         let is_loop = divided.op() == Op::Range && by.as_int().is_some();

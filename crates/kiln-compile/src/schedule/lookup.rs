@@ -1,33 +1,35 @@
-//! Positions that are data. Requests go from the roots down and expressions are built from the leaves up, so the index
-//! at which a gather asks its source contains what is not there yet: a stand-in for the position, with the bounds that it
-//! has where it is used. When everything is built, the stand-ins are replaced.
+//! Part of passes `assign` and `build`: an index that is data, as in `x[label]`.
+//!
+//! Demands go from the roots to the leaves, and expressions are built in the other direction. So when `x` is needed at
+//! `label`, the expression of `label` does not exist yet. A placeholder, with the bounds of the axis, stands for it,
+//! and is replaced when all expressions are built.
 
 use super::index::{self, Index};
 use kiln_ir::uop::{Srcs, substitute, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// Launch-time scalars from this number on are stand-ins.
+/// Launch-time scalars from this number on are placeholders.
 const FIRST: usize = 1 << 40;
 
-/// The stand-ins of one schedule.
+/// The placeholders of one schedule.
 #[derive(Default)]
 pub(super) struct Lookups {
-    /// By number: whose value at which request.
+    /// By number: the node and the demand whose value it stands for.
     of: Vec<(usize, usize)>,
     known: FxHashMap<(usize, usize), usize>,
 }
 
 /// A position that is looked up.
 pub(super) struct Position {
-    /// Where it is valid, and inside its bounds.
+    /// The position; where it is valid, it is inside its bounds.
     pub(super) at: UOp,
     /// Whether there is such an element.
     pub(super) valid: UOp,
 }
 
 impl Lookups {
-    /// A stand-in for what request `request` of node `node`, made at `index`, gives: a position among `len`.
+    /// A placeholder for the value of demand `of`, made at `index`: a position among `len`.
     pub(super) fn stand_in(&mut self, of: (usize, usize), index: &Index, len: usize) -> Position {
         let next = self.of.len();
         let number = *self.known.entry(of).or_insert(next);
@@ -43,12 +45,12 @@ impl Lookups {
         Position { at: bounded(0, len as i64 - 1), valid: inside }
     }
 
-    /// Whether an expression has a stand-in. Those are not what their bounds promise where their gate is false.
+    /// Whether an expression contains a placeholder. If its predicate is false, a placeholder may exceed its bounds.
     pub(super) fn occur_in(&self, x: &UOp) -> bool {
         !self.of.is_empty() && x.as_const().is_none() && toposort(x).iter().any(is_stand_in)
     }
 
-    /// The expressions with every stand-in replaced by its value, and by the values in that.
+    /// The expressions with every placeholder replaced by its value, also inside such values.
     pub(super) fn resolve(&self, roots: &[UOp], value: impl Fn(usize, usize) -> UOp) -> Vec<UOp> {
         let mut roots = roots.to_vec();
         let mut changed = false;

@@ -1,5 +1,5 @@
-//! The end of scheduling: which memory is an output, which a temporary, and one arena in which temporaries that do
-//! not live at the same time share room.
+//! Pass `memory` of stage `schedule`: decides which memory is an output and which is temporary. Temporaries share one
+//! arena; two that are never alive together share the same bytes.
 
 use super::assign::{Placement, Plan};
 use super::build::{Built, Source};
@@ -45,7 +45,7 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
     Schedule { kernels, outputs, temps, arena_bytes: arena.bytes, decisions: plan.decisions }
 }
 
-/// For what an update overwrites, the node whose memory both are: the last of the updates.
+/// For each node that an update overwrites, the node that their common memory belongs to: the last of the updates.
 fn homes(plan: &Plan, kernels: &[Built], order: &Order) -> FxHashMap<usize, usize> {
     let mut homes: FxHashMap<usize, usize> = FxHashMap::default();
     let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
@@ -72,7 +72,7 @@ fn root_place(plan: &Plan, node: usize, places: &FxHashMap<usize, BufferRef>) ->
     }
 }
 
-/// The last step that needs each memory, by the node whose memory it is.
+/// By the node that the memory belongs to, the last step that needs it.
 fn last_uses(
     kernels: &[Built],
     steps: &[usize],
@@ -113,7 +113,7 @@ pub(super) fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
     (substitute(stores, &map), slots)
 }
 
-/// First fit over time: a block is free for a step if nobody holds it then.
+/// First fit over time: a block is free at a step if no live temporary has it.
 #[derive(Default)]
 struct Arena {
     /// What is held, offset and size, by the last step that needs it.

@@ -1,6 +1,7 @@
-//! Independent kernels over the same loops become one with several outputs: what both read is read once, and one
-//! launch is saved. Products of matrices stay apart: each reads what it needs a few times at most, and fills all
-//! registers with its sums.
+//! Pass `merge` of stage `schedule`: horizontal fusion. Independent kernels over the same loops that share an input
+//! become one kernel with several outputs. The input is read once, and launches are saved.
+//!
+//! Matrix products are not fused: a tile reads its operands a few times at most, and its sums fill all registers.
 
 use super::build::{Built, Source};
 use kiln_ir::scope::Scopes;
@@ -53,7 +54,7 @@ type Makers = FxHashMap<usize, usize>;
 
 fn can_merge(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> bool {
     let (host, guest) = (&kernels[a], &kernels[b]);
-    // an update has loops of its own meaning
+    // the loops of an update are its own
     host.starts_from.is_none()
         && guest.starts_from.is_none()
         && host.outputs.len() + guest.outputs.len() <= MAX_OUTPUTS
@@ -112,8 +113,8 @@ impl Built {
         standings
     }
 
-    /// Whether it reduces what loads of two kinds give, each of which stands still along a loop where the other moves: it
-    /// will be done in tiles.
+    /// Whether it reduces products whose two operands move along different loops, so that each is used again along the
+    /// other's: such a reduction will be tiled.
     fn is_tiled(&self) -> bool {
         let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
         let reduced = |n: &UOp| n.op() == Op::Reduce && self.crosses(&n.srcs()[1..], n.src(0));

@@ -1,49 +1,49 @@
-//! Tensor graph -> ordered kernels.
+//! Stage `schedule`: a tensor graph becomes ordered kernels.
 //!
-//! The walk goes from the roots to the leaves ("rangeify"): a value is asked for at an index, an expression over the
-//! loop variables of the kernel that asks. Movement ops only change the index. Where a value is asked for, it is
-//! either computed in place (inlined) or read from memory that another kernel fills; `cost` decides, and every
-//! decision is kept with its reason.
+//! The stage goes from the roots to the leaves ("rangeify"). It records which kernel needs which value, at which index:
+//! an expression over the kernel's loop variables. A movement op only changes the index. A value is either computed
+//! where it is needed (inlined), or stored by one kernel and loaded by the others. `cost` decides this, and every
+//! decision is kept with its prices.
 
-/// The result: kernels, and the memory that they are called with.
+/// The result: ordered kernels, and the memory that they are called with.
 mod scheduled;
-/// Which updates write into memory.
+/// How each update is computed: as a store, or as a select.
 mod writes;
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
 mod prepare;
-/// Sums of which one term counts.
+/// One-hot sums become lookups.
 mod pick;
-/// Sums over positions in windows.
+/// Sums over the windows that cover an element.
 mod shares;
-/// Reductions to few elements, by way of blocks.
+/// Large reductions to few elements, in two steps.
 mod split;
-/// Movement ops as functions on index tuples.
+/// The index map of each movement op.
 mod index;
-/// The one cost model: inline, or a kernel and memory of its own.
+/// The cost model: recompute a value, or store it.
 mod cost;
-/// From the roots down: who asks for what, where; the decisions.
+/// From the roots to the leaves: which kernel needs what, and the decisions.
 mod assign;
-/// What computing a value asks of its sources.
+/// Passes a demand on to the sources of a node.
 mod ask;
-/// Positions that are data.
+/// Indices that are data.
 mod lookup;
-/// Which values must be computed before memory that they read is overwritten.
+/// Values that are stored before the memory that they are read from is overwritten.
 mod hazard;
-/// In which order the axes of temporaries lie in memory.
+/// The order of axes in which temporaries lie in memory.
 mod layout;
-/// From the leaves up: the expressions of each kernel.
+/// From the leaves to the roots: the expressions of each kernel.
 mod build;
-/// Independent kernels over the same loops become one.
+/// Horizontal fusion: independent kernels over the same loops become one.
 mod merge;
-/// Kernels whose values only the next one reads become one, with rows of values in scratch.
+/// Vertical fusion: a kernel and the only reader of its rows become one, with a row in scratch.
 mod chain;
-/// Many small kernels that are alike become few.
+/// Small equal kernels become one launch.
 mod batch;
 /// Which outputs may be written over which inputs.
 mod alias;
-/// An order of kernels that respects what each reads.
+/// The order in which kernels run.
 mod order;
-/// One arena for everything that lives only between kernels.
+/// Outputs, and one arena for temporaries.
 mod memory;
 
 pub use memory::ARENA_ALIGN;
@@ -63,7 +63,7 @@ pub struct Scheduling {
     plan: Option<Plan>,
     kernels: Vec<Built>,
     order: Option<Order>,
-    /// From the last pass on.
+    /// The result, after the last pass.
     pub schedule: Option<Schedule>,
 }
 
@@ -126,7 +126,7 @@ impl Scheduling {
         self.plan.as_ref().expect("assigned")
     }
 
-    /// The kernels, as far as there are any; else none.
+    /// The kernels, once there are any.
     pub fn kernels(&self) -> Vec<UOp> {
         match &self.schedule {
             Some(schedule) => schedule.kernels.iter().map(|k| k.ast.clone()).collect(),

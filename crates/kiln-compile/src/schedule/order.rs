@@ -1,4 +1,5 @@
-//! An order of kernels in which everything is written before it is read, and read before it is overwritten.
+//! Pass `order` of stage `schedule`: orders the kernels. A value is written before it is read, and read before it is
+//! overwritten.
 
 use super::build::{Built, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -8,7 +9,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 pub(super) struct Order {
     /// Positions of the kernels.
     pub(super) steps: Vec<usize>,
-    /// Updates that must not write over what they start from: somebody reads that later.
+    /// Updates that get memory of their own, because what they start from is read later.
     pub(super) separate: FxHashSet<usize>,
 }
 
@@ -25,7 +26,7 @@ impl Order {
                 let maker =
                     if let Source::Stored(node) = source { makers.get(&node) } else { None };
                 if maker.is_some_and(|&maker| maker != k && !done[maker]) {
-                    return Err(format!("kernel {k} reads what is not there yet"));
+                    return Err(format!("kernel {k} reads a value before it is written"));
                 }
             }
             if std::mem::replace(&mut done[k], true) {
@@ -36,17 +37,17 @@ impl Order {
     }
 }
 
-/// A kernel does not wait for more readers than this of what it might overwrite.
+/// A kernel waits for at most this many readers of memory that it might overwrite.
 const MAX_READERS: usize = 16;
 
-/// Kahn's algorithm; where several are ready, the one that was planned last, which is the one nearest the leaves. What
-/// overwrites memory, or might, waits for everybody who reads that, unless they wait for it.
+/// Kahn's algorithm. Of several kernels that are ready, the one that was planned last runs first: it is nearest to the
+/// leaves. A kernel that overwrites memory, or might, waits for all readers of that memory, unless they wait for it.
 pub(super) fn order(kernels: &[Built], roots: &[usize]) -> Order {
     let edges = Edges::of(kernels, roots);
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
     let mut ready: BinaryHeap<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).collect();
-    // what waits for readers only
+    // kernels that wait only for readers of what they overwrite
     let mut held: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
     let (mut steps, mut separate) = (Vec::with_capacity(kernels.len()), FxHashSet::default());
@@ -77,7 +78,7 @@ pub(super) fn order(kernels: &[Built], roots: &[usize]) -> Order {
 struct Edges {
     /// How many values each kernel waits for.
     waits: Vec<usize>,
-    /// How many other readers of what it overwrites each update waits for.
+    /// How many other readers of the overwritten memory each update waits for.
     spares: Vec<usize>,
     users: Vec<Vec<usize>>,
     overwriters: Vec<Vec<usize>>,
@@ -119,7 +120,7 @@ impl Edges {
     }
 }
 
-/// Parameters that an output of the kernel may take the memory of.
+/// Parameters whose memory an output of the kernel may take.
 pub(super) fn overwritable(kernel: &Built, roots: &FxHashSet<usize>) -> BTreeSet<Source> {
     let pairs = kernel.may_alias().into_iter();
     let kept = pairs.filter(|&(written, _)| roots.contains(&kernel.outputs[written]));

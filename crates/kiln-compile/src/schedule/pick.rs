@@ -1,14 +1,14 @@
-//! Sums of which one term counts are looked up: `sum over c of where(label == c, x[c], 0)` is `x[label]`, and 0 where the
-//! label is no position.
+//! Part of pass `prepare`: a one-hot sum becomes a lookup. `sum over c of where(label == c, x[c], 0)` is `x[label]`,
+//! and 0 if `label` is out of range.
 //!
-//! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still asked for in order.
+//! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still read in order.
 
 use kiln_ir::arg::SliceAxis;
 use kiln_ir::uop::{mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// The sum of `x` along `axis`, if it is such a sum. Leaves gathers.
+/// The sum of `x` along `axis` as a gather, if it is a one-hot sum.
 pub(super) fn looked_up(x: &UOp, axis: usize) -> Option<UOp> {
     let choice = if x.op() == Op::Cast { x.src(0) } else { x };
     let (Op::Where, true) = (choice.op(), x.shape()[axis] > 1) else { return None };
@@ -25,7 +25,7 @@ pub(super) fn looked_up(x: &UOp, axis: usize) -> Option<UOp> {
     Some(picked.reshape(shape))
 }
 
-/// What is compared with the position along `axis`, if it is the same all along: with length 1 there.
+/// The operand that is compared with the position along `axis`, with length 1 there, if it does not vary along `axis`.
 fn label(same: &UOp, number: &UOp, axis: usize) -> Option<UOp> {
     let number = if number.op() == Op::Expand { number.src(0) } else { number };
     let counter = if number.op() == Op::Reshape { number.src(0) } else { number };
@@ -35,7 +35,7 @@ fn label(same: &UOp, number: &UOp, axis: usize) -> Option<UOp> {
     along.then_some(label)
 }
 
-/// The value with length 1 along `axis`, if it is the same all along.
+/// The value with length 1 along `axis`, if it does not vary along it.
 fn constant_along(x: &UOp, axis: usize) -> Option<UOp> {
     let narrow = x.op() == Op::Expand && x.src(0).shape()[axis] == 1;
     let mut shape = x.shape().clone();
@@ -43,12 +43,12 @@ fn constant_along(x: &UOp, axis: usize) -> Option<UOp> {
     narrow.then(|| x.src(0).expand(shape))
 }
 
-/// Where labels point.
+/// The positions that labels name.
 struct Place {
     axis: usize,
-    /// Whether a label is a position.
+    /// Whether a label is inside the axis.
     inside: UOp,
-    /// If so, the position in row-major order.
+    /// If so, its row-major position.
     at: UOp,
 }
 
@@ -65,7 +65,7 @@ impl Place {
         Place { axis, inside, at }
     }
 
-    /// The elements of `x` there; anything where there is no such position.
+    /// The elements of `x` there; any value where the label is outside.
     fn value(&self, x: &UOp) -> UOp {
         let shape = x.shape();
         if shape.is_empty() {

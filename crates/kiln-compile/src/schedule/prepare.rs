@@ -1,5 +1,7 @@
-//! Rewrites what only tensor graphs know into plain values: an update that writes no memory becomes a choice between the
-//! value and the base, notes disappear, and a sum of a narrow float is taken in a wider one.
+//! Pass `prepare` of stage `schedule`: rewrites what only tensor graphs have.
+//!
+//! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach` and `After` disappear. A sum of
+//! f16 or bf16 is accumulated in f32.
 
 use super::{index, pick, shares, split, writes};
 use crate::target::Costs;
@@ -8,7 +10,7 @@ use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
-/// The roots, rewritten. Leaves: no `Mark`, `Detach` or `After`, and updates only where they write into memory.
+/// The roots, rewritten. Leaves no `Mark`, `Detach` or `After`, and only updates that are stored.
 pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let nodes = toposort_all(roots, |_| true);
@@ -24,7 +26,7 @@ pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
             _ => prepare_node(&node, srcs, costs),
         };
         storages.note(&new);
-        // a note's source has its own maker, and a parameter none
+        // a mark's source keeps its own method, and a parameter has none
         if !matches!(node.op(), Op::Mark | Op::Detach | Op::After) {
             new.copy_origin(&node);
         }
@@ -33,7 +35,7 @@ pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
     roots.iter().map(|r| done[r].clone()).collect()
 }
 
-/// The memory that each update's run of updates began with.
+/// By update: the memory that its run of updates began with.
 #[derive(Default)]
 struct Storages(FxHashMap<UOp, UOp>);
 
@@ -50,8 +52,8 @@ impl Storages {
         self.0.get(memory).unwrap_or(memory)
     }
 
-    /// The sources of an update that writes into memory, as nodes that are not that memory: a filler that others use is
-    /// made once more for it, and what is written, or where, is copied if it is what is overwritten.
+    /// The sources of a stored update, as nodes that are not its memory. A filler that is used elsewhere is made once
+    /// more, and a value or position that is read from the overwritten memory is copied.
     fn told_apart(&self, mut srcs: Srcs) -> Srcs {
         let first = self.first(&srcs[0]).clone();
         for x in &mut srcs[1..] {
@@ -66,7 +68,7 @@ impl Storages {
     }
 }
 
-/// A number everywhere, or a counter.
+/// Whether it is a constant or an `Iota`, perhaps viewed.
 fn is_filler(node: &UOp) -> bool {
     let mut node = node;
     while node.op().is_movement() {
@@ -83,14 +85,14 @@ fn prepare_node(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
             let zero = srcs[0].const_like(0.0);
             UOp::unary(Op::Exp, &srcs[0].minimum(&zero))
         }
-        // through the constructor, which drops views that have come to change nothing
+        // through the constructor, which removes views that change nothing
         Op::Reshape => srcs[0].reshape(node.shape().clone()),
         _ => rebuild(node, srcs),
     }
 }
 
-/// Whether `x` is something less its largest value along some axes, or less the larger of that and a number, which is never
-/// more than 0: an exponential of that cannot overflow, and says so by a bound that changes nothing.
+/// Whether `x` is a value less its maximum along some axes (or less the larger of that and a number), and so never more
+/// than 0. The exponential of that cannot overflow; a bound that changes nothing says so.
 fn is_less_its_largest(x: &UOp) -> bool {
     let [value, largest] = x.srcs() else { return false };
     let kept = match largest.op() {
@@ -112,8 +114,8 @@ fn is_less_its_largest(x: &UOp) -> bool {
         && shape.iter().enumerate().all(is_kept)
 }
 
-/// Sums and products of f16 and bf16 are accumulated in f32 and rounded once. What combines nothing has no loop: it
-/// would hold reads of a buffer that has no elements.
+/// Sums and products of f16 and bf16 are accumulated in f32 and rounded once. A reduction of no elements becomes its
+/// identity: a loop would read from a buffer without elements.
 fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     let wide = node.dtype().accumulator();
     let Arg::Reduce { op, axes } = node.arg() else {
@@ -138,7 +140,7 @@ fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())
 }
 
-/// `base` with `value` in the view that `at` is: where the view's inverse lands, the value; elsewhere the base.
+/// A select: `value` at the positions of the view `at`, elsewhere `base`.
 fn choice(base: &UOp, value: &UOp, at: &UOp) -> UOp {
     let n = base.numel();
     let (nodes, seen) = region::view_nodes(at, n).expect("a region that is no view is stored");
@@ -151,7 +153,7 @@ fn choice(base: &UOp, value: &UOp, at: &UOp) -> UOp {
     inside.where_(&back(value.broadcast_to(at.shape())), base)
 }
 
-/// Puts the elements of a view back to where they came from; what the view leaves out is 0.
+/// The inverse of a view: its elements are put back where they came from, and all others are 0.
 fn invert(view: &UOp, x: &UOp) -> UOp {
     let shape = view.src(0).shape();
     match view.arg() {
@@ -164,7 +166,7 @@ fn invert(view: &UOp, x: &UOp) -> UOp {
             [] => unslice(x, slices, shape),
             starts => unslice_from(x, slices, starts, shape),
         },
-        // positions that repeat are stored to, so there is no expansion
+        // repeated positions are stored, so there is no expansion here
         _ => x.reshape(shape.clone()),
     }
 }

@@ -1,4 +1,4 @@
-//! What scheduling gives: kernels in order, and the memory that they are called with.
+//! The result of stage `schedule`: kernels in order, and the memory that they are called with.
 
 use kiln_ir::observe::Decision;
 use kiln_ir::{DType, UOp};

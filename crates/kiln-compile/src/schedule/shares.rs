@@ -1,12 +1,13 @@
-//! Sums over the windows that share an element (`Unwindow`): the gradient of a convolution for its input.
+//! Pass `shares` of stage `schedule`, and a part of pass `prepare`: sums over the windows that cover an element
+//! (`Unwindow`). This is the gradient of a convolution for its input.
 //!
-//! Each element is a sum over the positions at which a window covers it. Each term is a sum of products, over channels.
-//! As two nodes, the inner sums would be stored for every position of every window, and the price of the outer sum
-//! would not include them. So the two become one sum.
+//! Such an element is a sum over the positions at which a window covers it, and each term is a sum of products over
+//! channels. As two nodes, the inner sums would be stored for every position of every window, and the price of the
+//! outer sum would not include them. So pass `prepare` makes one sum of the two (`one_sum`).
 //!
-//! With a stride of `s`, an element is covered only at positions congruent to it modulo `s`. A sum over all positions
-//! would do most of its work for nothing: three quarters, with a stride of 2 along two axes. So there is one sum for
-//! each residue, over its positions alone, and the results are interleaved.
+//! With a stride of `s`, an element is covered only at positions congruent to it modulo `s`. With a stride of 2 along
+//! two axes, three quarters of the terms of one sum would be zero. So pass `shares` makes one sum for each residue,
+//! over its own positions, and interleaves the results.
 
 use super::cost;
 use crate::target::Costs;
@@ -17,10 +18,10 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Each sum over residues is a kernel, and whoever needs the results reads all of them.
+/// More sums than this are not worth it: each is a kernel, and whoever needs the result reads all of them.
 const MOST_RESIDUES: usize = 16;
 
-/// A sum over positions in windows, of sums of something else, as one: what is summed, and along which axes.
+/// One sum instead of a sum over window positions of sums: its summand, and the axes that it is summed along.
 pub(super) fn one_sum(x: &UOp, axes: &Axes, costs: &Costs) -> Option<(UOp, Axes)> {
     if !is_over_positions(x, axes) {
         return None;
@@ -31,7 +32,7 @@ pub(super) fn one_sum(x: &UOp, axes: &Axes, costs: &Costs) -> Option<(UOp, Axes)
         return None;
     };
     let summand = inner.src(0);
-    // of positions alone, as in pooling: axis after axis is less to add up
+    // sums over positions only, as in pooling: axis after axis takes fewer additions
     if is_over_positions(summand, within) && within.len() == 1 {
         return None;
     }
@@ -45,12 +46,12 @@ pub(super) fn one_sum(x: &UOp, axes: &Axes, costs: &Costs) -> Option<(UOp, Axes)
     (strided.is_empty() || pays(&summand, &axes, &strided, costs)).then_some((summand, axes))
 }
 
-/// Whether what is summed are windows' elements at their places, over positions in the windows.
+/// Whether the summand is an `Unwindow`, summed over the positions in its windows.
 fn is_over_positions(x: &UOp, axes: &Axes) -> bool {
     matches!((x.op(), x.arg()), (Op::Unwindow, Arg::Window(w)) if axes.contains(&(w.axis + 1)))
 }
 
-/// The views that only move elements, each to one place, outermost first, and what they show.
+/// The views that only move elements, outermost first, and the node under them.
 fn moved(x: &UOp) -> (Vec<&UOp>, &UOp) {
     let (mut views, mut x) = (Vec::new(), x);
     while matches!(x.op(), Op::Reshape | Op::Permute | Op::Pad | Op::Slice | Op::Unwindow)
@@ -62,7 +63,7 @@ fn moved(x: &UOp) -> (Vec<&UOp>, &UOp) {
     (views, x)
 }
 
-/// A view of `x`, which has `more` axes behind those that are viewed.
+/// The view of an `x` that has `more` axes after those that are viewed.
 fn beside(view: &UOp, x: &UOp, more: &[usize]) -> UOp {
     match view.arg() {
         Arg::Shape(shape) => x.reshape(shape.iter().chain(more).copied().collect::<Shape>()),
@@ -82,8 +83,8 @@ fn beside(view: &UOp, x: &UOp, more: &[usize]) -> UOp {
     }
 }
 
-/// The graph with sums over positions split by residue, where that pays. Only elements that a view shows are summed:
-/// the padding of a convolution's input, for example, is cut off from its gradient.
+/// The graph with sums over positions split by residue, if that pays. Only elements that a view shows are summed: the
+/// padding of a convolution's input, for example, is cut off from its gradient.
 pub(super) fn by_residue(roots: Vec<UOp>, costs: &Costs) -> Vec<UOp> {
     let nodes = toposort_all(&roots, |_| true);
     if !nodes.iter().any(|n| n.op() == Op::Unwindow) {
@@ -110,7 +111,7 @@ fn whole(shape: &[usize]) -> Slices {
     shape.iter().map(|&n| SliceAxis::full(n)).collect()
 }
 
-/// A part of a sum over positions in windows: a sum of a part, or several.
+/// A part of a sum over window positions, as one sum or several.
 fn part(sum: &UOp, slices: &Slices, costs: &Costs) -> Option<UOp> {
     let (Op::Reduce, Arg::Reduce { op: ReduceOp::Add, axes }) = (sum.op(), sum.arg()) else {
         return None;
@@ -136,7 +137,7 @@ fn part(sum: &UOp, slices: &Slices, costs: &Costs) -> Option<UOp> {
     chosen.iter().filter_map(of).reduce(|a, b| a + b)
 }
 
-/// Slices of a sum as slices of what is summed.
+/// The slices of the summand for slices of the sum.
 fn before_sum(slices: &Slices, x: &UOp, axes: &Axes) -> Slices {
     let mut kept = slices.iter();
     let axis = |(a, &n): (usize, &usize)| match axes.contains(&a) {
@@ -146,28 +147,28 @@ fn before_sum(slices: &Slices, x: &UOp, axes: &Axes) -> Slices {
     x.shape().iter().enumerate().map(axis).collect()
 }
 
-/// Windows several elements apart, whose positions are summed over.
+/// Strided windows whose positions are summed over.
 struct Spread {
-    /// The node that puts the elements at their places.
+    /// The `Unwindow` node.
     node: UOp,
     w: WindowArg,
-    /// Which axis of the summand has the elements.
+    /// The axis of the summand that has the elements.
     axis: usize,
 }
 
 impl Spread {
-    /// Positions this far apart give to elements of the same residue.
+    /// Two positions this far apart belong to the same residue.
     fn step(&self) -> usize {
         self.w.stride / gcd(self.w.stride as u64, self.w.dilation as u64) as usize
     }
 
-    /// How many residues get anything.
+    /// How many residues any window covers.
     fn residues(&self) -> usize {
         self.step().min(self.w.size)
     }
 
-    /// The windows' elements at positions `first`, `first + step` and so on, at their places among the elements of that
-    /// residue: next to each other.
+    /// The windows' elements at the positions `first`, `first + step` and so on, at their places among the elements of
+    /// that residue.
     fn of_residue(&self, x: &UOp, first: usize) -> UOp {
         let (w, step) = (self.w, self.step());
         let size = (w.size - first).div_ceil(step);
@@ -180,7 +181,7 @@ impl Spread {
         x.slice(&slices).unwindow(WindowArg { axis: w.axis, len, size, stride: 1, dilation })
     }
 
-    /// Which elements of a residue are in a part of the axis, and what puts them at their places there.
+    /// The elements of a residue that are in a part of the axis, and the padding that puts them at their places.
     fn within(&self, first: usize, part: SliceAxis) -> Option<(SliceAxis, PadAxis)> {
         let (w, step) = (self.w, self.step());
         let start = first * w.dilation;
@@ -195,7 +196,7 @@ impl Spread {
     }
 }
 
-/// All of them under views that only change the order of axes.
+/// All strided windows under views that only change the order of axes.
 fn strided(x: &UOp, axes: &Axes) -> Vec<Spread> {
     let (mut found, mut node) = (Vec::new(), x);
     // for each axis of the node, which axis of `x` it is
@@ -228,8 +229,8 @@ fn pays(x: &UOp, axes: &Axes, strided: &[Spread], costs: &Costs) -> bool {
     kernels <= MOST_RESIDUES && cost::pays_kernels(costs, in_vain, sums, x.dtype(), kernels)
 }
 
-/// The sum for the elements of the residues that have `first` as their first positions, 0 for all others, in a part of it.
-/// None if there are no such elements.
+/// The part of the sum for the residues with these first positions, with 0 for all other elements. None if there are no
+/// such elements.
 fn of_residues(sum: &UOp, strided: &[Spread], first: &[usize], part: &Slices) -> Option<UOp> {
     let (Arg::Reduce { axes, .. }, x) = (sum.arg(), sum.src(0)) else { return None };
     let mut pads: SmallVec<[PadAxis; 4]> = part.iter().map(|_| PadAxis::default()).collect();
@@ -243,7 +244,7 @@ fn of_residues(sum: &UOp, strided: &[Spread], first: &[usize], part: &Slices) ->
     Some(summand.reduce(ReduceOp::Add, axes.clone()).contiguous().pad(&pads))
 }
 
-/// What is summed, of some residues alone.
+/// The summand for some residues only.
 fn summand_of(x: &UOp, strided: &[Spread], first: &[usize]) -> UOp {
     let last = &strided.last().expect("some are strided").node;
     let (mut views, mut node) = (vec![x], x);

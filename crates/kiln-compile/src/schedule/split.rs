@@ -1,8 +1,9 @@
-//! Reductions that leave too few elements to share among threads: taken in blocks first, then over the blocks.
+//! Part of pass `prepare`: a large reduction to few elements becomes two, over blocks and then over the blocks'
+//! results. Threads share the blocks. A sum of `[4096, 4096]` becomes 64 partial sums and a sum of these.
 //!
-//! One axis is cut into a number of blocks that depends on its length alone, so the order of a sum is the same on every
-//! machine and at every load. The results of the blocks go to memory, which makes a kernel of its own with a loop over
-//! the blocks around everything. What is left over where no number of blocks divides the axis is reduced at the end.
+//! How many blocks an axis has depends on its length alone, so the order of a sum is the same on every machine and at
+//! every load. The partial results go to memory. If no number of blocks divides the axis, the rest is reduced at the
+//! end.
 
 use crate::target::Costs;
 use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};

@@ -1,17 +1,16 @@
-//! How each update is computed: as a choice between the value and the base at every element, or by writing into the
-//! memory that holds the base.
+//! Part of pass `prepare`: chooses how each update is computed.
 //!
-//! The first is for readers that look at the new version while they compute something else; it costs as much as the
-//! whole storage and nothing beside it. The second costs as much as what is written, and a copy of the base if somebody
-//! still needs that.
+//! Either every element selects between the value and the base: this costs as much as the whole storage, and is for
+//! readers that need the new version only on the way to something else. Or the value is stored into the memory of the
+//! base: this costs as much as the written region, and a copy of the base if the old version is still needed.
 
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// At most this many updates are choices one inside the other.
+/// At most this many updates are nested selects.
 const MAX_CHOICES: usize = 4;
 
-/// The updates among `nodes` (sources first) that write into memory.
+/// The updates among `nodes` (sources first) that are stored.
 pub(super) fn stored(nodes: &[UOp], roots: &[UOp]) -> FxHashSet<UOp> {
     let on_memory = on_memory(nodes);
     let mut wanted: FxHashSet<&UOp> = roots.iter().map(same_memory).collect();
@@ -27,7 +26,7 @@ pub(super) fn stored(nodes: &[UOp], roots: &[UOp]) -> FxHashSet<UOp> {
     stored
 }
 
-/// Whether the region is a view that is known now, which an element can be looked up in.
+/// Whether the region is a view that is known now, so that a select can tell what is inside.
 fn is_view(update: &UOp) -> bool {
     update.arg().reduce_op().is_none() && region::is_one_to_one(update.src(2), update.numel())
 }
@@ -44,7 +43,7 @@ fn on_memory(nodes: &[UOp]) -> FxHashSet<&UOp> {
     found
 }
 
-/// Choices are not nested without end: a longer run is stored, all of it.
+/// Stores runs of updates that would be more nested selects than the limit.
 fn store_deep(nodes: &[UOp], stored: &mut FxHashSet<UOp>) {
     let mut depths: FxHashMap<&UOp, usize> = FxHashMap::default();
     for node in nodes.iter().filter(|n| n.op() == Op::Update && !stored.contains(*n)) {
@@ -60,7 +59,7 @@ fn store_deep(nodes: &[UOp], stored: &mut FxHashSet<UOp>) {
     }
 }
 
-/// The value whose row-major bytes are also this one's.
+/// The node whose row-major bytes this one has too.
 pub(super) fn same_memory(node: &UOp) -> &UOp {
     let mut node = node;
     while matches!(node.op(), Op::Reshape | Op::Bitcast | Op::Mark | Op::Detach | Op::After) {

@@ -1,4 +1,4 @@
-//! What things cost on a kind of processor: every constant of a cost model, on one page, each with where it is from.
+//! The constants of all cost models, on one page, each with its source: what things cost on a kind of processor.
 //!
 //! Between kernels (`schedule`) the unit is the nanosecond, inside of a kernel (`optimize`) the *cycle*: the time in which
 //! a unit for arithmetic starts one operation on a vector. Only ratios matter: a choice compares two prices.
@@ -102,43 +102,43 @@ costs! {
     write: f64 = 2.0, Source::Measured;
     /// Nanoseconds to start one more kernel on several threads: 2000 right after another one, 12000 after a rest.
     launch_ns: f64 = 3000.0, Source::Measured;
-    /// Arithmetic operations and accesses below which starting threads costs more than they bring.
+    /// Arithmetic operations and accesses of a kernel below which starting threads costs more than it saves.
     thread_work: usize = 1 << 16, BENCH;
 
     /// Independent iterations below which a kernel does not fill the threads of a larger machine.
     parallel: f64 = 16.0, BENCH;
-    /// What too little parallelism multiplies: the other threads wait, at least one.
+    /// The factor for too little parallelism: other threads wait, at least one.
     serial: f64 = 2.0, BENCH;
-    /// What a long reduction inside another's loop loses: it cannot be tiled over registers.
+    /// The factor for a long reduction inside another's loop: it cannot be tiled over registers.
     nested: f64 = 4.0, BENCH;
-    /// Reductions up to this length are written out wherever they stand, and lose nothing by nesting.
+    /// Reductions up to this length are unrolled anywhere, and lose nothing by nesting.
     short_reduction: usize = 9, BENCH;
-    /// A sum inside a sum becomes one reduction, whose register tile reads each operand for several results.
+    /// The factor for a sum inside a sum: both become one reduction, whose tile reads each operand for several results.
     merged_sums: f64 = 0.5, BENCH;
-    /// Two sums of products beside each other share registers and caches.
+    /// The factor for two sums of products beside each other: they share registers and caches.
     sums_beside: f64 = 1.02, RESNET;
     /// Elements of a value that is small enough to be in a register or the first cache when it is used again.
     few_elements: f64 = 1024.0, BENCH;
-    /// How many uses of each of its elements that takes.
+    /// Uses of each element of such a value from which on it counts as small.
     many_uses: f64 = 16.0, BENCH;
-    /// What part of its price such a use costs.
+    /// The factor on the price of such a use.
     use_again: f64 = 0.1, BENCH;
-    /// Nanoseconds at which the price of an element stops growing.
+    /// The largest price of an element, in nanoseconds.
     most_ns: f64 = 1e6, BENCH;
-    /// Rows that wait in a cache between two nests of a kernel, as schedule supposes.
+    /// Rows between two nests of a kernel that wait in a cache, as the scheduler assumes.
     chained_rows: f64 = 32.0, BENCH;
 
-    /// Elements of a reduction to few results from which on it is worth a second kernel.
+    /// Elements of a reduction to few results from which on a second kernel pays.
     split_elements: usize = 1 << 19, BENCH;
-    /// Results below which it is.
+    /// Results below which that holds.
     split_results: usize = 16, BENCH;
-    /// The elements where the outermost axis is reduced: threads that share results each read a part of every row.
+    /// The same elements if the outermost axis is reduced: threads that share results each read a part of every row.
     split_across_elements: usize = 1 << 20, BENCH;
-    /// The results where the outermost axis is reduced.
+    /// The same results if the outermost axis is reduced.
     split_across_results: usize = 128, BENCH;
-    /// The results of sums of products: fewer are not tiles enough.
+    /// The same results for sums of products: fewer make too few tiles.
     split_products: usize = 1024, RESNET;
-    /// How often a factor's elements are used where it is one of a product.
+    /// Uses of each element of a factor in such a product, at least.
     split_uses: usize = 8, RESNET;
     /// Blocks of such a reduction, at least.
     split_least_blocks: usize = 32, BENCH;
@@ -157,55 +157,55 @@ costs! {
     wide_lanes: usize = 16, BENCH;
     /// Lanes of the narrowest vector that is tried.
     least_lanes: usize = 4, BENCH;
-    /// What a load adds to the operations of a step.
+    /// The price that a load adds to a step.
     load: f64 = 0.25, BENCH;
-    /// What a load costs in a sum along its own loop.
+    /// The price of a load in a sum along its own loop.
     load_in_a_row: f64 = 0.5, BENCH;
-    /// What a line that a step meets for the first time adds.
+    /// The price that a cache line adds to the step that reads it first.
     new_line: f64 = 0.1, RESNET;
-    /// What a gated load adds, and the same again if it has a gate of its own.
+    /// The price of a predicated load, and once more if the predicate is its own.
     gate: f64 = 0.12, RESNET;
-    /// A load or store of one lane of a vector.
+    /// The price of a load or store of one lane of a vector.
     element: f64 = 1.2, BENCH;
-    /// A gated vector without masked loads, for each lane.
+    /// The price per lane of a predicated vector without masked loads.
     gated_element: f64 = 3.0, BENCH;
-    /// What a gate multiplies on a vector with masked loads.
+    /// The factor for a predicated vector with masked loads.
     masked: f64 = 1.3, BENCH;
-    /// A scalar that all lanes share.
+    /// The price of a scalar that all lanes share.
     broadcast: f64 = 0.5, BENCH;
-    /// Combining the lanes of a vector, at the end of a tile.
+    /// The price of combining the lanes of a vector at the end of a tile.
     horizontal: f64 = 20.0, BENCH;
     /// The same at the end of a loop.
     horizontal_of_loop: f64 = 16.0, BENCH;
-    /// What a vector along a reduction costs more than one along outputs.
+    /// The price that a vector along a reduction adds to that of one along outputs.
     along_reduction: f64 = 0.5, BENCH;
 
-    /// Copying an element in vectors.
+    /// The price of copying an element in vectors.
     copy: f64 = 0.4, BENCH;
-    /// Copying an element one by one across its memory.
+    /// The price of copying elements one by one across their memory, for each.
     transpose: f64 = 1.6, BENCH;
-    /// A line of the second cache.
+    /// The price of a line from the second cache.
     second_line: f64 = 2.0, BENCH;
-    /// A line of the last cache or of memory.
+    /// The price of a line from the last cache or from memory.
     far_line: f64 = 8.0, RESNET;
-    /// A line that is read in a row.
+    /// The price of a line that is read contiguously.
     line_in_a_row: f64 = 0.7, RESNET;
-    /// What a line of the second cache adds to a step of an inner product.
+    /// The price that a line from the second cache adds to a step of an inner product.
     second_line_in_a_row: f64 = 0.5, BENCH;
-    /// Places in a cache for lines whose addresses differ by a multiple of what a way holds.
+    /// Ways of a cache: how many lines it holds whose addresses differ by a multiple of the size of a way.
     ways: usize = 8, OPTIMIZATION;
-    /// Part of a cache that what is read again may fill, where other data pass: one over this.
+    /// Data that are read again may fill one part in this many of a cache, while other data pass.
     cache_share: usize = 4, BENCH;
 
-    /// What rows cost that do not divide their loop.
+    /// The factor for tiles whose rows do not divide their loop.
     ragged_rows: f64 = 1.1, BENCH;
-    /// The same between two nests.
+    /// The same for blocks of rows between two nests.
     ragged_blocks: f64 = 1.05, BENCH;
-    /// What a block costs beside its rows, in rows.
+    /// The overhead of a block, in rows.
     block: f64 = 2.0, BENCH;
-    /// What it costs that every thread copies what others copy, too.
+    /// The factor for threads that copy the same operands.
     copies_of_all: f64 = 1.1, BENCH;
-    /// Rows that are done at once between two nests, at most.
+    /// Rows that one nest computes before the next nest, at most.
     most_rows: usize = 64, BENCH;
     /// Iterations of a reduction's block, at least.
     least_depth: usize = 32, BENCH;
@@ -214,41 +214,41 @@ costs! {
     most_across: usize = 8, BENCH;
     /// Iterations of one loop in such a tile, at most.
     most_tiled: usize = 4, BENCH;
-    /// Vectors that are written out at most for the sake of what they share.
+    /// Vectors that are unrolled at most, to share what varies over lanes only.
     most_written_out: usize = 8, BENCH;
-    /// Reductions of at most this many iterations are written out whole.
+    /// Reductions of at most this many iterations are unrolled whole.
     unroll_whole: usize = 5, BENCH;
-    /// Steps of a loop that must be left, or it is not worth unrolling.
+    /// Steps that must be left of a loop, or unrolling it does not pay.
     fewest_steps: usize = 8, BENCH;
 
-    /// Bytes that a step of a sum across memory should read in a row.
+    /// Bytes that a step of a reduction across rows should read contiguously.
     run_bytes: usize = 1024, BENCH;
-    /// Bytes of each row that a thread should read: fewer are lines that other processors fetch, too.
+    /// Bytes of each row that a thread should read: with fewer, threads fetch the same cache lines.
     thread_run_bytes: usize = 256, BENCH;
-    /// Rows longer than this, in bytes, are worth sums that wait in scratch: a page.
+    /// Bytes of a row from which on sums carried in scratch pay: a page.
     long_row_bytes: usize = 4096, OPTIMIZATION;
-    /// Rows that are then read at a time.
+    /// Rows that are read at a time with carried sums.
     rows_at_a_time: usize = 8, BENCH;
-    /// How many rows there must be.
+    /// Rows that such a reduction must have.
     many_rows: usize = 64, BENCH;
-    /// Vectors side by side in a step over such sums.
+    /// Vectors side by side in a step over carried sums.
     side_by_side: usize = 4, BENCH;
 
-    /// Elements of a line that are written out side by side in a transpose, at most.
+    /// Side of the square that a transpose handles at a time, at most.
     transposed_side: usize = 16, BENCH;
     /// Lanes that are loaded or stored one by one, at most.
     most_apart: usize = 1024, BENCH;
-    /// Pages whose places a processor remembers at once.
+    /// Pages whose addresses a processor keeps at hand (TLB).
     pages: usize = 256, BENCH;
 
     /// Cycles in which a matrix unit multiplies two matrices.
     matrix_product: f64 = 24.0, Source::Manual("Intel, Optimization reference manual, 2024, AMX");
-    /// Cycles in which it loads one from the second cache.
+    /// Cycles in which it loads a matrix from the second cache.
     matrix_load: f64 = 16.0, Source::Manual("Intel, Optimization reference manual, 2024, AMX");
-    /// What it adds to a result that it is stored to scratch and read again.
+    /// The price per result of storing it to scratch and reading it again.
     through_scratch: f64 = 0.2, BENCH;
 
-    /// Nodes of text for an access: itself, and its index.
+    /// Nodes of code for an access: itself, and its index.
     access_nodes: usize = 2, Source::Manual("this program's own text");
 }
 
@@ -259,7 +259,7 @@ impl Costs {
         if lanes < self.wide_lanes { 1.0 } else { self.wide }
     }
 
-    /// Lanes worth trying for a loop of `n`: powers of two that divide it, or, where parts of vectors are cheap, any.
+    /// Lanes worth trying for a loop of `n`: powers of two that divide it, or, if masks are cheap, any.
     pub(crate) fn widths(
         &self,
         n: usize,

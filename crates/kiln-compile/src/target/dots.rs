@@ -1,11 +1,12 @@
-//! Instructions for `Op::Dot`: products of what is packed into 32 bits of each lane, added to that lane of an accumulator.
+//! Dot-product instructions (`Op::Dot`): each lane multiplies the numbers that are packed into two 32-bit words and
+//! adds the products to an accumulator.
 
 use kiln_ir::DType;
 
 /// One such instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Dot {
-    /// What the first and the second operand are made of; each u32 has as many parts as fit.
+    /// The narrow types of the first and the second operand; a u32 holds as many as fit.
     pub parts: [DType; 2],
     /// The type of the accumulator.
     pub sum: DType,
@@ -13,7 +14,7 @@ pub struct Dot {
     pub lanes: u16,
     /// LLVM's name of the instruction, after `llvm.`, which takes the accumulator, then the operands.
     pub intrinsic: &'static str,
-    /// LLVM's names of what a processor must have.
+    /// LLVM's names of the features that a processor must have.
     features: [&'static str; 2],
 }
 
@@ -24,14 +25,14 @@ impl Dot {
     }
 }
 
-/// Pairs of bf16, whose products are exact in f32. What is subnormal counts as zero, and the order of a pair's two
-/// additions is the processor's own.
+/// Pairs of bf16, whose products are exact in f32. Subnormal numbers count as zero, and the processor decides the order
+/// of a pair's two additions.
 const fn pairs_of_bf16(lanes: u16, intrinsic: &'static str) -> Dot {
     let features = ["avx512bf16", "avx512vl"];
     Dot { parts: [DType::BF16; 2], sum: DType::F32, lanes, intrinsic, features }
 }
 
-/// Fours of bytes, the first without and the second with a sign; exact.
+/// Four bytes, the first operand's without and the second's with a sign; exact.
 const fn fours_of_bytes(lanes: u16, intrinsic: &'static str) -> Dot {
     let features = ["avx512vnni", "avx512vl"];
     Dot { parts: [DType::U8, DType::I8], sum: DType::I32, lanes, intrinsic, features }

@@ -1,13 +1,14 @@
-//! What follows from a processor's features, and the features of processors by name.
+//! What follows from the features of a processor (`avx2`: vectors of 32 bytes), and which features processors have, by
+//! name.
 
 use super::{Dot, Mma, mma};
 
-/// A kind of processor that kernels are written for, as far as its instructions go.
+/// The instructions of a kind of processor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// LLVM's name of it; empty for the one that kernels are compiled on, which LLVM knows better.
+    /// LLVM's name of it; empty for this machine's own, about which LLVM knows more.
     pub cpu: String,
-    /// LLVM's names of its features, as far as anything here asks.
+    /// LLVM's names of its features, as far as kiln uses them.
     pub features: Vec<&'static str>,
     /// Bytes of the widest vector register.
     pub vector_bytes: usize,
@@ -77,7 +78,7 @@ impl Machine {
     /// The processor of this name.
     ///
     /// # Errors
-    /// Nobody knows its features; the names that are known.
+    /// A processor whose features are not known. The message lists the known ones.
     pub fn named(arch: &str, cpu: &str) -> Result<Machine, String> {
         let table = if arch == "x86_64" { X86_64 } else { &[] };
         let Some((_, level, more)) = table.iter().find(|row| row.0 == cpu) else {
@@ -101,7 +102,7 @@ impl Machine {
         Mma::of(|feature| self.features.contains(&feature) && host.contains(&feature))
     }
 
-    /// A feature that it has and `other` has not; matrix units aside, which a process is allowed or not.
+    /// A feature that it has and `other` lacks. Matrix units do not count: they depend on what a process is allowed.
     pub fn beyond(&self, other: &[&str]) -> Option<&'static str> {
         let needed = |f: &&str| !mma::FEATURES.contains(f) && !other.contains(f);
         self.features.iter().copied().find(needed)

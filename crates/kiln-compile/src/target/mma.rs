@@ -1,11 +1,11 @@
-//! Matrix units: instructions for `Op::Mma`, products of small matrices of what is packed into 32 bits.
+//! Matrix units (`Op::Mma`): instructions that multiply small matrices of packed 32-bit words.
 
 use kiln_ir::DType;
 
-/// One kind of such products, on registers that each hold a matrix.
+/// An instruction that multiplies two matrices in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mma {
-    /// What the first and the second operand are made of; each u32 has as many parts as fit.
+    /// The narrow types of the first and the second operand; a u32 holds as many as fit.
     pub parts: [DType; 2],
     /// The type of the accumulator.
     pub sum: DType,
@@ -15,7 +15,7 @@ pub struct Mma {
     pub registers: usize,
     /// LLVM's name of the instruction, after `llvm.`, which takes the numbers of three registers.
     pub intrinsic: &'static str,
-    /// LLVM's names of what a processor must have.
+    /// LLVM's names of the features that a processor must have.
     features: [&'static str; 2],
 }
 
@@ -31,7 +31,7 @@ impl Mma {
     }
 }
 
-/// Features of matrix units: the system must let a process use them before it may.
+/// The features of matrix units. A process may use one only after the system has allowed it.
 pub(super) const FEATURES: [&str; 3] = ["amx-tile", "amx-bf16", "amx-int8"];
 
 /// AMX: eight registers of 16 rows of 64 bytes.
@@ -45,8 +45,8 @@ const fn bytes(x: DType, y: DType, intrinsic: &'static str) -> Mma {
     amx([x, y], DType::I32, FEATURES[2], intrinsic)
 }
 
-/// Sums of bf16 go on in two accumulators, one for each of a pair, that are added at the end of each product; what is
-/// subnormal counts as zero.
+/// For bf16 the unit keeps two accumulators, one for each number of a pair, and adds them at the end of each product.
+/// Subnormal numbers count as zero.
 const ALL: &[Mma] = &[
     amx([DType::BF16; 2], DType::F32, FEATURES[1], "x86.tdpbf16ps"),
     bytes(DType::U8, DType::I8, "x86.tdpbusd"),

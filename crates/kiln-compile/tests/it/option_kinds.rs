@@ -189,16 +189,25 @@ fn what_is_not_legal_says_why() {
     let why = |options: &[Opt]| optimize::check(kernel, options).expect_err("illegal");
     assert_eq!(why(&[split(RangeKind::Upcast, 9, 2)]), "UPCAST(axis 9, 2): no loop has axis 9");
     for (options, reason) in [
-        (vec![split(RangeKind::Unroll, outer, 2)], "a loop over outputs is upcast, not unrolled"),
-        (vec![split(RangeKind::Vector, outer, 3)], "the lanes of a vector are a power of two"),
-        (vec![split(RangeKind::Upcast, outer, 5)], "so many iterations are not left"),
-        (vec![split(RangeKind::Thread, inner, 1)], "threads cannot share a reduction"),
-        (vec![split(RangeKind::Thread, outer, 1); 2], "threads share the loop"),
-        (vec![Opt::Block { axis: inner, by: 2 }; 2], "a reduction is in blocks already"),
-        (vec![Opt::Stage { operand: 7, depth: 0, lanes: 1 }], "there is no such operand"),
+        (
+            vec![split(RangeKind::Unroll, outer, 2)],
+            "only a reduction is unrolled; a loop over outputs is upcast",
+        ),
+        (
+            vec![split(RangeKind::Vector, outer, 3)],
+            "a vector has a power of two of lanes, at most 64",
+        ),
+        (vec![split(RangeKind::Upcast, outer, 5)], "the loop has fewer iterations left"),
+        (vec![split(RangeKind::Thread, inner, 1)], "a reduction cannot be divided among threads"),
+        (vec![split(RangeKind::Thread, outer, 1); 2], "the loop is divided among threads already"),
+        (vec![Opt::Block { axis: inner, by: 2 }; 2], "a reduction is blocked already"),
+        (
+            vec![Opt::Stage { operand: 7, depth: 0, lanes: 1 }],
+            "the kernel has no operand of this number",
+        ),
         (
             vec![split(RangeKind::Vector, outer, 4), split(RangeKind::Vector, inner, 4)],
-            "an expression would have lanes of two loops",
+            "an expression would vary over the lanes of two loops",
         ),
     ] {
         assert!(why(&options).ends_with(&format!(": {reason}")), "{}", why(&options));

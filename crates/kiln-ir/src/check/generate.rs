@@ -1,4 +1,4 @@
-//! Random graphs that a left side describes.
+//! Random graphs that match a left side.
 
 use crate::arg::RangeKind;
 use crate::dtype::{Const, DType};

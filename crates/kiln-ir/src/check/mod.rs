@@ -1,10 +1,10 @@
-//! What every rule is tested for, from its left side alone.
+//! The tests that every rule gets, from its left side alone.
 //!
-//! Random graphs that the left side describes are built with the ordinary constructors, for every dtype that the
-//! variables admit. The rule must match some of them (else its left side is not canonical, and it is dead) and apply
-//! to some; where it applies, both sides must have the same dtype, width and value: integers exactly, floats bit for
-//! bit with one NaN. The right side may be larger only where the rule is marked `grows`. Rules about memory, loops or
-//! views, whose values need more than scalars, are checked for what their left side says and no more.
+//! Random graphs that match the left side are built with the ordinary constructors, for every dtype that the variables
+//! admit. The rule must match some of them, or its left side is not canonical and the rule is dead. It must apply to
+//! some. Where it applies, both sides must have the same dtype, width and value: integers exactly, floats bit for bit
+//! with one NaN. The right side may be larger only if the rule is marked `grows`. The value of a rule about memory,
+//! loops or views needs more than scalars; of such a rule only the left side is checked.
 
 mod generate;
 mod values;

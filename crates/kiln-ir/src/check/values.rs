@@ -1,4 +1,4 @@
-//! Values of scalar graphs.
+//! Evaluates scalar graphs.
 
 use super::generate::Random;
 use crate::dtype::{Const, DType};

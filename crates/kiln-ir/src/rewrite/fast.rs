@@ -4,8 +4,8 @@ use super::matcher::{Compiled, Track};
 use crate::uop::{Srcs, UOp, rebuild};
 use rustc_hash::FxHashMap;
 
-/// Rewrites of one node and of what it became, one inside the other. Sums of thousands of terms sort themselves in
-/// as many steps; past this the rules are taken to chase each other.
+/// Nested rewrites of one node and its replacements. Sums of thousands of terms sort themselves in as many steps.
+/// Beyond this limit the rules are assumed to undo each other.
 pub const REWRITES_PER_NODE: u32 = 20_000;
 
 /// How many rules are named when that limit trips.

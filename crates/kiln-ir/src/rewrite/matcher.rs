@@ -1,4 +1,5 @@
-//! Compiled patterns: a list of tests that is run by reference, cloning nothing; and a rule set's dispatch table.
+//! Compiled patterns: a list of tests that is run by reference and clones nothing; and the dispatch table of a rule
+//! set.
 
 use crate::arg::Arg;
 use crate::dtype::Const;

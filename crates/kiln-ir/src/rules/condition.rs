@@ -1,5 +1,5 @@
-//! What a condition says about the expressions that only matter where it holds: padding's gates, the branches of
-//! `where`, the parts of a conjunction.
+//! Simplification under assumptions: what a condition says about expressions that matter only if it holds. Such are the
+//! predicates of padding, the branches of `where`, and the parts of a conjunction.
 
 use super::compare::{as_bool, negated};
 use super::{algebra, boolean, convert, fold, index, select};
@@ -321,7 +321,7 @@ fn decides(comparison: &UOp, sum: &Affine, (atom, k): &Term, (lo, hi): (i64, i64
     Some(high < 0 || low >= is_equality as i64 || is_equality && (low, high) == (0, 0))
 }
 
-/// A variable that stands for `sum` while its bounds are known; one that no program has, and no other sum.
+/// A variable that replaces `sum` while its bounds are known. Its number, 63 bits of a hash, occurs in no program.
 fn stand_in(sum: &UOp, (lo, hi): (i64, i64)) -> UOp {
     if lo == hi {
         return UOp::index(lo);

@@ -1,4 +1,4 @@
-//! Casts: those that another cast makes unnecessary, and integer arithmetic that is really index arithmetic.
+//! Casts: casts that another cast makes unnecessary, and integer arithmetic that is index arithmetic.
 
 use crate::dtype::DType;
 use crate::op::Op;

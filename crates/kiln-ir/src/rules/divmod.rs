@@ -1,5 +1,5 @@
-//! Quotients and remainders of sums by a positive constant, rounded down: what turns the index maps of reshapes back
-//! into plain ranges. Everything is exact for negative values too.
+//! Quotients and remainders of sums by a positive constant, rounded down. They turn the index maps of reshapes back
+//! into plain ranges. All rules are exact for negative values too.
 
 use crate::affine::{Affine, common_factor, is_index};
 use crate::op::Op;

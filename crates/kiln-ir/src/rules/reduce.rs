@@ -1,4 +1,4 @@
-//! Reductions in kernel form whose value, or a factor of it, does not change from one iteration to the next.
+//! Reductions of which the value, or a factor of it, is the same in every iteration.
 
 use crate::arg::{Arg, ReduceOp};
 use crate::dtype::DType;

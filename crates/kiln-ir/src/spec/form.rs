@@ -1,6 +1,6 @@
-//! What must hold for a node to exist at all, at every stage: the number of sources, the argument's variant, and
-//! shapes that fit. Constructors trust their callers; what comes from outside (text) is checked here first, and the
-//! verifier checks every node again.
+//! What must hold for a node to exist at all, at every stage: the number of sources, the argument's variant, and shapes
+//! that fit. Constructors trust their callers. Text from outside is checked here first, and the verifier checks every
+//! node again.
 
 use crate::arg::{Arg, PadAxis, Shape, SliceAxis, WindowArg};
 use crate::dtype::DType;
@@ -43,7 +43,7 @@ pub fn check(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: &Arg) -> Resul
     }
 }
 
-/// The argument of an `After`: that of the memory it stands for.
+/// The argument of an `After`: the same as that of the memory that it orders.
 pub fn after_arg(memory: &UOp) -> Arg {
     match memory.arg() {
         arg @ Arg::Memory { .. } => arg.clone(),

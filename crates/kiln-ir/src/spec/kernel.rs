@@ -1,6 +1,6 @@
 //! Kernels: what each source is for, and how ranges nest.
 //!
-//! A range is one loop, and stands in one place: whatever ends it does so inside of the same other loops. A node is
+//! A range is one loop at one place of the nest: whatever closes it is inside of the same other loops. A node is
 //! *inside* the ranges of its scope; `End` and `Reduce` leave them. Three things follow. A node inside a loop does not
 //! use a result of that loop. A loop does not end before the loops inside it. Two loops beside each other do not each
 //! use a result of the other.
@@ -80,7 +80,7 @@ fn wants(node: &UOp, i: usize, wanted: Role) -> Result<(), String> {
 
 fn memory(node: &UOp) -> Result<(), String> {
     let storage = DType::STORAGE.contains(&node.dtype());
-    ensure(storage, || format!("{} is no type of memory", node.dtype()))?;
+    ensure(storage, || format!("{} cannot be the type of memory", node.dtype()))?;
     match node.arg() {
         Arg::Param { shape, .. } => {
             ensure(shape.len() == 1, || format!("memory has one axis, not {shape:?}"))
@@ -118,7 +118,7 @@ fn closes(node: &UOp, what: Role) -> Result<(), String> {
     if let Some(initial) = node.initial() {
         ranges = &ranges[..ranges.len() - 1];
         let same = role(initial) == Role::Value && initial.dtype() == node.dtype();
-        ensure(same, || "it goes on from something else than it gives".to_string())?;
+        ensure(same, || "the initial value must be a value of the result's type".to_string())?;
     }
     ensure(!ranges.is_empty(), || "no range is closed".to_string())?;
     ensure(ranges.iter().all(|r| r.op() == Op::Range), || {
@@ -168,7 +168,7 @@ impl Loops {
         for axis in names.loops(closed).iter() {
             let known = self.around.entry(axis).or_insert_with(|| around.clone());
             ensure(*known == around, || {
-                format!("r{axis} ends inside of {around:?} here and of {known:?} elsewhere")
+                format!("r{axis} is closed inside of {around:?} here and of {known:?} elsewhere")
             })?;
             around.insert(axis);
         }
@@ -197,7 +197,7 @@ impl Loops {
         let mut waiting: AxisSet = waiting.map(|(a, _)| *a).collect();
         waiting.insert(axis);
         for user in waiting.iter() {
-            ensure(!new.contains(user), || format!("r{user} waits for its own end"))?;
+            ensure(!new.contains(user), || format!("r{user} can only run after its own end"))?;
             self.waits.entry(user).or_default().union_with(&new);
         }
         Ok(())
@@ -213,7 +213,7 @@ fn step(
 ) -> Result<(), String> {
     let both = place.open.iter().find(|&axis| place.ended.contains(axis)).unwrap_or(0);
     ensure(!place.open.intersects(&place.ended), || {
-        format!("it is inside r{both} and waits for the end of r{both}")
+        format!("it is inside r{both} and uses a result of r{both}")
     })?;
     loops.wait(place, names)?;
     match node.op() {

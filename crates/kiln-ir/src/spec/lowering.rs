@@ -1,4 +1,4 @@
-//! What is left of a kernel's forms after each pass of lowering. Every spec allows less than the one before it.
+//! What a kernel may still contain after each pass of lowering. Every spec allows less than the one before it.
 
 use super::{ARITHMETIC, KERNEL, Spec, TRANSCENDENTAL, group, set};
 use crate::arg::RangeKind;

@@ -1,9 +1,10 @@
-//! What a graph may contain at each stage, and the verifier that passes are held to.
+//! What a graph may contain at each stage, and the verifier that checks passes against it.
 //!
-//! Three specs are between stages: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the optimizer
-//! rewrites, `PROGRAM` the linear list that devices execute. The specs of `lowering` lie between the last two: each pass
-//! of lowering removes a form of which the next passes know nothing. A stage or pass may rely on every line of the spec
-//! that it is given, and nothing else. Verifying is linear in the graph but for the (few) ranges of a kernel.
+//! Three specs are between stages: `TENSOR` is what users build, `KERNEL` what the scheduler makes of it and the
+//! optimizer rewrites, `PROGRAM` the linear list that devices execute. The specs of `lowering` lie between the last
+//! two: each pass of lowering removes a form, and the next passes do not know it. A stage or pass may rely on every
+//! line of the spec that it is given, and on nothing else. Verifying is linear in the graph, except for the (few)
+//! ranges of a kernel.
 
 /// What must hold for a node to exist at all.
 pub mod form;
@@ -50,7 +51,7 @@ pub static TENSOR: Spec = Spec {
     graph: |_| Ok(()),
 };
 
-/// The same without notes: what gradients and devices needed is gone.
+/// The same without `Mark`, `Detach` and `After`, which only gradients and devices needed.
 pub static PREPARED: Spec = Spec {
     name: "PREPARED",
     ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::After]),
@@ -198,18 +199,18 @@ impl Spec {
     fn check(&self, node: &UOp) -> Result<(), String> {
         let (op, dtype) = (node.op(), node.dtype());
         if !self.allows(op) {
-            return Err("the op has no place at this stage".to_string());
+            return Err("the op is not allowed at this stage".to_string());
         }
         form::check(op, dtype, node.lanes(), node.srcs(), node.arg())?;
         if let Arg::Range { kind, .. } = node.arg()
             && !(self.kind)(*kind)
         {
-            return Err(format!("{} ranges are gone", kind.name()));
+            return Err(format!("no {} range may be left", kind.name()));
         }
         let effect =
             matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf);
         if effect != (dtype == DType::Void) || !(effect || (self.dtype)(dtype)) {
-            return Err(format!("the type {dtype} has no place here"));
+            return Err(format!("the type {dtype} is not allowed at this stage"));
         }
         typing::check(node)?;
         (self.node)(node)

@@ -161,7 +161,7 @@ impl Walk {
         ensure(visible, || format!("source {i} was computed in a block that has ended"))?;
         let ends = matches!(node.op(), Op::End | Op::EndIf);
         let is_value = !matches!(src.op(), Op::Param | Op::Local) && src.dtype() != DType::Void;
-        ensure(ends || access || is_value, || format!("source {i} is no value"))
+        ensure(ends || access || is_value, || format!("source {i} is not a value"))
     }
 
     fn name(&mut self, node: &UOp) -> Result<(), String> {

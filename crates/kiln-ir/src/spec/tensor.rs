@@ -1,4 +1,4 @@
-//! Tensor graphs.
+//! Tensor graphs: what users build.
 
 use super::form::ensure;
 use crate::arg::Arg;
@@ -30,7 +30,7 @@ pub(super) fn prepared(node: &UOp) -> Result<(), String> {
 /// An index is a scalar that is known at launch, and starts a slice.
 fn indices(node: &UOp) -> Result<(), String> {
     let scalar = node.dtype() != DType::Index || matches!(node.op(), Op::Const | Op::Var);
-    ensure(scalar, || "the type index has no place here".to_string())?;
+    ensure(scalar, || "the type index is not allowed at this stage".to_string())?;
     let used = node.op() != Op::Slice && node.srcs().iter().any(|s| s.dtype() == DType::Index);
     ensure(!used, || "only slices have indices".to_string())
 }

@@ -1,4 +1,4 @@
-//! Types and lanes of arithmetic, notes and vectors: the same at every stage.
+//! Types and lanes of arithmetic, marks and vectors: the same at every stage.
 
 use super::form::ensure;
 use crate::dtype::DType;
@@ -56,7 +56,9 @@ fn mma(node: &UOp) -> Result<(), String> {
 fn elementwise(node: &UOp) -> Result<(), String> {
     let op = node.op();
     if matches!(op, Op::Cast | Op::Bitcast) {
-        return ensure(node.src(0).dtype() != DType::Void, || "no value is converted".to_string());
+        return ensure(node.src(0).dtype() != DType::Void, || {
+            "the source is not a value".to_string()
+        });
     }
     if op == Op::Dot {
         typed(node, 0, DType::U32)?;
@@ -72,7 +74,7 @@ fn elementwise(node: &UOp) -> Result<(), String> {
     };
     let operand = node.src(values.start).dtype();
     values.clone().try_for_each(|i| typed(node, i, operand))?;
-    ensure(defined(op, operand), || format!("it means nothing for {operand}"))?;
+    ensure(defined(op, operand), || format!("it is not defined for {operand}"))?;
     let result = if op.is_comparison() { DType::Bool } else { operand };
     ensure(node.dtype() == result, || format!("the result is {result}, not {}", node.dtype()))
 }

@@ -1,4 +1,4 @@
-//! The tokens of a line, read one after the other: signs, lists, names and constants.
+//! Reads the tokens of a line one after the other: signs, lists, names and constants.
 
 use super::lex::{Fail, Kind, Token, fail};
 use super::type_name;

@@ -1,4 +1,4 @@
-//! What follows op and type in a line: sources, attributes and lists, and the arguments that they make.
+//! What follows op and type in a line: sources, attributes and lists, and the arguments that they stand for.
 
 use super::cursor::{Cursor, Names, literal};
 use super::lex::{Fail, Kind, fail};

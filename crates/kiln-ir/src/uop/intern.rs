@@ -1,4 +1,4 @@
-//! The table of living nodes, and the end of a node's life.
+//! The table of living nodes (hash-consing), and the end of a node's life.
 
 use super::hash::content_hash;
 use super::table::Table;

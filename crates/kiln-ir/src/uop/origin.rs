@@ -1,4 +1,5 @@
-//! Where a node came from: text for people, outside the node's identity. A node has room for a number.
+//! The origin of a node: the `Tensor` method that made it, as text for people. It is no part of the node's identity. A
+//! node stores a number.
 
 use super::UOp;
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! Powers.
+//! Powers with an exponent that is little arithmetic: `x^2` is `x * x`.
 
 use super::UOp;
 use crate::dtype::Const;

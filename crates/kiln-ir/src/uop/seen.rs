@@ -1,4 +1,4 @@
-//! The nodes that a walk has met: a set that a thread uses again for its next walk, without emptying it.
+//! The set of nodes that a walk has visited. A thread reuses it for its next walk, without emptying it.
 
 use std::cell::Cell;
 use std::mem;

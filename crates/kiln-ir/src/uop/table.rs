@@ -1,4 +1,4 @@
-//! One part of the table of living nodes: open addressing, so that a look at it is one look at memory.
+//! One part of the table of living nodes: a hash table with open addressing, so that a lookup is one memory access.
 
 use super::Node;
 use std::sync::{Arc, Weak};

@@ -42,12 +42,12 @@ fn tensor_graphs() {
             (
                 "range axis=0 loop 4",
                 expect![
-                    "TENSOR: range: the op has no place at this stage in `range index axis=0 loop 4`"
+                    "TENSOR: range: the op is not allowed at this stage in `range index axis=0 loop 4`"
                 ],
             ),
             (
                 "%p = param f32 slot=0 [4]\nload %p 0:i32",
-                expect!["TENSOR: load: the op has no place at this stage in `load f32 p0, 0`"],
+                expect!["TENSOR: load: the op is not allowed at this stage in `load f32 p0, 0`"],
             ),
             (
                 "%p = param f32 slot=0 [4]\nslice [0:1:2] %p 1:i32",
@@ -55,12 +55,14 @@ fn tensor_graphs() {
             ),
             (
                 "%p = param f32 slot=0 [4]\n%v = var index slot=0 min=0 max=2\nadd %v 1",
-                expect!["TENSOR: add: the type index has no place here in `add index v0, 1`"],
+                expect![
+                    "TENSOR: add: the type index is not allowed at this stage in `add index v0, 1`"
+                ],
             ),
             (
                 "%p = param index slot=0 [4]",
                 expect![
-                    "TENSOR: param: the type index has no place here in `param index slot=0 [4]`"
+                    "TENSOR: param: the type index is not allowed at this stage in `param index slot=0 [4]`"
                 ],
             ),
             (
@@ -73,11 +75,11 @@ fn tensor_graphs() {
             ),
             (
                 "%p = param i32 slot=0 [4]\nsqrt %p",
-                expect!["TENSOR: sqrt: it means nothing for i32 in `sqrt i32 p0`"],
+                expect!["TENSOR: sqrt: it is not defined for i32 in `sqrt i32 p0`"],
             ),
             (
                 "%p = param bool slot=0 [4]\nneg %p",
-                expect!["TENSOR: neg: it means nothing for bool in `neg bool p0`"],
+                expect!["TENSOR: neg: it is not defined for bool in `neg bool p0`"],
             ),
             (
                 "%p = param f32 slot=0 [4]\nwhere %p %p %p",
@@ -85,7 +87,7 @@ fn tensor_graphs() {
             ),
             (
                 "%p = param f32 slot=0 [4]\nsplat f32x4 %p",
-                expect!["TENSOR: splat: the op has no place at this stage in `splat f32x4 p0`"],
+                expect!["TENSOR: splat: the op is not allowed at this stage in `splat f32x4 p0`"],
             ),
             (
                 "%p = param f32 slot=0 [4]\nreduce add %p",
@@ -170,20 +172,20 @@ fn kernels() {
             (
                 "%s = reduce add %v %k\n%t = add %s %v\n%e = store %out %i %t",
                 expect![
-                    "KERNEL: add: it is inside r1 and waits for the end of r1 in `add f32 reduce(p1[r0*4 + r1], r1), p1[r0*4 + r1]`"
+                    "KERNEL: add: it is inside r1 and uses a result of r1 in `add f32 reduce(p1[r0*4 + r1], r1), p1[r0*4 + r1]`"
                 ],
             ),
             (
                 "%e = store %out %i 1.0:f32\n%f = end %e %i\n%a = after %x %f\nload %a %i",
                 expect![
-                    "KERNEL: load: it is inside r0 and waits for the end of r0 in `load f32 p1, r0`"
+                    "KERNEL: load: it is inside r0 and uses a result of r0 in `load f32 p1, r0`"
                 ],
             ),
             // reductions over one loop, inside of another and not
             (
                 "%in = reduce add %v %k\n%y = load %x %k\n%all = reduce add %y %k\nadd %in %all",
                 expect![
-                    "KERNEL: reduce: r1 ends inside of {} here and of {0} elsewhere in `reduce f32 add p1[r1], r1`"
+                    "KERNEL: reduce: r1 is closed inside of {} here and of {0} elsewhere in `reduce f32 add p1[r1], r1`"
                 ],
             ),
             // each of two loops waits for the other, though no single node does
@@ -192,7 +194,7 @@ fn kernels() {
         %ra = reduce add %a %k\n%rb = reduce add %b %l\n%ab = mul %a %rb\n%ba = mul %b %ra
         %rab = reduce add %ab %k\n%rba = reduce add %ba %l\nadd %rab %rba",
                 expect![
-                    "KERNEL: mul: r1 waits for its own end in `mul f32 p1[r2], reduce(p1[r1], r1)`"
+                    "KERNEL: mul: r1 can only run after its own end in `mul f32 p1[r2], reduce(p1[r1], r1)`"
                 ],
             ),
             (
@@ -298,7 +300,7 @@ fn kernels() {
             (
                 "splat f32x4 %v",
                 expect![
-                    "KERNEL: splat: the op has no place at this stage in `splat f32x4 p1[r0*4 + r1]`"
+                    "KERNEL: splat: the op is not allowed at this stage in `splat f32x4 p1[r0*4 + r1]`"
                 ],
             ),
             (
@@ -362,7 +364,7 @@ fn programs() {
             (
                 "%k = range index axis=1 loop 2",
                 expect![
-                    "PROGRAM: range: the type index has no place here in `range index axis=1 loop 2`"
+                    "PROGRAM: range: the type index is not allowed at this stage in `range index axis=1 loop 2`"
                 ],
             ),
             (
@@ -371,7 +373,9 @@ fn programs() {
             ),
             (
                 "%k = range i32 axis=1 upcast 2:i32",
-                expect!["PROGRAM: range: upcast ranges are gone in `range i32 axis=1 upcast 2`"],
+                expect![
+                    "PROGRAM: range: no upcast range may be left in `range i32 axis=1 upcast 2`"
+                ],
             ),
             (
                 "%k = range i32 axis=1 thread 2:i32",
@@ -425,12 +429,12 @@ fn programs() {
             ),
             (
                 "%v = load f32 %out %i\nexp %v",
-                expect!["PROGRAM: exp: the op has no place at this stage in `exp f32 p0[r0]`"],
+                expect!["PROGRAM: exp: the op is not allowed at this stage in `exp f32 p0[r0]`"],
             ),
             (
                 "floordiv %i 3:i32",
                 expect![
-                    "PROGRAM: floordiv: the op has no place at this stage in `floordiv i32 r0, 3`"
+                    "PROGRAM: floordiv: the op is not allowed at this stage in `floordiv i32 r0, 3`"
                 ],
             ),
             (
@@ -441,7 +445,7 @@ fn programs() {
                 "load f32 %out %i gate=%i",
                 expect!["PROGRAM: load: source 2 is i32, wants bool in `load f32 p0, r0, r0`"],
             ),
-            ("add %out %out", expect!["PROGRAM: add: source 0 is no value in `add f32 p0, p0`"]),
+            ("add %out %out", expect!["PROGRAM: add: source 0 is not a value in `add f32 p0, p0`"]),
             ("%e = if %i", expect!["PROGRAM: if: source 0 is i32, wants bool in `if r0`"]),
             (
                 "%e = if true\nend %i",

@@ -1,17 +1,18 @@
-//! A range that threads share by stealing: each takes from the front of its own part, then from the back of the others'.
+//! A range of iterations that threads share by work stealing: each takes from the front of its own part, then from the
+//! back of the others'.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Into how many pieces a range is cut at most: what is taken fits half a word.
+/// A range is cut into at most this many pieces, so that two numbers of pieces fit a word.
 const PIECES: usize = 1 << 16;
 
-/// What is left of a range.
+/// The rest of a range.
 pub(super) struct Blocks {
     len: usize,
     /// The range is cut into pieces of this length; the last one may be shorter.
     piece: usize,
-    /// Of each thread, the pieces that it has not taken: the first in the upper half, the end in the lower.
+    /// By thread, its remaining pieces: the first in the upper half of the word, the end in the lower.
     left: Vec<AtomicU64>,
 }
 
@@ -29,7 +30,7 @@ impl Blocks {
         self.left.len()
     }
 
-    /// What a thread is to do, until nothing is left anywhere.
+    /// The next iterations for a thread; none if nothing is left anywhere.
     pub(super) fn of(&self, thread: usize) -> impl Iterator<Item = Range<usize>> {
         let others = (thread + 1..self.threads()).chain(0..thread);
         let own = std::iter::from_fn(move || self.take(thread, front));
@@ -38,7 +39,7 @@ impl Blocks {
         own.chain(stolen)
     }
 
-    /// Half of what a thread has left, rounded up: few calls, and something to steal until the end.
+    /// Half of a thread's rest, rounded up: few calls, and something to steal until the end.
     fn take(&self, thread: usize, side: fn(Range<u64>) -> [Range<u64>; 2]) -> Option<Range<usize>> {
         let left = &self.left[thread];
         let taken = left.fetch_update(Relaxed, Relaxed, |word| {

@@ -1,4 +1,5 @@
-//! A C compiler as a process: source to its standard input, object from a file, complaints into the error.
+//! A C compiler as a process: it reads the source from standard input and writes an object file. Its messages become
+//! the error.
 
 use super::compiler::{Compiler, file_identity};
 use super::config::{Choice, CpuConfig};

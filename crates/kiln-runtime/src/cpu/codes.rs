@@ -1,4 +1,4 @@
-//! From source to loaded code, by way of what this process has, what the disk has, and the compiler.
+//! From source to loaded code: it is taken from this process, else from the cache on disk, else from the compiler.
 
 use super::compiler::Compiler;
 use super::loader::Code;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Counts up when the way in which kernels are called changes.
 const ABI: u32 = 1;
 
-/// So many entries are looked through at least for code that nobody holds any more.
+/// With fewer entries than this, code that nothing holds any more is not searched for.
 const FEWEST_LOADED: usize = 1024;
 
 /// The code of every kernel of a device, by source.
@@ -24,7 +24,7 @@ pub(super) struct Codes {
     loaded: Mutex<Loaded>,
 }
 
-/// The code that somebody holds, by the hash of its source.
+/// The loaded code that something holds, by the hash of its source.
 #[derive(Default)]
 struct Loaded {
     slots: FxHashMap<u128, Arc<Slot>>,
@@ -32,7 +32,7 @@ struct Loaded {
     room: usize,
 }
 
-/// Whoever holds the lock makes the code; others who want the same code wait for it here.
+/// The thread that holds the lock makes the code; others that need the same code wait for it here.
 type Slot = Mutex<Weak<Code>>;
 
 /// What compiled code depends on besides its source.

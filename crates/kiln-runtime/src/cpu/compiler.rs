@@ -1,4 +1,4 @@
-//! What a compiler of CPU kernels must do, whichever language it reads.
+//! The trait of a compiler of CPU kernels, whichever language it reads.
 
 use crate::error::Result;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The settings of the CPU device: read from the environment in one place, or made in code.
+//! The settings of the CPU device: read from the environment in one place, or set in code.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

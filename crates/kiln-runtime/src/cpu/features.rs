@@ -1,5 +1,5 @@
-//! The instructions that programs may use. Two conditions must hold: the processor has the instruction, and the system
-//! saves its registers. CPUID and XCR0 tell both. Inside an emulator they describe the emulated processor.
+//! The instructions that programs may use. Two conditions must hold: the processor has the instruction (CPUID), and the
+//! system saves its registers (XCR0). Inside an emulator both describe the emulated processor.
 
 /// Of the features that matter, by LLVM's names, those that can be used.
 pub(super) fn features() -> Vec<&'static str> {

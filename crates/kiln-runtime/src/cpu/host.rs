@@ -1,4 +1,5 @@
-//! What this processor is: enough to write code for it and to key compiled code, without opening a compiler.
+//! The name and features of this processor: enough to write code for it, and to key compiled code, without opening a
+//! compiler.
 
 use super::features::features;
 use std::io::Read;

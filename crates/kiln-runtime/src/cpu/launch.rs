@@ -1,4 +1,5 @@
-//! Runs loaded code: arguments in C's form, the `Thread` range over the processors, scratch for each.
+//! Launches loaded code: builds its arguments in C's form, divides the `Thread` range among processors, and gives each
+//! thread scratch.
 
 use super::codes::Codes;
 use super::loader::{Code, Entry};

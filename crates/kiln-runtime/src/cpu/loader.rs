@@ -1,8 +1,8 @@
 //! Loads a relocatable object: places its sections in memory, resolves what it calls, makes the code executable.
 //!
-//! No page is ever writable and executable: everything is written first, then each group of pages gets its final
-//! protection. The object's bytes come from a compiler or from our own cache, so they are checked for damage (every
-//! offset is bounds-checked), not for malice: whoever can choose the code can run it.
+//! No page is ever writable and executable at once: everything is written first, then each group of pages gets its
+//! final protection. The object's bytes come from a compiler or from our own cache. So they are checked for damage
+//! (every offset is bounds-checked), not for malice: whoever can choose the code can run it.
 
 use super::reloc::{self, Refers};
 use super::symbols;

@@ -1,4 +1,4 @@
-//! The right to use matrix units. Their registers are large, so Linux saves them only for processes that have asked.
+//! The right to use matrix units. Their registers are large, so Linux saves them only for a process that asks.
 
 use super::features::features;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! CPU: kernels as machine code of this processor. Modules in the order of a kernel's life:
+//! The CPU device: kernels as machine code. Modules in the order of a kernel's life:
 
 /// Settings.
 pub mod config;

@@ -1,6 +1,5 @@
-//! Where workers run. A thread that is woken often lands on the processor of the thread that wakes it, although another
-//! one is idle (Linux does not look for one where it takes the processors for busy); both then share it for many
-//! launches, and each takes twice as long. So whoever launches keeps workers away from its own processor.
+//! Keeps workers off the processor of the launching thread. Linux often wakes a thread on the processor of the thread
+//! that wakes it, although another is idle. Both then share it for many launches, and each takes twice as long.
 
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -28,7 +27,7 @@ impl Place {
     }
 }
 
-/// Called by the thread that launches: workers whose next part would wait for this processor go elsewhere.
+/// Called by the launching thread: moves workers that last ran on its processor elsewhere.
 pub(super) fn make_way(places: &[Place]) {
     let here = sys::processor();
     for place in places.iter().filter(|place| place.processor.load(Relaxed) == here) {
@@ -54,7 +53,7 @@ mod sys {
         unsafe { libc::sched_getcpu() }
     }
 
-    /// The thread runs where this one may, but not on `processor`; if that leaves nothing, where it did.
+    /// Lets the thread run where this one may, except on `processor`. If that leaves no processor, nothing changes.
     pub(super) fn keep_away(thread: i32, processor: i32) {
         const SIZE: usize = size_of::<libc::cpu_set_t>();
         // SAFETY: the set is plain bits, for which zeros are a value; both calls are given its size, and `processor` is the

@@ -1,5 +1,5 @@
-//! A process that is given a text and may complain. It has a limit of time and one of output: past either it is ended, with
-//! all that it has started.
+//! Runs a process that reads a text and may print messages. Its time and its output are limited; past a limit it is
+//! ended, with all processes that it started.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -8,17 +8,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-/// The most bytes of complaints: who has more to say does not come to an end.
+/// A process that prints more bytes of messages than this is ended.
 const MOST_SAID: usize = 1 << 20;
-/// The most bytes of them that anybody is shown.
+/// The most bytes of messages in an error.
 const MOST_SHOWN: usize = 4 << 10;
-/// How often it is looked whether a process has ended that has closed its output.
+/// How often to check whether a process that has closed its output has ended.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The end of a process.
+/// How a process ended.
 pub(super) struct Output {
     pub(super) status: ExitStatus,
-    /// What it said on its standard error, the beginning of it.
+    /// The beginning of what it printed on standard error.
     pub(super) said: String,
 }
 
@@ -37,22 +37,22 @@ pub(super) fn run(mut command: Command, input: &str, time: Duration) -> Result<O
     let late = || format!("takes longer than {} s", time.as_secs_f32());
     let said = match said.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(said) if said.len() < MOST_SAID => said,
-        Ok(_) => return Err(format!("complains without an end, {MOST_SAID} bytes and more")),
+        Ok(_) => return Err(format!("prints more than {MOST_SAID} bytes of messages")),
         Err(RecvTimeoutError::Timeout) => return Err(late()),
-        Err(RecvTimeoutError::Disconnected) => return Err("what it says is lost".to_owned()),
+        Err(RecvTimeoutError::Disconnected) => return Err("its messages cannot be read".to_owned()),
     };
     let status = running.ended_by(deadline)?.ok_or_else(late)?;
     let said = String::from_utf8_lossy(&said[..said.len().min(MOST_SHOWN)]).into_owned();
     Ok(Output { status, said })
 }
 
-/// A thread that nobody waits for: it ends with the pipe that it serves.
+/// A thread that is never joined: it ends with the pipe that it serves.
 fn in_background(run: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let thread = Builder::new().name("kiln-pipe".to_owned()).spawn(run);
     thread.map(drop).map_err(|error| error.to_string())
 }
 
-/// What is said until the end, or as much of it as there may be.
+/// The output until its end, up to the limit.
 fn listen(pipe: ChildStderr) -> Result<Receiver<Vec<u8>>, String> {
     let (sender, receiver) = channel();
     in_background(move || {
@@ -64,11 +64,11 @@ fn listen(pipe: ChildStderr) -> Result<Receiver<Vec<u8>>, String> {
     Ok(receiver)
 }
 
-/// A process that is ended if nobody waits for it.
+/// A process that is ended when this is dropped.
 struct Running(Child);
 
 impl Running {
-    /// Its status, if it ends in time.
+    /// Its status, if it ends before the time limit.
     fn ended_by(&mut self, deadline: Instant) -> Result<Option<ExitStatus>, String> {
         loop {
             match self.0.try_wait().map_err(|error| error.to_string())? {

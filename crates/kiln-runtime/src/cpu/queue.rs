@@ -1,5 +1,5 @@
 //! The queue of launches. The launching thread puts a job here and works on it itself. Idle workers join the job. When
-//! no block is left, the thread takes the job out, and waits only for workers that have joined it.
+//! no block of it is left, the thread removes the job, and waits only for workers that have joined it.
 
 use super::blocks::Blocks;
 use std::any::Any;
@@ -11,7 +11,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a thread waits awake: a few times what waking it takes (30 to 50 us in a virtual machine).
+/// How long a thread stays awake: a few times as long as waking it takes (30 to 50 us in a virtual machine).
 const AWAKE: Duration = Duration::from_micros(100);
 
 /// What is called for parts of a launch.
@@ -20,7 +20,7 @@ pub(super) type Work<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 /// The launches, and the threads that sleep.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// Whether there are any launches: what threads look at that wait awake.
+    /// Whether there are any launches. Threads that stay awake read this.
     is_open: AtomicBool,
     state: Mutex<State>,
     wake: Condvar,
@@ -29,12 +29,12 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// Jobs, and how many more threads each has room for, which is never none.
+    /// Jobs, and how many more threads each can use; a job that can use no more is not listed.
     jobs: Vec<(Arc<Job>, usize)>,
-    /// Workers that sleep and have not been woken, and those that have been and do not know it yet.
+    /// Workers that sleep and have not been woken, and workers that were woken but have not run yet.
     asleep: usize,
     woken: usize,
-    /// Launches that sleep until their helpers are done.
+    /// Launching threads that sleep until their workers are done.
     waiting: usize,
     has_ended: bool,
 }
@@ -49,7 +49,7 @@ struct Job {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// A job in the queue. To drop it takes the job out and waits until all workers have left it.
+/// A job in the queue. Dropping it removes the job and waits until all workers have left it.
 struct Launch<'a> {
     queue: &'a Queue,
     job: Arc<Job>,
@@ -63,7 +63,7 @@ pub(super) struct Seat<'a> {
 }
 
 impl Queue {
-    /// Calls `work` for all blocks, here and on workers that come to help. What panics there panics here.
+    /// Calls `work` for all blocks, here and on workers that join. A panic on a worker panics here.
     pub(super) fn launch(&self, blocks: Blocks, work: &Work<'_>) {
         // SAFETY: only a worker's `Seat` uses `job.work`, and there is one only from joining the job, which is in the
         // queue then, until it is dropped, by when `helpers` has counted it. `launch` is dropped before this function
@@ -93,7 +93,7 @@ impl Queue {
         (0..wanted).for_each(|_| self.wake.notify_one());
     }
 
-    /// A part in some job, as soon as there is one; none after the end. Called by workers.
+    /// A part of some job, once there is one; none after the end. Called by workers.
     pub(super) fn join(&self) -> Option<Seat<'_>> {
         loop {
             let is_open = wait_awake(|| self.is_open.load(Relaxed));
@@ -126,7 +126,7 @@ impl Queue {
         self.is_open.store(!state.jobs.is_empty(), Relaxed);
     }
 
-    /// Until it is woken for a job, or the end.
+    /// Sleeps until it is woken for a job, or at the end.
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.asleep += 1;
         let sleeps = |state: &mut State| state.woken == 0 && !state.has_ended;
@@ -135,7 +135,7 @@ impl Queue {
         state
     }
 
-    /// No worker waits any longer.
+    /// Ends all workers: none waits any longer.
     pub(super) fn end(&self) {
         lock(&self.state).has_ended = true;
         self.wake.notify_all();
@@ -157,7 +157,7 @@ impl Drop for Launch<'_> {
 }
 
 impl Seat<'_> {
-    /// Does what is left of the job.
+    /// Works on the rest of the job.
     pub(super) fn work(&self) {
         let work = || self.job.blocks.of(self.number).for_each(self.job.work);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -180,7 +180,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether something becomes true within a moment. The processor is kept: to yield it to a busy program is to be without it
+/// Waits, awake, for a condition to become true. The thread does not yield: another program could keep the processor
 /// for milliseconds.
 fn wait_awake(mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! Relocations: how an address is written into code. Plain arithmetic on bytes; nothing here knows about memory.
+//! Relocations: how an address is written into code. Plain arithmetic on bytes; nothing here touches memory that is
+//! mapped.
 
 /// What the address in a relocation refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

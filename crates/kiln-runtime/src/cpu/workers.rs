@@ -1,5 +1,5 @@
-//! The threads that share launches. Each starts with an equal part and takes from the others' when it has none left, so
-//! that one that starts late or is slow holds nobody up. Between two launches they stay awake for a moment: waking a
+//! The threads that share launches. Each starts with an equal part of the iterations and steals from the others when it
+//! has none left, so a late or slow thread delays nobody. Between launches they stay awake for a moment: waking a
 //! thread takes longer than most kernels of a training step.
 
 use super::blocks::Blocks;
@@ -45,7 +45,7 @@ impl Workers {
     }
 }
 
-/// In a child that was forked off there are no threads, so nobody waits for their end.
+/// A forked child has no worker threads, so it waits for none.
 impl Drop for Workers {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.get() {
@@ -54,7 +54,7 @@ impl Drop for Workers {
     }
 }
 
-/// A thread that the system refuses is one that does not help.
+/// A thread that the system refuses is left out.
 fn start(count: usize, spawn: fn(&Arc<Pool>, usize) -> io::Result<()>) -> Arc<Pool> {
     let places = (1..count).map(|_| Place::new()).collect();
     let pool = Arc::new(Pool { queue: Queue::default(), places });

@@ -1,9 +1,9 @@
-//! The mapping of a file, and how what is written to it reaches the disk.
+//! The mapping of a file, and how writes to it reach the disk.
 //!
-//! An access to a mapping can fail in two ways, and the system then ends the process by a signal. The first: the file
-//! system has no room for a write. So room is reserved before (`reserve`). The second: another program has made the
-//! file shorter. Kiln never does, and compares the length before each use (`check`). Only a change between that
-//! comparison and the use still ends the process.
+//! An access to a mapping can fail in two ways, and then the system ends the process by a signal. First, the file
+//! system has no room for a write: so room is reserved before (`reserve`). Second, another program has made the file
+//! shorter: so the length is compared before each use (`check`). Only a change between that comparison and the use
+//! still ends the process.
 
 use crate::error::{Error, Result};
 use memmap2::{MmapOptions, MmapRaw};
@@ -21,7 +21,7 @@ pub(crate) struct FileMemory {
     writes: Writes,
 }
 
-/// How what is written to the memory comes to the file.
+/// How writes to the memory reach the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writes {
     /// It was opened for reading.
@@ -55,7 +55,7 @@ impl FileMemory {
         self.writes != Writes::None
     }
 
-    /// Fails where somebody else has made the file shorter than what is mapped of it.
+    /// Fails if another program has made the file shorter than its mapping.
     pub(crate) fn check(&self) -> Result<()> {
         let (has, wants) = (meta(&self.path, &self.file)?.len(), self.map.len());
         match has < wants as u64 {
@@ -157,7 +157,7 @@ pub(super) fn meta(path: &Path, file: &File) -> Result<Metadata> {
     file.metadata().map_err(|e| Error::file(path, e))
 }
 
-/// Fails where this process may not write a file of so many bytes: the system would end it.
+/// Fails if this process may not write so many bytes to a file: the system would end it.
 pub fn check_size(path: &Path, bytes: u64) -> Result<()> {
     let most = most_bytes();
     match bytes > most {
@@ -180,11 +180,11 @@ pub(crate) fn most_bytes() -> u64 {
     u64::MAX
 }
 
-/// Whether room that is reserved in the file is there when a mapping of it is written.
+/// Whether space that is reserved in the file can be used by a mapping of it.
 #[cfg(target_os = "linux")]
 pub(super) fn can_reserve(file: &File) -> bool {
     use std::os::fd::AsRawFd;
-    /// File systems that write what is there to another place: btrfs, ZFS, bcachefs, F2FS.
+    /// File systems that write changed blocks to another place: btrfs, ZFS, bcachefs, F2FS.
     const MOVING: [u32; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
     // SAFETY: numbers, for which zeros are valid, and a descriptor that is open.
     let (known, found) = unsafe {

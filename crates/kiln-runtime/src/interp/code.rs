@@ -1,7 +1,7 @@
-//! The program with every source resolved to a place, once, so that executing a step looks nothing up.
+//! The program with every source resolved to a slot, once, so that executing a step looks nothing up.
 //!
-//! Each work-item has one flat file of scalars: first the value of every node (one scalar per lane), then its
-//! register memories.
+//! Each work-item has one flat array of scalars: first the value of every node (one scalar per lane), then its register
+//! memories.
 
 use super::error::InterpError;
 use kiln_ir::arg::{Arg, RangeKind, Space};

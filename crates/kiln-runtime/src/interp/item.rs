@@ -1,4 +1,4 @@
-//! One work-item: its file of scalars, its place in the program, and what each step does to them.
+//! One work-item: its array of scalars, its place in the program, and what each step does to them.
 
 use super::bits::{read, write};
 use super::code::{Access, Code, Place, Places, Step};

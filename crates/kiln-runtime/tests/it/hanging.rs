@@ -42,7 +42,7 @@ fn a_compiler_that_hangs_is_ended() {
 
 #[test]
 fn a_compiler_that_prints_for_ever_is_ended() {
-    fails("prints", "yes error >&2", "complains without an end");
+    fails("prints", "yes error >&2", "bytes of messages");
     // nobody listens to that
     fails("prints-elsewhere", "yes nonsense", "takes longer than 2 s");
     fails("writes-much", "for a; do o=$a; done; head -c 300000000 /dev/zero > $o", "cannot load");

@@ -1,7 +1,7 @@
-//! Which memory every argument of every kernel is, and which old value may be overwritten.
+//! Chooses the memory of every argument of every kernel, and which old buffers are donated.
 //!
-//! Schedules never assume that something happens in place. Here, under the planning lock, reference counts say whether
-//! anybody could still ask for an old value; if nobody can, its memory becomes the new value's.
+//! A schedule never assumes that something happens in place. Here, under the planning lock, reference counts say
+//! whether anybody can still need an old value. If nobody can, its buffer is donated to the new value.
 
 use super::cache::Ready;
 use super::close::Closed;
@@ -15,32 +15,32 @@ use kiln_runtime::Buffer;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
-/// Memory for one run of a schedule.
+/// The memory of one run of a schedule.
 pub(super) struct Bound {
     /// By parameter slot.
     inputs: Vec<Buffer>,
     /// By root.
     pub(super) outputs: Vec<Buffer>,
     arena: Buffer,
-    /// What is overwritten.
+    /// The donated leaves.
     pub(super) taken: Taken,
-    /// Keeps files as they are, or for this launch alone; none if it has nothing to do with any.
+    /// A lock on files: for reading, or for this launch alone. None if no file is involved.
     pub(super) access: Option<Access>,
-    /// The root that becomes a file.
+    /// The root that is written to a file.
     pub(super) file: Option<FileRoot>,
 }
 
-/// A root that becomes a file.
+/// A root that is written to a file.
 pub(super) struct FileRoot {
     pub(super) root: usize,
-    /// Where it is before that, if it is computed elsewhere.
+    /// Its memory until then, if it is computed elsewhere.
     elsewhere: Option<Buffer>,
     /// The bytes that change.
     changed: Range<usize>,
 }
 
 impl Bound {
-    /// Where a kernel that changes its first argument finds the old value, if that is other memory.
+    /// The old value of a kernel that changes its first argument, if it is in other memory and must be copied first.
     pub(super) fn copied_first(
         &self,
         ready: &Ready,
@@ -52,13 +52,13 @@ impl Bound {
         Ok((!old.overlaps(&new)).then_some(old))
     }
 
-    /// Brings what was computed to the file that it is for.
+    /// Copies a computed value to its file.
     pub(super) fn write_back(&self) -> Result<(), Failure> {
         let Some(FileRoot { root, elsewhere, changed }) = &self.file else { return Ok(()) };
         file::bring(&self.outputs[*root], elsewhere.as_ref(), changed)
     }
 
-    /// The memory that an argument is.
+    /// The buffer of an argument.
     pub(super) fn buffer(&self, ready: &Ready, which: &BufferRef) -> Result<Buffer, Failure> {
         match *which {
             BufferRef::Param(slot) => Ok(self.inputs[slot].clone()),
@@ -77,7 +77,7 @@ impl Bound {
     }
 }
 
-/// Binds everything. `last` are ids of roots that no gradient will go through.
+/// Chooses all buffers. `last` are the ids of roots that no gradient will go through.
 pub(super) fn bind(
     closed: &Closed,
     ready: &Ready,
@@ -100,7 +100,7 @@ pub(super) fn bind(
         slots: Vec::new(),
         is_taken: vec![false; closed.leaves.len()],
     };
-    // a failure must leave every leaf as it was: allocate first, take afterwards
+    // a failure must leave every leaf as it was: allocate first, donate afterwards
     let arena = alloc(opened, ready.schedule.arena_bytes)?;
     let inputs: Vec<Buffer> = closed
         .leaves
@@ -147,7 +147,7 @@ fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
     leaf::bytes_of(*dtype, shape)
 }
 
-/// The bytes of a file that kernels change: what they store there, if they start from what it holds.
+/// The bytes of a file that kernels change: those that they store, if they start from the file's content.
 fn changed(closed: &Closed, ready: &Ready, pinned: &Pinned, root: usize) -> Range<usize> {
     let whole = 0..pinned.memory.len();
     let is_old = |slot: usize| closed.nodes[closed.leaves[slot]] == pinned.old;
@@ -169,8 +169,8 @@ fn changed(closed: &Closed, ready: &Ready, pinned: &Pinned, root: usize) -> Rang
     all.map_or(whole.clone(), |all| all.start.min(whole.end)..all.end.min(whole.end))
 }
 
-/// Whether kernels may write a new version straight into its file: nobody reads the old one in there, or only as one who
-/// overwrites may.
+/// Whether kernels may write a new version straight into its file: nothing reads the old one there, or only kernels
+/// that may overwrite what they read.
 fn is_direct(closed: &Closed, pinned: &Pinned, reusable: Option<usize>) -> bool {
     let is_old = |&at: &usize| closed.nodes[at] == pinned.old;
     match closed.leaves.iter().position(is_old) {
@@ -179,7 +179,7 @@ fn is_direct(closed: &Closed, pinned: &Pinned, reusable: Option<usize>) -> bool 
     }
 }
 
-/// The old version of a file, and what stood for it, if nobody needs it any more; else it is copied out.
+/// The old version of a file and its stand-ins, if nothing needs it any more. Otherwise it is copied to memory.
 fn overwritten(
     closed: &Closed,
     pinned: &Pinned,
@@ -206,23 +206,23 @@ fn overwritten(
     Ok(None)
 }
 
-/// Leaves whose memory goes to new values, unless something fails before that.
+/// Leaves that will be donated, unless something fails before that.
 struct Released<'a> {
     closed: &'a Closed,
-    /// By parameter slot: the computed nodes that stand for the leaf.
+    /// By parameter slot: the computed nodes that refer to the leaf.
     stand_ins: Vec<Vec<usize>>,
-    /// By node: how many references the walk has.
+    /// By node: how many references the walk itself holds.
     references: Vec<usize>,
-    /// The slots, and the roots that get their memory.
+    /// The donated slots, and the roots that get their buffers.
     slots: Vec<(usize, usize)>,
-    /// By slot: whether it is among them.
+    /// By slot: whether it is donated.
     is_taken: Vec<bool>,
 }
 
 impl Released<'_> {
-    /// Makes sure that nobody finds the leaf any more: a computed node may outlive its last reader inside a graph, and
-    /// whoever writes the same expression down finds it again. Such nodes forget their leaf. Unless another thread has
-    /// got hold of it, the leaf is ours.
+    /// Cuts the leaf off from the computed nodes that refer to it. Such a node may outlive its last reader inside a
+    /// graph, and writing the same expression down finds it again. Unless another thread holds the leaf by then, it can
+    /// be donated.
     fn release(&mut self, slot: usize, root: usize) -> bool {
         if self.is_taken[slot] {
             return false;
@@ -230,7 +230,7 @@ impl Released<'_> {
         self.forget(slot);
         let leaf = &self.closed.nodes[self.closed.leaves[slot]];
         if leaf::history(leaf).is_some() {
-            // what it remembers finds it without holding it, and a gradient may want it
+            // a node that the leaf remembers refers to it without holding it, and a gradient may need the leaf
             self.remember(slot);
             return false;
         }
@@ -255,7 +255,7 @@ impl Released<'_> {
         }
     }
 
-    /// The leaves are spent.
+    /// Donates the leaves.
     fn take(mut self) -> Taken {
         let mut taken = Taken::default();
         for (slot, root) in std::mem::take(&mut self.slots) {
@@ -278,7 +278,7 @@ fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
     opened.backend.alloc(bytes).map_err(|e| e.to_string())
 }
 
-/// For each root, a parameter slot whose memory it may take.
+/// For each root, a parameter slot whose buffer it may get.
 fn reusable(
     closed: &Closed,
     ready: &Ready,
@@ -295,7 +295,7 @@ fn reusable(
         }
     }
     let mut free = free_leaves(closed, last);
-    // a root that is a leaf's own value shares its memory
+    // a root that has a leaf's value unchanged shares its memory
     for place in &ready.schedule.outputs {
         if let BufferRef::Param(slot) = place {
             free[*slot] = false;
@@ -308,14 +308,14 @@ fn reusable(
         for pair in whole.chain(partly) {
             let (BufferRef::Output(root), BufferRef::Param(slot)) = pair else { continue };
             let leaf = &closed.nodes[closed.leaves[slot]];
-            // a file is written to by its own storage only, which may do so in any case
+            // only a file's own storage writes to it, and needs no permission for that
             let own = pinned.is_some_and(|(p, at)| at == root && p.old == *leaf);
             if found[root].is_some() || last_read[slot] != step || !(own || free[slot]) {
                 continue;
             }
             let (dtype, shape) = &ready.roots[root];
             let bytes = shape.iter().product::<usize>() * dtype.size();
-            // what is not read may be of any size
+            // memory that is not read may be of any size
             let fits = |b: Buffer| b.is_writable() && b.offset() == 0 && b.len() == bytes;
             if own || leaf::buffer(leaf).is_ok_and(|b| !b.is_file() && fits(b)) {
                 found[root] = Some(slot);
@@ -326,21 +326,21 @@ fn reusable(
     found
 }
 
-/// Which leaves nobody can ask for once the roots are computed: no reference from outside this walk, and none to any
-/// uncomputed node between a leaf and the roots. `last` are ids of roots that no gradient will go through.
+/// The leaves that nothing can need once the roots are computed: nothing outside this walk refers to them, or to an
+/// uncomputed node between them and the roots. `last` are the ids of roots that no gradient will go through.
 fn free_leaves(closed: &Closed, last: &[usize]) -> Vec<bool> {
     let wanted = wanted(closed, last, None);
     closed.leaves.iter().map(|&at| !wanted[at]).collect()
 }
 
-/// Which nodes somebody can ask for once the roots are computed. References to `except` itself do not count.
+/// The nodes that can still be needed once the roots are computed. References to `except` itself do not count.
 fn wanted(closed: &Closed, last: &[usize], except: Option<usize>) -> Vec<bool> {
     let mut wanted = closed.held();
     except.into_iter().for_each(|at| wanted[at] = false);
     let last: FxHashSet<usize> = last.iter().copied().collect();
     for at in (0..closed.nodes.len()).rev() {
         let node = &closed.nodes[at];
-        // whoever holds a root finds its leaf, but further views look through a view, and gradients through all
+        // whoever holds a root finds its leaf; but other views look through a view, and gradients through every node
         let looked_through =
             node.op().is_movement() || (closed.is_differentiable(at) && !last.contains(&node.id()));
         if closed.is_root(at) && node.op() != Op::Buffer && !looked_through {

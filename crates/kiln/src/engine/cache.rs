@@ -1,8 +1,8 @@
-//! Schedules and kernels, remembered.
+//! Remembers schedules and compiled kernels.
 //!
-//! A schedule is remembered under the shape of its graph. The first graph of a shape is compiled with its constants
-//! inside; when the same shape comes with other constants (a learning rate, a position), those that differ become
-//! launch-time scalars, so that the next value compiles nothing.
+//! A schedule is found by the key of its graph. The first graph of a key is compiled with its constants inside. If the
+//! key comes again with other constants (a learning rate, a position), those that differ become launch-time scalars, so
+//! the next value compiles nothing.
 
 use super::close::Closed;
 use super::device::Opened;
@@ -26,7 +26,8 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-/// Sets of constants that are kept apart for one shape of graph before all that ever differed become scalars.
+/// Variants of one graph with different constants compiled in. With more, all constants that ever differed become
+/// scalars.
 const MAX_VARIANTS: usize = 4;
 
 /// A schedule that is ready to run.
@@ -35,7 +36,7 @@ pub(super) struct Ready {
     pub(super) schedule: schedule::Schedule,
     /// Type and shape of each root.
     pub(super) roots: Vec<(DType, Shape)>,
-    /// Which constants of the graph are launch-time scalars.
+    /// By constant: whether it is a launch-time scalar.
     variable: Vec<bool>,
     /// All constants, as they were when it was compiled.
     constants: Vec<Const>,
@@ -44,7 +45,7 @@ pub(super) struct Ready {
 /// One kernel of it.
 pub(super) struct ReadyKernel {
     pub(super) code: Arc<Code>,
-    /// What its arguments are, and what may share memory.
+    /// Its arguments, and which of them may share memory.
     pub(super) plan: ScheduledKernel,
     /// If it changes parts of its first argument: the bytes from the first to the last that it stores.
     pub(super) stored: Range<usize>,
@@ -75,7 +76,7 @@ impl Code {
 const ENTRY: usize = 256;
 
 impl Ready {
-    /// About how much memory it takes, with its kernels, which no others may hold.
+    /// About how much memory it takes, as if it alone held its kernels.
     fn size(&self) -> usize {
         let kernel = |k: &ReadyKernel| {
             let ScheduledKernel { args, vars, may_alias, origins, .. } = &k.plan;
@@ -91,7 +92,7 @@ impl Ready {
         self.kernels.iter().map(kernel).sum::<usize>() + lists + own + size_of::<Ready>() + ENTRY
     }
 
-    /// Whether it computes this graph: every constant that it has inside is the same.
+    /// Whether it computes this graph: all constants that are compiled in are equal.
     fn fits(&self, constants: &[Const]) -> bool {
         self.constants.iter().zip(constants).zip(&self.variable).all(|((a, b), v)| *v || a == b)
     }
@@ -123,8 +124,8 @@ fn raw(value: Const, dtype: DType) -> i64 {
 type Schedules = Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>;
 static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
 
-/// An empty memory of the last schedules or kernels that were used: as it may hold twice its bound, both together hold
-/// what `KILN_CACHE_MB` allows.
+/// An empty map of schedules or kernels. It may hold twice its bound, so both maps together hold what `KILN_CACHE_MB`
+/// allows.
 fn remembering<K: Hash + Eq, V>() -> Mutex<Generations<K, V>> {
     Mutex::new(Generations::new(env::cache_bytes() / 4))
 }
@@ -141,7 +142,7 @@ pub fn stages() -> Vec<Stages> {
     kernels.map(stages).collect()
 }
 
-/// The schedule of a closed graph on a device, remembered or made.
+/// The schedule of a closed graph on a device: a remembered one, or a new one.
 pub(super) fn ready(
     closed: &Closed,
     device: &Device,
@@ -199,7 +200,7 @@ fn make(
     Ok(Ready { kernels, roots, schedule, variable, constants })
 }
 
-/// The bytes of a kernel's first argument between which it stores.
+/// The bytes of a kernel's first argument from the first to the last that it stores.
 fn stored(ast: &UOp) -> Range<usize> {
     let memory = |store: &UOp| {
         let sources = std::iter::successors(Some(store.src(0)), |node| node.srcs().first());
@@ -220,8 +221,8 @@ fn stored(ast: &UOp) -> Range<usize> {
     all
 }
 
-/// Which constants become scalars. In the first graph of its shape: those by which many alike expressions differ. In
-/// later graphs: those that have changed.
+/// Which constants become scalars. In the first graph of a key: those by which many equal expressions differ. In later
+/// graphs: those that have changed.
 fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
     let Some(latest) = known.first() else { return closed.differing() };
     let differs = |i: usize| latest.variable[i] || latest.constants[i] != constants[i];
@@ -232,11 +233,11 @@ fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]
     }
 }
 
-/// What a kernel's code depends on: what it computes, the target, whether it is optimized, the width of a search.
+/// The key of a kernel's code: the kernel, the target, whether it is optimized, the width of a search.
 type Key = (u128, Arc<kiln_compile::target::Target>, bool, usize);
 static CODES: LazyLock<Mutex<Generations<Key, Arc<Code>>>> = LazyLock::new(remembering);
 
-/// Compiles what is new, on as many threads as the device has.
+/// Compiles the new kernels, on as many threads as the device has.
 fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
     let start = Instant::now();
     let (mut new, mut seen) = (Vec::new(), FxHashSet::default());
@@ -279,7 +280,7 @@ fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option
     CODES.lock().expect("kernel cache").get(&key(kernel, opened, width)).cloned()
 }
 
-/// Where graphs are verified, a pass that fails is an error; programs of others go on with slower kernels.
+/// How to compile. If graphs are verified, a pass that fails is an error; otherwise the kernel gets fewer options.
 fn settings() -> Settings {
     let verify = cfg!(debug_assertions) || env::SPEC.get() != 0;
     let optimize = env::NOOPT.get() == 0;
@@ -323,8 +324,7 @@ fn worth_keeping(mut compiled: Compiled) -> Compiled {
     Compiled { ast: kept(compiled.ast), ..compiled }
 }
 
-/// A kernel's graph where somebody may look at it again, else an empty one: nodes that live on make looking up others
-/// slower.
+/// The graph of a kernel if it may be looked at again, else an empty one: living nodes make lookups of others slower.
 fn kept(ast: UOp) -> UOp {
     if cfg!(debug_assertions) || debug::shows_launches() { ast } else { UOp::sink([]) }
 }

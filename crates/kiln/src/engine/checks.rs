@@ -1,7 +1,7 @@
-//! What only computing can show to be wrong, such as positions that were computed: conditions that are computed with the
-//! values that depend on them, and looked at afterwards.
+//! Errors that only computing can show, such as an index out of range in a tensor of indices. Such a condition is
+//! computed with the values that depend on it, and read afterwards.
 //!
-//! Where one holds, whatever depends on it has a value that means nothing. Its leaf says so to everybody who reads it.
+//! If it holds, those values are meaningless. Their leaves carry the error to everybody who reads them.
 
 use super::Failure;
 use super::close::Closed;
@@ -9,7 +9,7 @@ use super::leaf;
 use kiln_ir::{Arg, UOp};
 use rustc_hash::FxHashMap;
 
-/// The leaves, unless something was wrong with one.
+/// The leaves, or the error that one of them carries.
 pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
     match leaves.iter().find_map(leaf::fault) {
         Some(fault) => Err(fault),
@@ -17,7 +17,7 @@ pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
     }
 }
 
-/// Fails where something was wrong with a leaf that is going to be read.
+/// The error of a leaf that is going to be read, if one carries an error.
 pub(super) fn inputs(closed: &Closed) -> Result<(), Failure> {
     match closed.leaves.iter().find_map(|&at| leaf::fault(&closed.nodes[at])) {
         Some(fault) => Err(fault),
@@ -25,7 +25,7 @@ pub(super) fn inputs(closed: &Closed) -> Result<(), Failure> {
     }
 }
 
-/// Looks at the conditions that were computed, and fails where one holds. `leaves` are the roots'.
+/// Reads the conditions that were computed, and fails if one holds. `leaves` are those of the roots.
 pub(super) fn outputs(closed: &Closed, leaves: &[UOp]) -> Result<(), Failure> {
     if closed.checks.is_empty() {
         return Ok(());
@@ -54,7 +54,7 @@ fn holds(condition: &UOp) -> Result<bool, Failure> {
     Ok(byte != [0])
 }
 
-/// Marks the leaves of all roots that depend on a condition that holds.
+/// Gives the error to the leaves of all roots that depend on a condition that holds.
 fn blame(closed: &Closed, leaves: &[UOp], wrong: &FxHashMap<&UOp, &str>) {
     let mut faults: Vec<Option<&str>> = vec![None; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate() {

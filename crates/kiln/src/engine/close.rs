@@ -1,7 +1,7 @@
-//! From live nodes to a closed graph: leaves become numbered parameters, and what is left is a key that the next
-//! step of a training loop will meet again.
+//! Captures a graph: leaves become numbered parameters, and the rest is hashed to a key, which the next step of a
+//! training loop has too. (JAX and XLA: tracing.)
 //!
-//! The key is computed in the walk itself, without building the closed graph: on a hit nothing is built at all.
+//! The walk itself computes the key. So if the schedule is known, the closed graph is never built.
 
 mod alike;
 
@@ -17,45 +17,45 @@ use std::cell::Cell;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// The nodes that a realize has to do with.
+/// The captured graph of one realize.
 pub(super) struct Closed {
-    /// Every node reached, sources before users; a computed node stands for its leaf.
+    /// Every node reached, sources before users. A computed node stands for its leaf.
     pub(super) nodes: Vec<UOp>,
     /// Positions of each node's sources: of the nodes as they are, and after looking through computed ones.
     edges: Vec<Edges>,
-    /// Which nodes stood for their leaf when they were walked. Another thread may compute more of them since.
+    /// Which nodes stood for their leaf during the walk. Another thread may have computed more since.
     computed: Vec<Option<StandsFor>>,
-    /// Which nodes a gradient could go through: they are computed from something that wants one.
+    /// Which nodes a gradient could go through: they are computed from a value that wants one.
     differentiable: Vec<bool>,
     /// The leaves by parameter slot (positions).
     pub(super) leaves: Vec<usize>,
-    /// The constants in order of visit (positions), once for each use: two uses that happen to be of one number are
-    /// still two numbers, as the next step may bring different ones.
+    /// The constants in order of visit (positions), once for each use: two uses may have the same number today and
+    /// different ones in the next step.
     constants: Vec<usize>,
     /// The starts of slices: constants too, after the rest.
     starts: Starts,
-    /// What is to be computed (positions), without repetition.
+    /// The nodes to compute (positions), without repetition.
     pub(super) roots: Vec<usize>,
     /// Whether a node is among them.
     is_root: Vec<bool>,
-    /// Which nodes are made without any leaf, and belong to no device.
+    /// Which nodes are fillers: made without any leaf, and of no device.
     filler: Vec<bool>,
-    /// What is computed for each root (positions): the root itself, or what collecting its writes made of it.
+    /// The node that is computed for each root (position): the root itself, or what its combined writes became.
     targets: Vec<usize>,
-    /// Which nodes the targets need; only they are scheduled.
+    /// The nodes that the targets need; only these are scheduled.
     active: Vec<bool>,
-    /// Conditions that have to be false, and what to say if one is not.
+    /// Conditions that must be false, each with its error message.
     pub(super) checks: Vec<(UOp, Arc<str>)>,
-    /// The shape of the graph: everything but the identity of leaves and the value of constants.
+    /// The key: a hash of everything except the identity of leaves and the value of constants.
     pub(super) key: u128,
 }
 
 thread_local! {
-    /// Nodes of the last graph that was closed: a loop closes one like it again, which then has room from the start.
+    /// How many nodes the last captured graph had: in a loop the next graph needs as much room.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Walks from the roots down to leaves, and collects runs of writes.
+/// Walks from the roots down to the leaves, and combines runs of writes.
 pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
     let mut walk = Walk::with_room(LAST.get());
     let mut wanted: Vec<UOp> = roots.to_vec();
@@ -77,7 +77,7 @@ pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> 
 }
 
 impl Closed {
-    /// What a walk has found, with what is `wanted` as `collected` has it.
+    /// Captures what a walk has visited. `collected` is what the `wanted` nodes became by combining writes.
     fn new(walk: Walk, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
         let position = walk.position;
         let mut closed = Closed {
@@ -139,8 +139,8 @@ impl Closed {
         self.differentiable[at]
     }
 
-    /// Which nodes somebody outside this walk holds on to, by counting references. Meaningful under the planning lock,
-    /// while nothing but `self` holds the walk's nodes.
+    /// Which nodes are referred to from outside this walk, by reference counts. This is meaningful under the planning
+    /// lock, while only `self` holds the walk's nodes.
     pub(super) fn held(&self) -> Vec<bool> {
         let mut inside = self.references();
         let keeping =
@@ -149,8 +149,8 @@ impl Closed {
         self.nodes.iter().zip(inside).map(|(node, inside)| node.ref_count() > inside).collect()
     }
 
-    /// How many references the walk itself has to each node: the list of nodes, and its users. A node that appears twice
-    /// among the sources holds two. Nodes that were computed do not count: they can be made to forget their leaves.
+    /// How many references the walk itself holds to each node: the list of nodes, and its users. A node that is a
+    /// source twice is held twice. Computed nodes do not count: they can be cut off from their leaves.
     pub(super) fn references(&self) -> Vec<usize> {
         let mut inside = vec![1; self.nodes.len()];
         let users =
@@ -184,7 +184,7 @@ impl Closed {
         self.constants.iter().map(|&at| self.nodes[at].dtype()).chain(starts)
     }
 
-    /// Finds what is made without any leaf.
+    /// Finds the fillers: nodes that are made without any leaf.
     fn fill(&mut self) {
         self.filler = vec![false; self.nodes.len()];
         for (at, node) in self.nodes.iter().enumerate() {
@@ -203,7 +203,7 @@ impl Closed {
         }
     }
 
-    /// Numbers leaves and constants by first visit, and hashes what is left.
+    /// Numbers leaves and constants by first visit, and hashes the rest.
     fn number(&mut self) {
         let mut h = Mixer::default();
         // a computed node counts as the leaf that it stands for
@@ -230,7 +230,7 @@ impl Closed {
                     shape.hash(&mut h);
                     self.leaves.push(at);
                 }
-                // which storage it is does not change what is computed, nor does what is said if it is wrong
+                // the identity of a storage changes no result, and neither does the message of a check
                 Arg::Mark { .. } | Arg::Check(_) => {}
                 // hashed by the visit
                 Arg::Slice(_) => {}
@@ -246,7 +246,8 @@ impl Closed {
         self.key = h.finish128();
     }
 
-    /// The roots over `Param`s; constants for which `variable` says so become launch-time scalars, numbered in order.
+    /// The closed graph: the roots over `Param`s. Constants that are `variable` become launch-time scalars, numbered in
+    /// order.
     pub(super) fn build(&self, variable: &[bool]) -> Vec<UOp> {
         let mut slots = self
             .leaves
@@ -309,7 +310,7 @@ mod tests {
     use crate::device::Device;
     use kiln_ir::arg::Shape;
 
-    /// Building comes after the planning lock is given back: another thread may have computed a node by then.
+    /// The closed graph is built without the planning lock: another thread may have computed a node by then.
     #[test]
     fn what_is_computed_after_the_walk_stays_as_it_was_walked() {
         let device = Device::parse("INTERP").expect("a device");

@@ -1,4 +1,4 @@
-//! Everything that DEBUG prints, to stderr: the one module of the library that prints.
+//! Everything that `DEBUG` prints, to stderr: the one module of the library that prints.
 //!
 //! 1: devices, schedules. 2: a line per kernel. 3: decisions and options. 4: source. 5: graphs as text that parses
 //! back. 6: linear programs. 7: machine code.

@@ -1,4 +1,5 @@
-//! Devices by name: what runs programs, and the target that they are compiled for. Opened on first use, once.
+//! Devices by name: each is a backend, which runs programs, and a target, which they are compiled for. A device is
+//! opened once, on first use.
 
 use super::{Failure, debug, env, matrices};
 use crate::device::{Device, KNOWN};

@@ -1,8 +1,7 @@
 //! Files as memory: a storage whose buffer is a mapped file, and writing to it.
 //!
-//! A new version of such a storage is computed into the mapping, by the kernels that would overwrite any other memory
-//! in place. Somebody who still needs the old version keeps it: it is copied to other memory before. Kernels that read
-//! a file elsewhere are waited for.
+//! A new version is computed straight into the mapping, by the kernels that would overwrite any other buffer. If the
+//! old version is still needed, it is copied to memory first. A write waits for kernels that read files.
 
 use super::{Failure, leaf, testing};
 use crate::device::Device;
@@ -17,15 +16,16 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// A file that is open.
 #[derive(Clone)]
 pub(crate) struct File {
-    /// The leaf that is what it holds now.
+    /// The leaf of its present content.
     pub(crate) leaf: UOp,
-    /// Its memory; none as long as there is no file.
+    /// Its memory; none until the file exists.
     memory: Option<(Buffer, Identity)>,
-    /// Whether it was written and nobody has waited for the disk since.
+    /// Whether it was written and not yet waited for.
     pub(crate) is_dirty: bool,
 }
 
-/// Reading files excludes writing to them. Taken after the planning lock, if at all, and given back before.
+/// Kernels that read files exclude writers. This lock is taken after the planning lock, if at all, and released before
+/// it.
 static ACCESS: RwLock<()> = RwLock::new(());
 
 /// A lock for reading files, or for writing to one.
@@ -34,20 +34,20 @@ pub(super) enum Access {
     Writes { _guard: RwLockWriteGuard<'static, ()> },
 }
 
-/// Nobody writes to a file as long as this lives.
+/// No file is written while this lives.
 pub(super) fn reading() -> Access {
     Access::Reads { _guard: ACCESS.read().unwrap_or_else(PoisonError::into_inner) }
 }
 
-/// Nobody else uses a file as long as this lives.
+/// No file is used by anybody else while this lives.
 pub(super) fn writing() -> Access {
     Access::Writes { _guard: ACCESS.write().unwrap_or_else(PoisonError::into_inner) }
 }
 
-/// A version that becomes the content of a file.
+/// A version that will be the content of a file.
 pub(crate) struct Pinned {
     pub(super) version: UOp,
-    /// What the file holds until then.
+    /// The content of the file until then.
     pub(super) old: UOp,
     /// How many references to `old` are neither a graph's nor a reader's.
     pub(super) own: usize,
@@ -55,8 +55,8 @@ pub(crate) struct Pinned {
 }
 
 impl File {
-    /// The file at `path`. Its leaf has this dtype and shape if they take up all of it, else it is flat. Where no file is
-    /// yet, the leaf has no value until somebody writes to it.
+    /// The file at `path`. Its leaf has this dtype and shape if they cover the whole file, else it is flat. Until the
+    /// file exists, the leaf has no value.
     pub(crate) fn open(
         path: &Path,
         dtype: DType,
@@ -93,7 +93,7 @@ impl File {
         self.memory.as_ref().map(|(_, identity)| *identity) == disk::identity(path).ok()
     }
 
-    /// Fails where `path` names no file any more, or another one.
+    /// Fails if `path` names no file any more, or another one.
     pub(crate) fn check_is_at(&self, path: &Path) -> Result<(), Failure> {
         let now = disk::identity(path).map_err(|why| format!("{why}; it was there before"))?;
         match &self.memory {
@@ -104,7 +104,7 @@ impl File {
         }
     }
 
-    /// Makes sure that the file can be written: it is mapped anew, or made.
+    /// Makes the file writable: maps it again, or creates it.
     pub(crate) fn make_writable(&mut self, path: &Path) -> Result<(), Failure> {
         let text = |e: kiln_runtime::Error| e.to_string();
         let memory = match &self.memory {
@@ -145,7 +145,7 @@ fn opened_writable(path: &Path) -> kiln_runtime::Result<Buffer> {
     }
 }
 
-/// Brings bytes that have changed to a file: from elsewhere, or where its own memory was written.
+/// Writes changed bytes to a file: from other memory, or from its own mapping.
 pub(super) fn bring(
     memory: &Buffer,
     elsewhere: Option<&Buffer>,

@@ -1,12 +1,13 @@
-//! A map with bounded memory that keeps what is used: two generations. What is added or asked for is in the young one;
-//! when that is full it becomes the old one, and what nobody asked for since it was young itself is forgotten.
+//! A bounded map that keeps what is used, in two generations (a segmented LRU cache). What is added or found goes to
+//! the young one. When that is full, it becomes the old one, and the entries of the former old one that nobody used are
+//! dropped.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::mem;
 
-/// Entries of which those that were used last, `limit` bytes of them, are certain to be there; and at most twice as many
-/// bytes, but for one entry that is larger.
+/// A map that certainly holds the entries that were used last, up to `limit` bytes. It holds at most twice as many
+/// bytes, plus one larger entry.
 pub(super) struct Generations<K, V> {
     young: FxHashMap<K, Entry<V>>,
     old: FxHashMap<K, Entry<V>>,

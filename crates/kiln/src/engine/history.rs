@@ -1,4 +1,4 @@
-//! Where gradients could go: through nodes, and from leaves to what they were computed from.
+//! Where gradients can go: through nodes, and from a leaf to the node that it was computed from.
 
 use super::leaf;
 use super::measure::count;
@@ -7,8 +7,8 @@ use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 
-/// Replaces a computed node on the way of a gradient by its leaf. From now on the leaf remembers the node. If other
-/// values share the leaf, the node stays as it is.
+/// Replaces a computed node that a gradient goes through by its leaf. The leaf remembers the node from now on. If other
+/// values share the leaf, the node stays.
 pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
     match leaf::value(node) {
         Some(value) if value.shares => node.clone(),
@@ -21,7 +21,7 @@ pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
     }
 }
 
-/// `root`, with leaves replaced by the nodes that they remember: those that they were computed from.
+/// `root` with each leaf replaced by the node that it remembers: the one that it was computed from.
 pub(crate) fn with_history(root: &UOp) -> UOp {
     let remembers = |n: &UOp| n.op() == Op::Buffer && leaf::history(n).is_some();
     let mut root = root.clone();

@@ -1,5 +1,5 @@
-//! One run of a schedule: what each launch needs is put together before the first of them, because kernels push
-//! everything else out of the caches, and what is looked up between them is looked up slowly.
+//! One run of a schedule. The arguments of all launches are prepared before the first one: kernels push everything else
+//! out of the caches, so what is looked up between them is looked up slowly.
 
 use super::bind::Bound;
 use super::cache::{Ready, ReadyKernel};
@@ -10,21 +10,21 @@ use crate::device::Device;
 use kiln_runtime::{Buffer, Prepared};
 use std::time::{Duration, Instant};
 
-/// All that the kernels of a schedule are called with.
+/// The arguments of all kernels of a schedule.
 pub(super) struct Launches<'a> {
     ready: &'a Ready,
-    /// The arguments of each kernel, one kernel's after the other's.
+    /// The arguments of each kernel, in one list.
     buffers: Vec<Buffer>,
-    /// Its launch-time scalars, likewise.
+    /// The launch-time scalars, likewise.
     vars: Vec<i64>,
-    /// What a kernel's first argument must hold before it runs, if that is other memory, by its number.
+    /// By kernel: a value that must be copied to its first argument before it runs.
     copied: Vec<(usize, Buffer)>,
     /// Whether arguments are files.
     has_files: bool,
 }
 
 impl Launches<'_> {
-    /// Puts it all together; if that fails, which kernel has something missing and what.
+    /// Prepares all launches. The error says which kernel lacks something, and what.
     pub(super) fn new<'a>(
         ready: &'a Ready,
         bound: &Bound,
@@ -39,7 +39,7 @@ impl Launches<'_> {
         Ok(all)
     }
 
-    /// What the kernel at `step` is called with.
+    /// The arguments of the kernel at `step`.
     fn add(&mut self, bound: &Bound, scalars: &[i64], step: usize) -> Result<(), Failure> {
         testing::step()?;
         let kernel = &self.ready.kernels[step];
@@ -92,7 +92,7 @@ impl Launches<'_> {
     }
 }
 
-/// How many arguments a kernel is called with: those that were simplified away are none if they were the last.
+/// How many arguments a kernel has. Trailing ones that were simplified away are left out.
 fn arguments(kernel: &ReadyKernel) -> usize {
     kernel.plan.args.len().min(kernel.code.compiled.program.params.len())
 }
@@ -104,7 +104,7 @@ fn scalars_of(kernel: &ReadyKernel) -> usize {
 /// One launch.
 struct Call<'a> {
     launch: Prepared<'a>,
-    /// What its first argument must hold before, and that.
+    /// The value that must be copied to its first argument before, and that argument.
     copied: Option<(&'a Buffer, &'a Buffer)>,
     /// Arguments, if there are files among them.
     files: &'a [Buffer],
@@ -123,7 +123,7 @@ impl Call<'_> {
     }
 }
 
-/// What launches take, if somebody wants to know: a clock takes as long as a tenth of a small kernel.
+/// Measures launches, if anybody wants to know: reading a clock takes a tenth of a small kernel's time.
 struct Watch {
     is_on: bool,
     counts: Counts,

@@ -1,5 +1,5 @@
-//! What a node may carry outside its identity. A `Buffer` node carries its memory; a computed node carries its leaf,
-//! or the promise of one while a thread computes it.
+//! What a node carries besides its identity. A `Buffer` node carries its memory. A computed node carries its leaf, or,
+//! while a thread computes it, a promise of that leaf.
 
 use super::{Failure, device};
 use crate::device::Device;
@@ -10,15 +10,15 @@ use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
 
-/// What hangs on a leaf.
+/// The payload of a leaf.
 struct LeafMemory {
     dtype: DType,
     shape: Shape,
     device: Device,
     state: Mutex<State>,
-    /// What the leaf was computed from, if a gradient may want to go there.
+    /// The node that the leaf was computed from, if a gradient may go there.
     history: Mutex<Option<UOp>>,
-    /// What was wrong with what the leaf was computed from.
+    /// An error in what the leaf was computed from.
     fault: Mutex<Option<Failure>>,
     extremes: OnceLock<Option<Extremes>>,
 }
@@ -29,32 +29,32 @@ pub(crate) type Extremes = (i128, i128);
 enum State {
     /// It holds the leaf's value.
     Live(Buffer),
-    /// It belongs to a later value.
+    /// It was donated to a later value.
     Spent,
-    /// What was overwriting it failed.
+    /// A kernel that was overwriting it failed.
     Failed(Arc<str>),
 }
 
-/// What a computed node carries.
+/// The payload of a computed node.
 pub(super) enum Slot {
-    /// Walked by an earlier realize without being stored.
+    /// An earlier realize has walked it without storing it.
     Seen,
     /// A thread is computing it.
     Pending(Arc<Latch>),
     /// Its value.
     Computed(Value),
-    /// The same where the leaf remembers that it was computed from the node: it keeps the node alive, and the node must
-    /// not keep it. Where the leaf goes first, it leaves its value to the node: see [`LeafMemory::drop`].
+    /// The same if the leaf remembers the node: it keeps the node alive, so the node must not keep it. If the leaf is
+    /// dropped first, it hands its value to the node: see [`LeafMemory::drop`].
     Remembered { leaf: WeakUOp, differentiable: bool },
 }
 
-/// What a node was computed into.
+/// The value of a computed node.
 #[derive(Clone)]
 pub(super) struct Value {
     pub(super) leaf: UOp,
     /// Whether a gradient could go through the node.
     pub(super) differentiable: bool,
-    /// Whether the leaf is one that the node is computed from: it shares its memory, and cannot remember the node.
+    /// Whether the node is computed from this very leaf: it shares the memory, and the leaf cannot remember the node.
     pub(super) shares: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -
     with_state(State::Live(buffer), dtype, shape, device)
 }
 
-/// A leaf without a value, and why.
+/// A leaf without a value, and the reason.
 pub(super) fn missing(why: &str, dtype: DType, shape: Shape, device: &Device) -> UOp {
     with_state(State::Failed(why.into()), dtype, shape, device)
 }
@@ -129,7 +129,8 @@ fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
     leaf.payload()?.downcast::<LeafMemory>().ok()
 }
 
-/// The extremes of a leaf's integers. They are looked for once, as its value never changes; but others may write a file.
+/// The extremes of a leaf's integers. They are searched once, as its value never changes; a file's may, as others write
+/// it.
 pub(crate) fn extremes<E>(
     leaf: &UOp,
     find: impl FnOnce() -> Result<Option<Extremes>, E>,
@@ -145,7 +146,7 @@ pub(crate) fn extremes<E>(
     Ok(*memory.extremes.get_or_init(|| found))
 }
 
-/// A leaf's memory, or why its value is lost. Reading a spent leaf is our bug.
+/// A leaf's memory, or the reason why its value is lost. Reading a spent leaf is a bug of kiln.
 pub(super) fn buffer(leaf: &UOp) -> Result<Buffer, Failure> {
     match &*memory_of(leaf).expect("a leaf has memory").state() {
         State::Live(buffer) => Ok(buffer.clone()),
@@ -169,7 +170,7 @@ pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
     }
 }
 
-/// What was wrong with what a leaf was computed from: reading it says so.
+/// The error that reading a leaf gives, if any.
 pub(super) fn fault(leaf: &UOp) -> Option<Failure> {
     memory_of(leaf)?.fault.lock().expect("fault lock").clone()
 }
@@ -186,7 +187,7 @@ pub(crate) fn forgive(version: &UOp) {
     set_fault(version, None);
 }
 
-/// Takes a leaf's memory: the leaf is spent.
+/// Donates a leaf's memory: the leaf is spent.
 pub(super) fn take(leaf: &UOp) -> Buffer {
     match set_state(leaf, State::Spent) {
         State::Live(buffer) => buffer,
@@ -215,7 +216,7 @@ impl LeafMemory {
         self.state.lock().expect("leaf lock")
     }
 
-    /// Leaves the memory to the node that was computed into it, in a leaf that does not remember the node.
+    /// Hands the memory to the node that was computed into it, in a new leaf that does not remember the node.
     fn leave_to(&self, node: &UOp) {
         let remembered = slot(node);
         let Some(Slot::Remembered { leaf, differentiable }) = remembered.as_deref() else { return };
@@ -230,11 +231,12 @@ impl LeafMemory {
     }
 }
 
-/// A graph that was built before the leaf was made finds the value by its node: while such a graph lives, the value does.
+/// A graph that was built before the leaf existed finds the value by its node. As long as such a graph lives, the value
+/// does.
 impl Drop for LeafMemory {
     fn drop(&mut self) {
         let history = std::mem::take(&mut *self.history.lock().expect("history lock"));
-        // the reference at hand is the only one if nobody has the node
+        // this reference is the only one if nothing else holds the node
         if let Some(node) = history.filter(|node| node.ref_count() > 1) {
             self.leave_to(&node);
         }
@@ -272,7 +274,7 @@ pub(super) fn set_computed(node: &UOp, value: Value) {
     set_slot(node, Some(Arc::new(slot)));
 }
 
-/// Remembers that a realize walked the node; whether one had before.
+/// Notes that a realize has walked the node; returns whether one had before.
 pub(super) fn set_seen(node: &UOp) -> bool {
     static SEEN: LazyLock<Payload> = LazyLock::new(|| Arc::new(Slot::Seen));
     let old = node.set_payload(Some(SEEN.clone()));
@@ -308,7 +310,7 @@ pub(crate) fn computed(node: &UOp) -> Option<UOp> {
     value(node).map(|value| value.leaf)
 }
 
-/// Opens once, when a computation ends, well or not.
+/// Opens once, when a computation has ended, successfully or not.
 #[derive(Default)]
 pub(super) struct Latch {
     open: Mutex<bool>,

@@ -1,6 +1,6 @@
-//! Checks matrix units before the first use of a device. Each unit multiplies matrices that fill its registers, and the
-//! result is compared with the interpreter's. After a failure kernels do without the unit, and a warning gives the
-//! reason. Results are noted on disk, under these programs.
+//! Tests matrix units before the first use of a device. Each unit multiplies matrices that fill its registers, and the
+//! result is compared with the interpreter's. If it differs, kernels do without the unit, and a warning gives the
+//! reason. The outcome is noted on disk for these test programs.
 
 use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::pass::Checks;
@@ -16,10 +16,10 @@ use kiln_runtime::warnings::warn_once;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// What is noted where they work; elsewhere it is why they do not.
+/// The note if the units work; any other note is the reason why they do not.
 const WORK: &str = "work";
 
-/// The target, without matrix units that are of no use.
+/// The target, without matrix units that failed the test.
 pub(super) fn checked(backend: &CpuBackend, mut target: Target) -> Target {
     if !target.mmas.is_empty()
         && let Err(why) = check(backend, &target)
@@ -46,14 +46,14 @@ fn check(backend: &CpuBackend, target: &Target) -> Result<(), String> {
     found
 }
 
-/// Under which name it is noted what these programs do: others are tried again.
+/// The name of the note about these programs. Other programs are tested again.
 fn about<'a>(programs: impl Iterator<Item = &'a Program>) -> String {
     let mut h = FxHasher::default();
     programs.for_each(|program| program.source.hash(&mut h));
     format!("matrix units {:016x}", h.finish())
 }
 
-/// Whether a product that fills the unit's registers is what the interpreter says it is.
+/// Whether the product of a unit equals the interpreter's.
 fn multiplies(
     backend: &dyn Backend,
     name: &str,
@@ -69,7 +69,7 @@ fn multiplies(
     }
 }
 
-/// A product by the unit, and by loops. Both loops over results are written out twice: with four results and two matrices
+/// A product by the unit, and by loops. Both loops over results are unrolled twice: with four results and two matrices
 /// of each operand, all registers of AMX are in use.
 fn programs(target: &Target, unit: &Mma) -> Result<[Program; 2], String> {
     let kernel = collapsed(&product(unit, target)?);
@@ -98,7 +98,7 @@ fn product(unit: &Mma, target: &Target) -> Result<UOp, String> {
     schedule.kernels.first().map(|k| k.ast.clone()).ok_or_else(|| "no kernel".to_owned())
 }
 
-/// What the program leaves of small whole numbers, whose sums no order rounds.
+/// The result of the program for small whole numbers, whose sums are exact in any order.
 fn outcome(backend: &dyn Backend, program: &Program) -> Result<Vec<u8>, String> {
     let run = || {
         let mut buffers = Vec::new();

@@ -1,4 +1,4 @@
-//! Counters of what a thread does.
+//! The counters of a thread: kernels, compilations, bytes, operations.
 
 use kiln_runtime::meter::Meter;
 use std::cell::RefCell;

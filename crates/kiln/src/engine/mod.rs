@@ -1,7 +1,8 @@
-//! Values become memory: the engine closes graphs, schedules, compiles, binds buffers, launches, and remembers each.
+//! The engine turns values into memory: it captures graphs, schedules, compiles, binds buffers, launches, and remembers
+//! each result.
 //!
-//! It takes nodes and devices, and knows no tensors: those build graphs and call [`upload`], [`computed`], [`realize`] and
-//! [`read`].
+//! It takes nodes and devices, and knows no tensors. Tensors build graphs and call `upload`, `computed`,
+//! `realize` and `read`.
 
 /// Environment variables: one registry.
 pub(crate) mod env;

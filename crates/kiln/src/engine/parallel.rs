@@ -1,4 +1,4 @@
-//! Work of the host on all of its processors.
+//! Runs work of the host on all of its processors.
 
 use kiln_ir::observe;
 use std::iter::{from_fn, once};

@@ -1,4 +1,4 @@
-//! Values copied out of memory, or to other memory. What is not in memory yet is computed before.
+//! Copies values out of memory, or to other memory. A value that is not in memory is computed first.
 
 use super::device;
 use super::file;
@@ -13,7 +13,7 @@ use kiln_ir::UOp;
 use kiln_runtime::Buffer;
 use kiln_runtime::plain::Plain;
 
-/// How much of a value is copied out at once where nobody wants all of it in one piece.
+/// How much is copied out at once if the whole value is not needed in one piece.
 const PART: usize = 1 << 20;
 
 /// Computes a node and copies it out, row-major.
@@ -33,7 +33,7 @@ pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// As [`read`], but passes one part after the other to `take`, so that there is never a copy of all.
+/// As [`read`], but passes one part after the other to `take`, so that there is never a copy of the whole.
 pub(crate) fn read_parts(
     node: &UOp,
     device: &Device,
@@ -64,7 +64,7 @@ pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fail
     })
 }
 
-/// Computes a node that is in memory as it is: its copy needs no kernel.
+/// Computes a node that already lies in memory: its copy needs no kernel.
 fn duplicate(node: &UOp, device: &Device) -> Result<UOp, Failure> {
     let leaf = copied(node, device, device)?;
     let differentiable = has_gradient(node, None);
@@ -72,7 +72,7 @@ fn duplicate(node: &UOp, device: &Device) -> Result<UOp, Failure> {
     Ok(leaf)
 }
 
-/// Has `see` look at the memory of a node, which is computed if no memory holds it yet.
+/// Calls `see` with the memory of a node. The node is computed first if it has none.
 fn look<R>(
     node: &UOp,
     device: &Device,
@@ -84,15 +84,15 @@ fn look<R>(
     };
     checks::sound(vec![found.leaf.clone()])?;
     let _access = leaf::buffer(&found.leaf)?.is_file().then(file::reading);
-    // not before: a file's leaf may have been copied out of it meanwhile
+    // not earlier: the leaf of a file may have been copied out of it meanwhile
     let len = leaf::bytes_of(node.dtype(), node.shape())?;
     let memory = leaf::buffer(&found.leaf)?.view(found.offset, len);
     see(&memory.map_err(|e| e.to_string())?)
 }
 
-/// The realized form of a value that lies in memory already, but is no leaf. A view of the whole leaf shares its
-/// memory. A part is copied: keeping a part must not keep the rest alive. A part of a file is copied, too: others may
-/// write there.
+/// The leaf of a value that lies in memory already but is no leaf. A view of the whole leaf shares its memory. A part
+/// is copied, because keeping a part must not keep the rest alive. A part of a file is copied because others may write
+/// there.
 pub(crate) fn realized_view(node: &UOp, device: &Device) -> Result<Option<UOp>, Failure> {
     if leaf::of(node).is_some() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! Plan, claim, allocate, launch, commit.
+//! Computes nodes into leaves, in five steps: plan, claim, allocate, launch, commit.
 //!
-//! A short lock covers planning and binding: looking through what is computed, promising what will be, and taking
-//! memory that nobody needs any more. Scheduling, compiling and launching happen outside it. An error before the
-//! first launch changes nothing; after it, what was being overwritten becomes an error.
+//! A short lock covers planning and binding: which values exist, which this thread will compute, which buffers it may
+//! take. Scheduling, compiling and launching happen outside of it. An error before the first launch changes nothing.
+//! After it, every value that was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
@@ -19,7 +19,7 @@ use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Plans and claims exclude each other. The lock guards no data: a panic elsewhere leaves nothing of it broken.
+/// Only one thread plans or claims at a time. The lock guards no data, so a panic elsewhere leaves nothing broken.
 fn planning() -> MutexGuard<'static, ()> {
     static PLANNING: Mutex<()> = Mutex::new(());
     PLANNING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,14 +30,14 @@ pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<
     realize_into(nodes, last, device, None)
 }
 
-/// Computes a version into its file, and gives the leaf that the file is then.
+/// Computes a version into its file, and returns the leaf of the file's new content.
 pub(crate) fn write(pinned: &Pinned, device: &Device) -> Result<UOp, Failure> {
     let version = std::slice::from_ref(&pinned.version);
     let leaf = realize_into(version, &[], device, Some(pinned))?.remove(0);
     if pinned.is_there(&leaf) {
         return Ok(leaf);
     }
-    // somebody had it computed before, for a reason of his own
+    // it was computed before, for another reader
     let (opened, new) = (device::open(device)?, leaf::buffer(&leaf)?);
     let _access = file::writing();
     if pinned.is_old_there() {
@@ -56,7 +56,7 @@ fn realize_into(
     pinned: Option<&Pinned>,
 ) -> Result<Vec<UOp>, Failure> {
     loop {
-        // held from here on: some nodes do not hold theirs
+        // held from here on: some nodes refer to their leaf without holding it
         let found: Vec<Option<UOp>> = nodes.iter().map(leaf::of).collect();
         let lacks = |(node, leaf): (&UOp, &Option<UOp>)| leaf.is_none().then(|| node.clone());
         let missing: Vec<UOp> = nodes.iter().zip(&found).filter_map(lacks).collect();
@@ -79,8 +79,8 @@ fn realize_into(
     }
 }
 
-/// The roots that other threads may wait for, and that remember their leaf: all that are made from a leaf. What is not
-/// (a filler: constants, `arange`) is shared by everybody who writes it down, on any device, and belongs to nobody.
+/// The roots that other threads may wait for and that remember their leaf: all that are made from a leaf. A filler (a
+/// constant, `arange`) is shared by everybody who writes it down, on any device, and belongs to nobody.
 fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
     let filler = closed.fillers();
     let root = |&at: &usize| {
@@ -90,7 +90,7 @@ fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
     closed.roots.iter().map(root).collect()
 }
 
-/// Closes the graph and promises its roots.
+/// Captures the graph and claims its roots.
 fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Busy> {
     let _planning = planning();
     let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
@@ -107,12 +107,12 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, B
     Ok(closed)
 }
 
-/// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are
-/// remembered as walked: a loop that reads something small of a growing value computes each part twice at most.
+/// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
+/// as walked. So a loop that reads something small of a growing value computes each part twice at most.
 fn passed_again(closed: &Closed) -> Vec<UOp> {
     let mut again = Vec::new();
     let filler = closed.fillers();
-    // a node is topmost if something asks for it that was not walked before
+    // a node is topmost if a node that was not walked before needs it
     let mut asked = vec![false; closed.nodes.len()];
     for (at, node) in closed.nodes.iter().enumerate().rev() {
         let is_root = closed.is_root(at);
@@ -131,17 +131,18 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
     again
 }
 
-/// Roots that this thread has promised. However the computation ends, nobody waits for ever.
+/// Roots that this thread has claimed. However the computation ends, no other thread waits for ever.
 struct Promise {
-    /// One per root of the graph; none where nobody may wait. And whether a gradient could go through it.
+    /// By root of the graph: the node, or none if no thread may wait for it, and whether a gradient could go through
+    /// it.
     roots: Vec<Option<(UOp, bool)>>,
-    /// What they will carry.
+    /// The payloads that they will get.
     values: Vec<Arc<Slot>>,
     latch: Arc<Latch>,
 }
 
 impl Promise {
-    /// Says which leaves the roots will be computed into.
+    /// Notes the leaves that the roots will be computed into.
     fn prepare(&mut self, leaves: &[(UOp, bool)]) {
         let made = self.roots.iter().zip(leaves).filter_map(|(root, (leaf, shares))| {
             let (_, differentiable) = *root.as_ref()?;
@@ -189,7 +190,7 @@ fn compute(
         let _planning = planning();
         bind::bind(&closed, &ready, &opened, last, pinned)?
     };
-    // what follows the launches is prepared before them, too: see `launch`
+    // what follows the launches is prepared before them as well: see `launch`
     let leaves = commit(&closed, &ready, &bound, device);
     promise.prepare(&leaves);
     let leaves: Vec<UOp> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
@@ -199,7 +200,7 @@ fn compute(
     debug::warnings();
     let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
     touch(&closed.nodes);
-    // not under the planning lock: those who wait for it may have that
+    // without the planning lock: a thread that waits for this access may hold it
     bound.access = None;
     if let Err((step, why)) = done {
         let what = ready.kernels.get(step).map_or("the copy to the file", ReadyKernel::name);
@@ -215,7 +216,7 @@ fn compute(
     Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
 }
 
-/// New leaves for the roots. A root that is a leaf's own value, unchanged, shares that leaf, which is said of it.
+/// New leaves for the roots. A root that has a leaf's value unchanged shares that leaf, and is marked so.
 fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<(UOp, bool)> {
     let mut leaves: Vec<(UOp, bool)> = Vec::new();
     for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {

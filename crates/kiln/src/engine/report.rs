@@ -1,4 +1,4 @@
-//! Long texts about what failed: in errors their beginning, all of it in a file.
+//! Shortens a long error message and writes the whole of it to a file.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,5 +1,5 @@
-//! Values that lie in memory already: leaves, and views of elements of a leaf in the order of its memory. Reading them
-//! computes nothing.
+//! Values that already lie in memory in one piece: leaves, and views of neighbouring elements of a leaf, such as a row
+//! of a matrix. Reading one computes nothing.
 
 use super::leaf;
 use kiln_ir::region::Region;
@@ -19,7 +19,7 @@ impl Resident {
         Resident { leaf, offset: 0 }
     }
 
-    /// Where the elements of `node` lie one after the other, if they do.
+    /// Finds the memory in which the elements of `node` lie one after the other, if there is such memory.
     pub(super) fn find(node: &UOp) -> Option<Resident> {
         let mut views: SmallVec<[&UOp; 8]> = SmallVec::new();
         let mut below = node;
@@ -30,7 +30,7 @@ impl Resident {
             match below.op() {
                 Op::Mark | Op::Detach | Op::Contiguous | Op::Copy => {}
                 Op::Reshape | Op::Permute | Op::Slice | Op::Expand => views.push(below),
-                // whatever bits were there, a bool is 0 or 1
+                // not to bool: a bool is 0 or 1, whatever the bits were
                 Op::Bitcast if below.dtype() != DType::Bool => views.push(below),
                 _ => return None,
             }
@@ -46,18 +46,18 @@ impl Resident {
     }
 }
 
-/// Whether a value is in memory as it is, one element after the other, so that a copy of it could share that: not in a file,
-/// which others may write to.
+/// Whether a value lies in memory, one element after the other, so that a copy can share it. Not in a file, which
+/// others may write.
 pub(crate) fn is_in_memory(node: &UOp) -> bool {
     Resident::find(node).is_some_and(|found| !found.is_file())
 }
 
-/// What tells memory apart: the leaf whose memory a version is, or the version itself.
+/// The identity of a version's memory: the leaf that it lies in, or the version itself.
 pub(crate) fn memory_of(version: &UOp) -> UOp {
     Resident::find(version).map_or_else(|| version.clone(), |found| found.leaf)
 }
 
-/// The byte of a leaf at which `views` of it, the outermost first, start to show it without gaps, if they do.
+/// The byte of a leaf at which `views` of it, the outermost first, start, if they show it without gaps.
 fn offset(leaf: &UOp, views: &[&UOp]) -> Option<usize> {
     let (mut offset, mut ground, mut moves) = (0, leaf, SmallVec::<[&UOp; 8]>::new());
     for &view in views.iter().rev() {
@@ -71,7 +71,7 @@ fn offset(leaf: &UOp, views: &[&UOp]) -> Option<usize> {
     Some(offset + start(ground, &moves)?)
 }
 
-/// The same where the views, the innermost first, are of elements of one type.
+/// The same for views, the innermost first, of elements of one type.
 fn start(ground: &UOp, views: &[&UOp]) -> Option<usize> {
     let region = Region::through(views.iter().copied(), ground.shape())?;
     let first = usize::try_from(region.offset).ok().filter(|_| region.is_run())?;

@@ -1,9 +1,9 @@
-//! Runs of writes to one storage, collected before anything is scheduled.
+//! Combines runs of writes to one storage, before anything is scheduled.
 //!
-//! A program that fills a storage element by element makes a version for every line. Here a whole run of versions that
-//! nobody looks at becomes a few writes: what is overwritten again is left out, constants become one table, one
-//! constant or one sequence, and a read of a part of some version goes straight to what was written there. An index of
-//! intervals says who wrote what, so that a program of `n` writes and reads takes `n log n` steps.
+//! A program that fills a storage element by element makes a version for every line. A run of versions that nobody
+//! reads as a whole becomes a few writes: what is overwritten again is dropped, constants become one constant, one
+//! sequence or one table, and a read of a part becomes what was written there. An index of intervals finds the last
+//! write to a position, so `n` writes and reads take `n log n` steps.
 
 mod index;
 mod table;
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use table::Table;
 pub(super) use table::Upload;
 
-/// The roots, with the runs of writes that they need collected; `None` if there is nothing to collect.
+/// The roots with their runs of writes combined; `None` if there are none.
 pub(super) fn collect(walk: &Walk, roots: &[usize], upload: &Upload<'_>) -> Option<Vec<UOp>> {
     let is_update = |at: usize| walk.nodes[at].op() == Op::Update && !walk.is_computed(at);
     (0..walk.nodes.len()).find(|&at| is_update(at))?;
@@ -37,7 +37,7 @@ struct Write {
     run: Option<(i64, i64)>,
 }
 
-/// Writes to one storage that nobody has looked at as a whole.
+/// Writes to one storage, of which nothing has read a version as a whole.
 struct Run {
     base: UOp,
     writes: Vec<Write>,
@@ -47,11 +47,11 @@ struct Run {
 struct Collector<'a> {
     walk: &'a Walk,
     upload: &'a Upload<'a>,
-    /// What each node has become; none for versions that nobody needs as a whole, and for views of them.
+    /// The replacement of each node; none for versions that are not needed as a whole, and for views of them.
     new: Vec<Option<UOp>>,
-    /// By version: whether somebody needs all of it.
+    /// By version: whether it is needed as a whole.
     whole: Vec<bool>,
-    /// By version: the views of it that somebody reads (positions).
+    /// By version: the views of it that are read (positions).
     reads: FxHashMap<usize, Vec<usize>>,
     /// By version that is the end of a run.
     runs: FxHashMap<usize, Run>,
@@ -78,7 +78,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// What a root has become. A number that is known needs no kernel.
+    /// The replacement of a root. A number that is known needs no kernel.
     fn root(&self, at: usize) -> UOp {
         let (old, new) = (&self.walk.nodes[at], &self.new[at]);
         let new = new.as_ref().expect("a root is needed as a whole");
@@ -88,7 +88,7 @@ impl<'a> Collector<'a> {
         leaf.unwrap_or_else(|| new.clone())
     }
 
-    /// What the sources have become; none if one of them is a version that nobody needs.
+    /// The replacements of the sources; none if one of them is a version that is not needed as a whole.
     fn sources(&self, at: usize) -> Option<Srcs> {
         let edges = self.walk.edges[at].iter();
         let mut srcs = edges.map(|&s| self.new[s].clone()).collect::<Option<Srcs>>()?;
@@ -122,11 +122,11 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// For every update whether all of it is needed, and which views of it are read.
+/// For every update, whether it is needed as a whole, and which views of it are read.
 fn users(walk: &Walk, roots: &[usize]) -> (Vec<bool>, FxHashMap<usize, Vec<usize>>) {
     let n = walk.nodes.len();
     let is_version = |at: usize| walk.nodes[at].op() == Op::Update && !walk.is_computed(at);
-    // what a view looks at, if that is a version
+    // the version that a view shows, if it shows one
     let mut viewed: Vec<Option<usize>> = vec![None; n];
     let (mut whole, mut read, mut next) = (vec![false; n], vec![false; n], vec![false; n]);
     roots.iter().for_each(|&r| (whole[r], read[r]) = (true, true));
@@ -137,7 +137,7 @@ fn users(walk: &Walk, roots: &[usize]) -> (Vec<bool>, FxHashMap<usize, Vec<usize
             continue;
         }
         for (i, &s) in edges.iter().enumerate() {
-            // the next write does not look at what it overwrites; a second one on the same version does
+            // the next write does not read what it overwrites; a second write to the same version does
             let follows = i == 0 && is_version(at) && !std::mem::replace(&mut next[s], true);
             whole[s] |= !follows;
             read[s] = true;
@@ -156,7 +156,7 @@ fn is_view(node: &UOp) -> bool {
     matches!(node.op(), Op::Reshape | Op::Permute | Op::Slice | Op::Expand)
 }
 
-/// The node over other sources; arithmetic on constants is done here, so that a run of them stays one of constants.
+/// The node over other sources. Arithmetic on constants is done here, so that a run of constants stays one.
 fn rebuilt(node: &UOp, srcs: Srcs) -> UOp {
     if let Some(value) = folded(node, &srcs) {
         return UOp::constant(value, node.dtype());
@@ -169,7 +169,7 @@ fn rebuilt(node: &UOp, srcs: Srcs) -> UOp {
     new
 }
 
-/// What a number is that is computed from nothing but constants.
+/// The number that is computed from constants alone.
 fn folded(node: &UOp, srcs: &[UOp]) -> Option<Const> {
     if !node.op().is_elementwise() || !node.shape().is_empty() {
         return None;
@@ -179,7 +179,7 @@ fn folded(node: &UOp, srcs: &[UOp]) -> Option<Const> {
     eval::eval(node.op(), node.dtype(), &constants)
 }
 
-/// The constant that a value is everywhere.
+/// The constant that all elements of a value are.
 fn uniform(value: &UOp) -> Option<&UOp> {
     let mut value = value;
     while is_view(value) || value.op() == Op::Copy {
@@ -200,7 +200,7 @@ impl Run {
         self.writes.push(Write { update, value, at, run });
     }
 
-    /// What a view of the latest version shows, if that is all of one write or all of the base.
+    /// What a view of the latest version shows, if it shows a part of one write or of the base only.
     fn read(&self, view: &UOp, version: &UOp) -> Option<UOp> {
         let at = positions(view, version);
         let (start, end) = Region::of(&at)?.bounds()?;
@@ -268,7 +268,7 @@ impl Write {
     }
 }
 
-/// Writes without gaps: those that are seen in the end, the constants among them last and together.
+/// The writes that are visible in the end, without gaps; constants come last and together.
 fn plain_writes(version: &UOp, writes: &[Write], walk: &Walk, upload: &Upload<'_>) -> UOp {
     let mut index = Index::default();
     for (i, write) in writes.iter().enumerate() {

@@ -1,6 +1,7 @@
-//! The starts of slices: constants of a closed graph, so that a loop over the rows of a table is one graph.
+//! The starts of slices, as constants of a closed graph: a loop over the rows of a table has one key.
 //!
-//! Only a start that could be another counts: what an axis has no choice about is part of the graph's shape.
+//! Only a start that could be another number is one. If an axis has no room to move the slice, its start is part of the
+//! graph's shape.
 
 use kiln_ir::arg::SliceAxis;
 use kiln_ir::uop::Srcs;
@@ -24,8 +25,8 @@ pub(super) struct Starts {
 impl Starts {
     /// Visits the node at the next position, where its sources are at `edges`; of a slice, hashes all but its starts.
     ///
-    /// A region that is written starts where the same region is read, if it is (`t[i] += 1`): that they are one says that no
-    /// element is read after it was written. Other starts that happen to be equal are still two.
+    /// The written region starts where the read region does, if the program says so (`t[i] += 1`): one number for both
+    /// shows that no element is read after it was written. Other starts that happen to be equal are two numbers.
     pub(super) fn visit(&mut self, node: &UOp, edges: &[usize], h: &mut impl std::hash::Hasher) {
         let at = self.positions.len();
         let on_positions = || node.op().is_movement() && self.positions[edges[0]];
@@ -36,7 +37,7 @@ impl Starts {
         self.of.insert(at, numbers);
     }
 
-    /// Passes over a node that stands for its leaf.
+    /// Skips a node that stands for its leaf.
     pub(super) fn skip(&mut self) {
         self.positions.push(false);
     }

@@ -1,4 +1,4 @@
-//! What kiln's own tests may see and break. Not for programs.
+//! Hooks with which kiln's own tests look inside and inject faults. Not for programs.
 
 use super::Failure;
 use kiln_compile::pipeline::Settings;

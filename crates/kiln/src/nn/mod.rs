@@ -108,7 +108,9 @@ fn matched<'a>(
         let missing: Vec<_> = own.keys().filter(|k| !state.contains_key(*k)).collect();
         let unknown: Vec<_> = state.keys().filter(|k| !own.contains_key(*k)).collect();
         if !missing.is_empty() || !unknown.is_empty() {
-            return refuse!("names differ, missing {missing:?}, unknown {unknown:?}");
+            return refuse!(
+                "the names of the tensors differ: missing {missing:?}, unknown {unknown:?}"
+            );
         }
     }
     let mut pairs = Vec::new();

@@ -98,7 +98,11 @@ impl Opened<'_> {
         let (path, mut file) = (self.path, &self.file);
         let info = self.header.info(name).expect("a name of the header");
         let Some(dtype) = from_file(info.dtype) else {
-            return refuse!("{}: {name} is {:?}, which kiln has not", path.display(), info.dtype);
+            return refuse!(
+                "{}: {name} is {:?}, a dtype that kiln does not have",
+                path.display(),
+                info.dtype
+            );
         };
         let read = |to: &mut [u8]| {
             file.read_exact(to).map_err(|e| format!("{}: {e}", path.display()))?;

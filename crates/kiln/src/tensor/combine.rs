@@ -250,7 +250,7 @@ impl Tensor {
         let _method = outermost("chunk");
         let checked = || -> Result<usize, Fault> {
             Tensor::all_valid([self])?;
-            if n == 0 { refuse!("into no parts") } else { axis(along, self.ndim()) }
+            if n == 0 { refuse!("cannot split into 0 parts") } else { axis(along, self.ndim()) }
         };
         match checked() {
             Ok(axis) => {

@@ -258,7 +258,7 @@ pub(super) fn pick(index: &Index, axis: usize, n: usize) -> Result<SliceAxis, Fa
             Ok(start) if start < n => Ok(SliceAxis { start, step: 1, len: 1 }),
             _ => refuse!("index {i} is out of range for axis {axis} of length {n}"),
         },
-        Index::Slice { step: 0, .. } => refuse!("a step of 0 goes nowhere"),
+        Index::Slice { step: 0, .. } => refuse!("the step of a slice must not be 0"),
         Index::Slice { start, stop, step } => Ok(python_slice(start, stop, step, n)),
         Index::Tensor(_) | Index::List(_) => unreachable!("picks no slice"),
         Index::Ellipsis | Index::NewAxis => unreachable!("takes no axis"),

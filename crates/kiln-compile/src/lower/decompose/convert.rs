@@ -1,4 +1,5 @@
-//! Casts: floats to integers saturate, anything to bool asks for "not 0", and narrow floats go through f32.
+//! Part of pass `decompose`: casts. Floats to integers saturate, a cast to bool compares with 0, and narrow floats go
+//! through f32.
 
 use super::narrow::{Wide, is_narrow, narrow, round_to_odd};
 use kiln_ir::{Const, DType, UOp};

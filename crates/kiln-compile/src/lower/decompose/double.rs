@@ -1,4 +1,5 @@
-//! Numbers in two parts: a sum of two floats, the second of which is what the first rounds away.
+//! Part of pass `decompose`: numbers in two parts. The value is the sum of two floats, and the second is what the first
+//! rounds away.
 
 use super::pieces::{Format, Sums, by_type};
 use kiln_ir::UOp;

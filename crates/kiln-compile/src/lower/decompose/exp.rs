@@ -1,4 +1,4 @@
-//! `e^x` and `2^x`: the nearest power of two times a polynomial on what is left.
+//! Part of pass `decompose`: `e^x` and `2^x`, as the nearest power of two times a polynomial of the rest.
 
 use super::pieces::{Format, Sums, abs, by_type, clamp, constant, shl, shr};
 use kiln_ir::{Op, UOp};

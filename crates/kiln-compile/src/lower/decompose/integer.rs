@@ -1,4 +1,5 @@
-//! Flooring division and shifts by any amount, in the machine's division and shifts. Bounds leave guards out.
+//! Part of pass `decompose`: flooring division and shifts by any amount, by the machine's division and shifts. Checks
+//! that bounds make unnecessary are left out.
 
 use super::pieces::{self, constant};
 use kiln_ir::{DType, Op, UOp};

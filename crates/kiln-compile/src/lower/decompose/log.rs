@@ -1,4 +1,5 @@
-//! Logarithms: exponent and mantissa apart, then the odd series in `(m - 1) / (m + 1)`.
+//! Part of pass `decompose`: logarithms. Exponent and mantissa are separated; the mantissa `m` goes into the odd series
+//! in `(m - 1) / (m + 1)`.
 
 use super::exp::{LN2_F32, LN2_F64};
 use super::pieces::{Format, Sums, abs, by_type, div, shl, shr, small_to_float};

@@ -1,10 +1,13 @@
-//! Rewrites what machines do not have into what they all have: transcendental functions into polynomials, flooring
-//! division into the machine's, saturating casts into clamps, arithmetic on narrow floats into f32.
+//! Pass `decompose` of stage `lower`: replaces ops that machines do not have by ops that all have. Transcendental
+//! functions become polynomials, flooring division the machine's, saturating casts clamps, and arithmetic on narrow
+//! floats f32.
 //!
-//! What comes out is exact IR arithmetic (every op rounds once, nothing contracts), so all devices give the same bits, but
-//! for those without `MulAdd`: there the formulas round its product too.
-//! It holds no transcendental op, no `FloorDiv` or `FloorMod`, no shift past the width, no cast from a float that is
-//! outside of the integer's range, no cast to bool, and no arithmetic on f16, bf16 or bool but `And`, `Or`, `Xor`, `Not`.
+//! The result is exact IR arithmetic: every op rounds once and nothing contracts, so all devices give the same bits.
+//! Devices without `MulAdd` are the exception: there the product in a formula is rounded, too.
+//!
+//! Post-condition: no transcendental op, no `FloorDiv` or `FloorMod`, no shift past the width, no cast from a float
+//! outside of the integer's range, no cast to bool, and no arithmetic on f16, bf16 or bool except `And`, `Or`, `Xor`,
+//! `Not`.
 
 mod convert;
 mod double;

@@ -1,6 +1,6 @@
-//! f16 and bf16: values are kept in them, arithmetic is f32 with a rounding after every op.
+//! Part of pass `decompose`: f16 and bf16. Values are stored in them; arithmetic is f32 with a rounding after every op.
 //!
-//! f16 reaches f32 and back by `Cast`. bf16 needs no hardware: it is the upper half of an f32, rounded in integers.
+//! f16 is converted by `Cast`. bf16 needs no hardware: it is the upper half of an f32, rounded in integers.
 
 use super::pieces::{Sums, abs, constant, shl, shr};
 use kiln_ir::uop::Srcs;

@@ -1,4 +1,4 @@
-//! What the formulas have in common: sums of products, the layout of floats, small functions of them.
+//! Part of pass `decompose`: what the formulas share: polynomials, the bits of floats, small functions of them.
 
 use kiln_ir::{Const, DType, Op, UOp};
 

@@ -1,4 +1,5 @@
-//! `x^y = 2^(y log2 |x|)`, with enough places of the logarithm for any exponent: f32 in f64, f64 in two parts.
+//! Part of pass `decompose`: `x^y = 2^(y log2 |x|)`, with enough places of the logarithm for any exponent: f32 in f64,
+//! f64 in two parts.
 
 use super::double::Double;
 use super::exp::{Biases, biased, nearest_power, one, scale};

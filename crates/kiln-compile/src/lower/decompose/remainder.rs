@@ -1,4 +1,4 @@
-//! Remainders of floats, exactly, and NumPy's quotient rounded down.
+//! Part of pass `decompose`: exact remainders of floats, and NumPy's quotient rounded down.
 //!
 //! A float is an integer mantissa times a power of two. The remainder of `m 2^n` by an integer `k` equals the remainder
 //! of `m r`, with `r = 2^n mod k`. `r` comes from repeated squaring, over the bits of `n`. All remainders on the way

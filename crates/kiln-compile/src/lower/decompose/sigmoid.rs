@@ -1,4 +1,4 @@
-//! `1 / (1 + e^-x)`, from `e^-|x|`, which neither overflows nor cancels.
+//! Part of pass `decompose`: `1 / (1 + e^-x)`, from `e^-|x|`, which neither overflows nor cancels.
 
 use super::exp::{exp_of_at_most_zero, one};
 use super::pieces::{Format, Sums, by_type, div};

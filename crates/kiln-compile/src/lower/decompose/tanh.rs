@@ -1,4 +1,5 @@
-//! The hyperbolic tangent, from `1 - e^2x`, which is exact to the last places for small `x` too.
+//! Part of pass `decompose`: the hyperbolic tangent, from `1 - e^2x`, which is exact to the last places for small `x`
+//! too.
 
 use super::exp;
 use super::pieces::{Sums, by_type, clamp, div};

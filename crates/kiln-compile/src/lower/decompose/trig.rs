@@ -1,4 +1,5 @@
-//! Sine and cosine of radians: the angle's quadrant and what is left of it, then a polynomial in f64.
+//! Part of pass `decompose`: sine and cosine of radians. The angle is reduced to its quadrant and a rest; the rest goes
+//! into a polynomial in f64.
 
 use super::pieces::{Sums, abs, nearest, shl, shr, trunc};
 use kiln_ir::{DType, Op, UOp};

@@ -1,4 +1,4 @@
-//! Several accumulators for a reduction whose steps are shorter than what one accumulator makes them wait.
+//! Part of pass `choose`: gives a reduction several accumulators if one addition would wait for the one before.
 
 use super::super::keep::operations;
 use super::super::options::Opt;

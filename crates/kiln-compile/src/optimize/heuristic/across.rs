@@ -1,8 +1,9 @@
-//! Reductions across memory, whose lanes are outputs: rows are read as they lie.
+//! Part of pass `choose`: reductions across rows, such as the sum of each column. Lanes are outputs, and rows are read
+//! contiguously.
 //!
-//! A step of such a reduction is a row further in memory. With one vector of outputs at a time each step would begin a
-//! line, and often a page, of which it reads one vector. So several vectors go side by side; and where rows are longer
-//! than that, a few rows at a time are read from end to end, with the sums of all columns carried in scratch.
+//! Each step of such a reduction is one row further in memory. With one vector of columns at a time each step would
+//! touch a new cache line, and often a new page, for one vector. So several vectors go side by side. If rows are longer
+//! than that, a few rows at a time are read from end to end, and the sums of all columns are carried in scratch.
 
 use super::super::access::Access;
 use super::super::options::Opt;
@@ -14,8 +15,8 @@ use kiln_ir::DType;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
-    /// Widens a reduction across memory whose outputs are vectors. False if there is none, or if another loop uses what it
-    /// reads again, so that a tile is better.
+    /// Plans a reduction across rows whose outputs are vectors. False if there is none, or if another loop uses its
+    /// operands again, so that a tile is better.
     pub(super) fn across(&mut self, target: &Target) -> bool {
         let Some((i, lanes)) = self.lanes_of_outputs() else { return false };
         let tiled = |(j, (n, r)): (usize, &(usize, _))| {
@@ -42,8 +43,8 @@ impl Chooser {
         Some((self.left.iter().position(is_it)?, lanes))
     }
 
-    /// How many loads of reductions move in a row along the axis and across memory along a reduction; 0 if any does
-    /// neither that nor stand still along the axis.
+    /// How many loads are contiguous along the axis and step over memory along a reduction. 0 if any load is neither
+    /// that nor constant along the axis.
     fn loads_across(&self, axis: u32) -> usize {
         let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
         let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
@@ -61,8 +62,8 @@ impl Chooser {
         (0..self.left.len()).filter(is_reduce)
     }
 
-    /// A few rows at a time, `vector` bytes of each in a vector. Only for a single reduction: each carries its own sums,
-    /// and would read everything once more.
+    /// Reads a few rows at a time, in vectors of `vector` bytes. Only for a single reduction: each reduction carries
+    /// its own sums, and would read everything once more.
     fn carry_rows(&mut self, i: usize, vector: usize, target: &Target) -> bool {
         let mut reduces = self.reduced_loops();
         let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
@@ -100,7 +101,7 @@ impl Chooser {
         self.apply(RangeKind::Upcast, i, by.max(1));
     }
 
-    /// How much of what is left of a loop, `bytes` each, may be taken so that all threads have some worth having.
+    /// How many iterations of a loop, of `bytes` each, to take so that every thread still gets a share worth having.
     fn share(&self, i: usize, left: usize, bytes: usize, target: &Target) -> usize {
         let is_other = |j: usize| j != i && kind_of(&self.left[j].1) == RangeKind::Loop;
         let others = (0..self.left.len()).any(|j| is_other(j) && self.left[j].0 > 1);

@@ -1,4 +1,5 @@
-//! Rows of large results that start where no line of memory does. Lines that are not written whole have to be read first.
+//! Part of pass `choose`: loops over rows of large results that do not start at cache lines. A line that is written in
+//! part must be read first.
 
 use super::super::align::Rows;
 use super::super::options::Opt;
@@ -10,7 +11,7 @@ use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
-    /// After vectors: the loop along such rows starts with a line, and so do the sums along it.
+    /// Runs after `vectors`: aligns the loop along such rows, and the reductions along them.
     pub(super) fn align(&mut self, ast: &UOp, target: &Target) {
         let (Some(rows), Some((i, lanes))) = (Rows::of(ast), self.lanes_of_outputs()) else {
             return;

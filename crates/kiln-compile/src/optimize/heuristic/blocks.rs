@@ -1,4 +1,5 @@
-//! Blocks that fit the caches, threads, and inside which loops operands are staged.
+//! Part of pass `choose`: cache blocks around a tile, the loop that threads share, and the loops inside which operands
+//! are staged.
 
 use super::super::options::Opt;
 use super::operand::Operand;
@@ -6,13 +7,13 @@ use super::plan::{Planner, Tile};
 use super::tile::largest_divisor;
 use kiln_ir::arg::RangeKind;
 
-/// How the loops around a tile are divided.
+/// How the loops around a tile are split.
 pub(super) struct Blocks {
     /// The loop that threads share, and what is left of it for each.
     thread: Option<(usize, usize)>,
     /// The other loops that are not the tile's.
     others: Vec<usize>,
-    /// A loop of the reduction and the size of its blocks.
+    /// A loop of the reduction, and the size of its blocks.
     chunk: Option<(usize, usize)>,
     /// Whether those are around the other loops.
     chunk_around: bool,
@@ -32,8 +33,8 @@ pub(super) struct Around {
 }
 
 impl Planner<'_> {
-    /// A loop of the reduction and the size of its blocks, if what a tile reads in all of it does not fit the second
-    /// cache, and what is carried from block to block does fit the last one. Not of one reduction beside others.
+    /// A loop of the reduction and the size of its blocks, if what a tile reads in the whole reduction does not fit the
+    /// second cache, and the sums that are carried between blocks fit the last one. Only for a single reduction.
     pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
         if self.chooser.order.is_some() {
             return self.given_chunk();
@@ -58,7 +59,7 @@ impl Planner<'_> {
         (by >= self.costs().least_depth).then_some((i, by))
     }
 
-    /// The same, of the order that was chosen before.
+    /// The same in the order of sums that was chosen before.
     pub(super) fn given_chunk(&self) -> Option<(usize, usize)> {
         let chunk = |&i: &usize| Some((i, self.chooser.given_block(i)?));
         self.reduces.iter().find_map(chunk)
@@ -71,8 +72,9 @@ impl Planner<'_> {
         self.outputs.iter().all(tiled)
     }
 
-    /// The same where there are other loops over outputs: blocks are around all of them, if the outermost reads so much again
-    /// in each iteration that it does not fit the second cache, but what is read in a block, and all that is carried, does.
+    /// The same if there are other loops over outputs. Blocks go around all of them if the outermost reads so much
+    /// again in each iteration that it does not fit the second cache, while the data of one block and all carried sums
+    /// do.
     fn chunk_around_others(&self, tile: &Tile) -> Option<(usize, usize)> {
         let room = self.target.cache_bytes[1] as f64 / 2.0;
         let &i = self.reduces.first()?;
@@ -89,7 +91,7 @@ impl Planner<'_> {
             return None;
         }
         let each: f64 = self.operands.iter().map(|o| self.span_without(o, i)).sum();
-        // half of the room: what is carried passes, too, and pages do not share a cache evenly
+        // half of the cache: carried sums pass through it too, and pages do not share a cache evenly
         let by = largest_divisor(self.size(i), ((room / 2.0 / each) as usize).max(1));
         (by as f64 * self.depth() / self.size(i) as f64 >= self.costs().least_depth as f64)
             .then_some((i, by))
@@ -133,7 +135,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Lanes innermost, then the other loops, then rows, which threads share.
+    /// Lanes innermost, then the other loops, then rows, which are divided among threads.
     fn blocks_in_rows(&self, tile: &Tile, staged: &[bool]) -> Blocks {
         let is_other = |&i: &usize| {
             ![tile.lane_loop, tile.row_loop].contains(&i) && self.chooser.left[i].0 > 1
@@ -154,8 +156,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether what is staged along the lanes is the same in all iterations of the other loops: blocks of it inside of them
-    /// would be copied again in each.
+    /// Whether the panels along the lanes are the same in all iterations of the other loops. Blocks of them inside
+    /// those loops would be copied again in each iteration.
     fn stays(&self, tile: &Tile, staged: &[bool], others: &[usize]) -> bool {
         let lane = self.axis(tile.lane_loop);
         let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
@@ -234,8 +236,8 @@ impl Planner<'_> {
         Around { axes: loops.into_iter().map(|i| self.axis(i)).collect(), lanes }
     }
 
-    /// The loop that threads share: the outermost or one of the tile's, whichever costs least by what the last thread
-    /// has to do and what every thread has to copy.
+    /// The loop that threads share: the outermost or one of the tile's. It is the one with the least cost, counted as
+    /// the work of the last thread plus what every thread copies.
     fn thread_loop(&self, tile: &Tile, staged: &[bool]) -> Option<usize> {
         let threads = self.target.threads;
         if self.chooser.around.is_some() {

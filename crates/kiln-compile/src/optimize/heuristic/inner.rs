@@ -1,14 +1,15 @@
-//! Tiles of inner products: lanes run along the reduction, where all operands lie in a row, and are added up at its end.
+//! Part of pass `choose`: tiles of inner products. Lanes run along the reduction, where all operands are contiguous,
+//! and are added up at its end.
 //!
-//! They pay where few rows meet a large matrix that is read once, row by row, as in a linear layer over a small batch: the
-//! few rows stay in the caches while the matrix passes.
+//! They pay where few rows meet a large matrix that is read once, as in a linear layer over a small batch: the few rows
+//! stay in a cache while the matrix passes.
 
 use super::operand::Operand;
 use super::plan::Planner;
 use kiln_ir::arg::RangeKind;
 
-/// `few` rows of an operand that stays in the caches, with `many` of one that passes: positions of loops, and how many of
-/// their iterations are in the tile.
+/// A tile of inner products: `few` rows of an operand that stays in the caches, and `many` of one that passes. Of each,
+/// the position of its loop and how many of its iterations are in the tile.
 #[derive(Clone, Copy)]
 pub(super) struct Inner {
     lane_loop: usize,
@@ -43,7 +44,7 @@ impl Planner<'_> {
         tiles
     }
 
-    /// The loop of the reduction along which all operands lie in a row.
+    /// The loop of the reduction along which all operands are contiguous.
     fn loop_in_a_row(&self, lanes: usize) -> Option<usize> {
         let in_a_row = |o: &Operand, axis| o.parts == 1 && o.stride(axis) == Some(1);
         let fits = |&i: &usize| {
@@ -53,8 +54,8 @@ impl Planner<'_> {
         self.reduces.iter().copied().find(fits)
     }
 
-    /// Pairs of loops over outputs of which each moves an operand that the other does not, if what the first moves, the
-    /// smaller, fits the second cache.
+    /// Pairs of loops over outputs, each of which moves an operand that the other does not. The operand of the first is
+    /// smaller and fits the second cache.
     fn meeting_loops(&self) -> Vec<(usize, usize)> {
         let free = || self.outputs.iter().copied().filter(|&i| !self.chooser.is_around(i));
         let pairs = free().flat_map(|few| free().map(move |many| (few, many)));
@@ -98,7 +99,7 @@ impl Planner<'_> {
         if n.is_multiple_of(by) { 1.0 } else { ragged() }
     }
 
-    /// The few rows are gone through for each tile of the many.
+    /// The few rows are read again for each tile of the many.
     pub(super) fn carry_out_inner(&mut self, tile: Inner, lanes: usize) {
         self.chooser.apply(RangeKind::Vector, tile.lane_loop, lanes);
         let (few, many) = (tile.few, tile.many);

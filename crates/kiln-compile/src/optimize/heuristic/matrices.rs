@@ -1,5 +1,5 @@
-//! Plans for matrix units: a tile is a few matrices of results, and both operands are staged matrix by matrix. All else
-//! (blocks, threads, which loops) is planned as for any other tile.
+//! Part of pass `choose`: plans for matrix units. A tile is a few matrices of results, and both operands are staged
+//! matrix by matrix. Blocks, threads and loops are planned as for any other tile.
 
 use super::super::dot;
 use super::super::options::Opt;
@@ -11,7 +11,7 @@ use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
-/// The options for a sum of products that a unit of the target computes, if it is `cheaper` by them.
+/// The options for a sum of products by a matrix unit, if that is cheaper than `others`.
 pub(super) fn plan(
     ast: &UOp,
     target: &Target,
@@ -63,7 +63,7 @@ impl Planner<'_> {
         pairs.filter(|&(r, c)| only(r, c) && only(c, r)).collect()
     }
 
-    /// As many matrices as there are registers for, with those of the operands; none is all empty.
+    /// All tiles whose results and operands fit the registers, and of which no matrix lies past the end.
     fn matrix_tiles(&self, unit: &Mma, row_loop: usize, lane_loop: usize) -> Vec<Tile> {
         let [height, _, lanes] = unit.shape.map(usize::from);
         let most = |i: usize, by: usize| self.size(i).div_ceil(by).min(unit.registers);

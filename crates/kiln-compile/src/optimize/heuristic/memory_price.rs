@@ -1,4 +1,4 @@
-//! What reading memory costs: lines from the caches, or copies that make them neighbours.
+//! Part of pass `choose`: the price of reading an operand, as it lies (cache lines) or staged (a copy).
 
 use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
@@ -14,7 +14,7 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
-        // windows that overlap would be written out
+        // the copies of overlapping windows would repeat elements
         if self.slides(operand) {
             return false;
         }
@@ -27,7 +27,8 @@ impl Planner<'_> {
         self.misses(operand, tile) * steps > packed * steps + self.copy(operand, tile)
     }
 
-    /// Whether steps of the innermost loop read most of what lies between them: what is fetched ahead is as good as a copy.
+    /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which
+    /// is as good as a copy.
     fn is_in_a_row(&self, operand: &Operand, tile: &Tile) -> bool {
         let step = self.step(operand);
         let run = (tile.lanes * tile.across) as f64 * operand.bytes;
@@ -63,8 +64,8 @@ impl Planner<'_> {
         self.costs().copy(in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows)
     }
 
-    /// What copying the rows of a tile costs a point, if they are neighbours of which each step reads other lines: they will
-    /// be staged.
+    /// The price per point of copying the rows of a tile, if they are neighbours in memory and each step reads other
+    /// lines: then they will be staged.
     pub(super) fn copy_of_rows(&self, operand: &Operand, tile: &Tile) -> f64 {
         let rows = operand.stride(self.axis(tile.row_loop)) == Some(1);
         let still = !operand.moves(self.axis(tile.lane_loop));
@@ -79,8 +80,8 @@ impl Planner<'_> {
         if operand.moves(self.axis(tile.lane_loop)) { tile.lanes as f64 } else { 1.0 }
     }
 
-    /// What a step of the tile pays for the lines of an operand that is not staged: for what it reads again in each
-    /// round of the other loop, and for what it reads for the first time.
+    /// The price per step of the cache lines of an operand that is not staged: lines that it reads again in each round
+    /// of the other loop, and lines that it reads for the first time.
     fn misses(&self, operand: &Operand, tile: &Tile) -> f64 {
         let step = self.step(operand);
         let columns = tile.lanes * tile.across;
@@ -118,8 +119,8 @@ impl Planner<'_> {
         lines * (self.step(operand) / LINE).min(1.0)
     }
 
-    /// The price of a line of memory that is read again and again: `bytes` in runs of `run` bytes, `step` apart. Where
-    /// that is a multiple of much of what a cache's ways hold, only some of the cache can be used.
+    /// The price of a cache line that is read again and again: `bytes` in runs of `run` bytes, `step` apart. If `step`
+    /// is a multiple of a large part of a way, only a part of the cache can be used.
     fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
         let holds = |cache: usize| {
             let way = (cache / self.costs().ways) as u64;

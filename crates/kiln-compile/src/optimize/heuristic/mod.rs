@@ -1,16 +1,16 @@
-//! Which options to apply, without a search.
+//! Part of pass `choose`: chooses options for a kernel without measuring.
 //!
-//! A reduction whose operands are used again and again is planned as a whole: tiles, blocks, staged operands, threads
-//! (`plan`, `blocks`, or `inner` for inner products; prices are in `tile_price`, `memory_price`). For all other
-//! kernels, in order: one loop of each nest becomes vectors (the one along which memory is read and written in a row),
-//! and starts with a line if rows do not (`align`), transposes are done in squares of whole lines (`turn`), a
-//! reduction gets a register tile over an output loop along which something is reused, one across memory takes many
-//! outputs at a time (`across`), the outermost output loop is shared among threads, and what loops after a reduction
-//! need again is kept. Short reductions are unrolled in both, and long ones of short steps get several accumulators
-//! (`accumulators`).
+//! A reduction whose operands are used again is planned as a whole: tile, blocks, staged operands, threads (`plan`,
+//! `blocks`, or `inner` for inner products; prices are in `tile_price` and `memory_price`). A kernel without such a
+//! plan is treated loop by loop, in this order:
 //!
-//! Whatever fixes the order in which a reduction adds up is chosen as for two threads, and holds for any number of them
-//! (`order`).
+//! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
+//! `align`: rows start at a cache line. `turn`: transposes go by squares of lines. `across`: a reduction across rows
+//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `accumulators`:
+//! several for a long reduction of short steps. `threads`: the outermost loop over outputs is divided among threads.
+//! Last, values that a loop after a reduction needs again are kept.
+//!
+//! Everything that decides the order of a sum is chosen for two threads, whatever their real number is (`order`).
 
 mod accumulators;
 mod align;
@@ -47,7 +47,7 @@ use order::{Form, Order};
 
 pub(super) use order::same_order;
 
-/// The options for a kernel, which multiply its text to no more than there is room for.
+/// The options for a kernel, so that its code stays within `room`.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
     order::choose(ast, target, room)
 }
@@ -58,7 +58,7 @@ struct Chosen {
     form: Form,
 }
 
-/// Rows first, then for each nest its own options, in the order of sums that is given.
+/// First how many rows are computed at a time, then the options of each nest, with the given order of sums.
 fn choose_for_nests(
     ast: &UOp,
     nests: &Nests,
@@ -114,7 +114,7 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -
     Chosen { options: chooser.options, form: Form::Loops }
 }
 
-/// The plan of a sum of products that the target has a dot product for, if it is worth one.
+/// The plan of a sum of products with a dot-product instruction of the target, if it is cheaper.
 fn with_dots(ast: &UOp, target: &Target, nodes: usize, context: &Context) -> Option<Chosen> {
     let (packed, axis, parts) = packed_for_dots(ast, target)?;
     let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
@@ -135,7 +135,7 @@ fn packed_for_dots(ast: &UOp, target: &Target) -> Option<(UOp, u32, [DType; 2])>
     Some((dot::pack(ast, axis, parts).ok()?, axis, parts))
 }
 
-/// What a point of a sum of products costs in vectors, packed or not.
+/// The price of a point of a sum of products in vectors, packed or not.
 fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
     let price =
         |ast: &UOp| Chooser::new(ast, target, nodes, Context::default()).least_price(ast, target);
@@ -146,30 +146,30 @@ fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
 
 struct Chooser {
     kernel: Kernel,
-    /// Every loop with the iterations that options have left of it.
+    /// Every loop, and how many of its iterations are left after the options so far.
     left: Vec<(usize, UOp)>,
     options: Vec<Opt>,
     costs: Costs,
-    /// Whether gated vectors are cheap.
+    /// Whether predicated vectors are cheap.
     masks: bool,
-    /// How long the text may become.
+    /// How long the code may become, in nodes.
     nodes: usize,
-    /// How many times the text may still be multiplied.
+    /// How many times longer the code may still become.
     room: usize,
-    /// Which loops are around other nests, too.
+    /// The loops that are around other nests too.
     around: Option<Around>,
     /// The order of sums that was chosen before, if it was.
     order: Option<Order>,
 }
 
-/// What is known before a nest is looked at.
+/// What is decided before a nest is planned.
 #[derive(Clone, Default)]
 struct Context {
     around: Option<Around>,
     order: Option<Order>,
 }
 
-/// Loops around several nests: they are left alone, but that threads share one of them.
+/// Loops around several nests. Nothing is done to them, except that threads share one.
 #[derive(Clone, Copy)]
 struct Around {
     /// They have smaller axes than this.
@@ -186,7 +186,7 @@ impl Around {
 impl Chooser {
     fn new(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chooser {
         let Context { around, order } = context;
-        // loops that must run in their order are left alone
+        // loops that must run in order stay as they are
         let ordered = ordered(ast);
         let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
         let free = |r: &UOp| is_around(r) || !ordered.contains(axis_of(r));
@@ -215,7 +215,7 @@ impl Chooser {
         self.left.iter().position(|(_, r)| axis_of(r) == thread)
     }
 
-    /// Makes a loop of `by` iterations, further out than earlier ones.
+    /// Splits off a loop over blocks of `by` iterations, outside of earlier blocks.
     fn block(&mut self, i: usize, by: usize) {
         if by > 1 {
             self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
@@ -223,7 +223,7 @@ impl Chooser {
         }
     }
 
-    /// Values that loops after a reduction need again stay in the second cache.
+    /// Keeps values that a loop after a reduction needs again, if they fit a share of the second cache.
     fn keep(&mut self, ast: &UOp, target: &Target) {
         let bytes = target.cache_bytes[1] / self.costs.cache_share;
         if keep::pays(ast, bytes) {

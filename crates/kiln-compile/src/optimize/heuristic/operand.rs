@@ -1,4 +1,4 @@
-//! What is read inside a reduction, and how it moves along the loops.
+//! Part of pass `choose`: what a reduction reads, and how it moves along the loops.
 
 use super::super::dot;
 use super::super::stage::value_strides;
@@ -12,7 +12,7 @@ pub(super) struct Operand {
     pub(super) strides: FxHashMap<u32, Option<i64>>,
     pub(super) axes: AxisSet,
     pub(super) bytes: f64,
-    /// The loops that gates of its loads depend on; some are gated.
+    /// The loops that predicates of its loads depend on, and whether any load has a predicate.
     pub(super) gate: AxisSet,
     pub(super) gated: bool,
     /// How many neighbours in memory are packed into an element.
@@ -45,7 +45,7 @@ impl Operand {
         self.strides.get(&axis).copied().unwrap_or(Some(0))
     }
 
-    /// Bytes between neighbours along an axis. Where that is not known, few: a reason to stage must be known.
+    /// Bytes between neighbours along an axis. An unknown stride counts as small: a reason to stage must be known.
     pub(super) fn step(&self, axis: u32) -> f64 {
         let parts = self.stride(axis).map_or(1, i64::unsigned_abs) as f64;
         parts * self.bytes / self.parts as f64

@@ -1,10 +1,9 @@
-//! The order in which a reduction adds up depends on the kernel and on the kind of processor, not on how many threads
-//! there are.
+//! Part of pass `choose`: makes the order of a sum independent of the number of threads.
 //!
 //! Two kinds of options are chosen differently. Options on loops over outputs (tiles, blocks) depend on the number of
 //! threads, so that all threads have as much to do. Options on a reduction's own loops (lanes, accumulators, blocks,
 //! unrolling) decide the order of the additions, and so the last bits of the result. These are chosen once, for
-//! [`NOMINAL_THREADS`] threads. Then the other options are chosen with these given.
+//! `NOMINAL_THREADS` threads. Then the other options are chosen with these given.
 
 use super::super::nests::Rows;
 use super::super::options::Opt;
@@ -32,7 +31,7 @@ pub(super) enum Form {
     Loops,
 }
 
-/// What fixes the order in which a nest's reductions add up.
+/// Everything that decides the order in which a nest's reductions add up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     pub(super) form: Form,
@@ -40,7 +39,7 @@ pub(super) struct Order {
     options: Vec<Opt>,
 }
 
-/// Options for a kernel; what fixes the order of sums is the same for any number of threads.
+/// Options for a kernel. Those that decide the order of sums are the same for any number of threads.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
     let choose = |target: &Target, nodes, orders: Option<&[Order]>| match Nests::of(ast) {
         Some(nests) => choose_for_nests(ast, &nests, target, nodes, orders),
@@ -58,7 +57,7 @@ pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
     let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
     let (options, orders) = choose(&nominal, room.order, None);
     let (own, found) = choose(target, room.nodes, Some(&orders));
-    // where the order does not fit other tiles, the tiles are as for that number of threads, too
+    // if other tiles do not fit that order, the tiles too are those for that number of threads
     if found == orders { own } else { options }
 }
 
@@ -74,7 +73,7 @@ fn depends_on_order(node: &UOp) -> bool {
     node.dtype().is_float() && matches!(op, Some(ReduceOp::Add | ReduceOp::Mul))
 }
 
-/// What a list says of the order of sums, by nest.
+/// By nest, the part of an option list that decides the order of sums.
 fn options_on_sums(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     let of_nest = |kernel: &UOp, options: &[Opt], around| {
         let sums = sums_of(kernel);
@@ -103,7 +102,7 @@ impl Order {
     }
 }
 
-/// The option as far as it says in which order sums are taken.
+/// The option, as far as it decides the order of sums.
 fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
     let own = |axis: u32| sums.contains(axis).then(|| axis - around);
     match *option {

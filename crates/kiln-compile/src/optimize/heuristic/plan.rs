@@ -1,9 +1,10 @@
-//! Reductions whose operands are used again and again: register tiles, blocks for the caches, staged operands, threads.
+//! Part of pass `choose`: reductions whose operands are used again, such as matrix products: register tiles, cache
+//! blocks, staged operands, threads.
 //!
-//! Two loops over outputs are tiled, `lanes` (whose neighbours become vectors) and `rows`: an operand that stands still
-//! along one of them is loaded once for all of the tile. The cheapest tile is found by trying all that fit the
-//! registers. Then each operand is staged if what it saves in cache misses is more than the copy, and blocks keep what
-//! is staged in the caches.
+//! Two loops over outputs are tiled: `lanes`, whose neighbours become vectors, and `rows`. An operand that does not
+//! move along one of them is loaded once for the whole tile. All tiles that fit the registers are priced, and the
+//! cheapest is taken. Then each operand is staged if that saves more cache misses than the copy costs, and blocks keep
+//! the staged panels in the caches.
 
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
@@ -46,7 +47,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl Chooser {
-    /// Tiles, blocks, staging and threads, if the kernel is a reduction that gains by them. None if it is not.
+    /// Applies tile, blocks, staging and threads, if the kernel is a reduction that gains by them; else None.
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
         let lanes = vectors::lanes(ast, target);
         let mut planner = Planner::of(self, ast, target)?;
@@ -80,7 +81,7 @@ impl Chooser {
     }
 }
 
-/// What a reduction's loops are made into.
+/// The forms that a reduction can take.
 enum Plan {
     Tile(Tile),
     Inner(Inner),
@@ -183,7 +184,7 @@ impl<'a> Planner<'a> {
         self.reductions.iter().map(iterations).fold(0.0, |sum, n: f64| sum + n)
     }
 
-    /// The cheapest tile over two loops of which each leaves some operand where it is, and its cost a point.
+    /// The cheapest tile over two loops, along each of which some operand does not move, and its price per point.
     fn best_tile(&self, widest: usize) -> Option<(f64, Tile)> {
         let mut best: Option<(f64, Tile)> = None;
         for tile in self.tiles(widest) {
@@ -247,8 +248,8 @@ impl<'a> Planner<'a> {
         across * rows * times * self.sums
     }
 
-    /// A loop of which all goes into the tile, too, where all rows are in it and units would still wait for additions: what
-    /// it reads along the lanes is then loaded once for all of them.
+    /// A third loop that goes into the tile as a whole, if the tile has all rows and the units would still wait for
+    /// additions. What is read along the lanes is then loaded once for all its iterations.
     fn more_rows(&self, tile: &Tile, text: usize) -> Option<usize> {
         let lane = self.axis(tile.lane_loop);
         let reused =

@@ -1,4 +1,5 @@
-//! How many rows are done at once between two nests, and which loop around them threads share.
+//! Part of pass `choose`, for kernels of several nests: how many rows are computed at a time, and which loop around the
+//! nests threads share.
 
 use super::super::nests::{Nests, Rows};
 use crate::target::Target;

@@ -1,4 +1,4 @@
-//! How long a kernel's text becomes by a tile: what it multiplies, and what it takes lane by lane.
+//! Part of pass `choose`: how much code a tile makes.
 
 use super::plan::{Planner, Tile};
 use kiln_ir::scope::AxisSet;
@@ -6,7 +6,7 @@ use kiln_ir::scope::AxisSet;
 /// What varies over neither the lanes nor the rows of a tile, over the lanes, the rows, or both.
 const CLASSES: usize = 2 * 2;
 
-/// How much of the text varies over neither, the lanes, the rows, or both of a tile.
+/// How much of the code varies over neither, the lanes, the rows, or both of a tile.
 #[derive(Default)]
 pub(super) struct Text {
     inside: [usize; CLASSES],
@@ -17,7 +17,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// The text for tiles over two loops.
+    /// The code of a kernel with tiles over two loops.
     pub(super) fn of(planner: &Planner<'_>, lane_loop: usize, row_loop: usize) -> Text {
         let (lane, row) = (planner.axis(lane_loop), planner.axis(row_loop));
         let class = |s: &AxisSet| s.contains(lane) as usize + 2 * s.contains(row) as usize;
@@ -40,7 +40,7 @@ impl Text {
         text
     }
 
-    /// How long it becomes by a tile.
+    /// The length of the code with a tile.
     pub(super) fn of_tile(&self, planner: &Planner<'_>, tile: &Tile) -> usize {
         let times = [1, tile.across, tile.rows, tile.across * tile.rows];
         let all =

@@ -1,4 +1,4 @@
-//! Which loop threads share.
+//! Part of pass `choose`: which loop threads share.
 
 use super::super::options::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
@@ -37,7 +37,7 @@ impl Chooser {
         if target.threads < 2 || !self.worth_threads() {
             return;
         }
-        // the outermost output loop, if nothing outside it would be done by every thread
+        // the outermost loop over outputs, unless every thread would repeat something outside of it
         let Some(i) = self.left.iter().position(|(n, r)| *n > 1 && kind_of(r) == RangeKind::Loop)
         else {
             return;

@@ -1,4 +1,4 @@
-//! Register tiles, and reductions that are short enough to be written out.
+//! Part of pass `choose`: small register tiles, and unrolling of short reductions.
 
 use super::super::access::Access;
 use super::super::ranges::{axis_of, kind_of};
@@ -7,7 +7,7 @@ use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
-    /// A register tile: output loops along which some load stands still share what it loaded.
+    /// A register tile over output loops along which some load does not move: its value is shared.
     pub(super) fn tile(&mut self, target: &Target) {
         if !self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce)
             || target.vector_registers < self.costs.registers_for_tiles
@@ -30,7 +30,7 @@ impl Chooser {
         }
     }
 
-    /// Whether some load inside a reduction stands still along an output loop while another moves.
+    /// Whether some load inside a reduction does not move along an output loop while another does.
     pub(super) fn reuses(&self, axis: u32) -> bool {
         let reduces: Vec<u32> = self
             .left
@@ -40,7 +40,7 @@ impl Chooser {
             .collect();
         let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
         let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
-        // every load of the reduction must be in a loop that this one shares, or the tile would repeat other work
+        // every load of the reduction must be inside a loop that this one shares, or the tile would repeat other work
         loads.iter().any(|a| a.stride(axis) == Some(0))
             && loads.iter().any(|a| a.stride(axis) != Some(0))
     }

@@ -1,4 +1,5 @@
-//! What a register tile costs, in turns of an arithmetic unit for each point of the iteration space.
+//! Part of pass `choose`: the price of a register tile, in cycles of an arithmetic unit for each point of the iteration
+//! space.
 
 use super::super::access::Access;
 use super::operand::Operand;
@@ -12,7 +13,7 @@ impl Planner<'_> {
         along(tile.lane_loop, tile.across) * along(tile.row_loop, tile.rows)
     }
 
-    /// Accumulators, the operand that is held while the others pass, and one of those.
+    /// Registers of a tile: accumulators, the operand that is held while the other passes, and one of the other.
     pub(super) fn registers(&self, tile: &Tile) -> usize {
         let held = self.operands.iter().map(|o| self.loads(o, tile)).min().unwrap_or(0);
         tile.across * tile.rows * self.sums + held + 1
@@ -24,7 +25,7 @@ impl Planner<'_> {
         let costs = self.costs();
         let width = costs.width(tile.lanes);
         let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
-        // what is staged in any case is read from end to end
+        // an operand that is staged in any case is read contiguously
         let as_it_lies = |o: &&Operand| self.forced_copy(o, lane) == 0.0;
         let in_place = self.operands.iter().filter(as_it_lies);
         let lines: f64 = in_place.map(|o| self.lines(o, tile)).sum();
@@ -50,7 +51,7 @@ impl Planner<'_> {
         of(tile.lane_loop, tile.lanes * tile.across) * of(tile.row_loop, tile.rows)
     }
 
-    /// By how much the last thread has more to do than if all could have equally much.
+    /// How many times more work the last thread has than if all had the same.
     pub(super) fn balance(&self, tile: &Tile) -> f64 {
         let threads = self.target.threads.max(1);
         let trips = |&i: &usize| match i {
@@ -62,7 +63,7 @@ impl Planner<'_> {
         self.outputs.iter().map(trips).map(share).fold(threads as f64, f64::min)
     }
 
-    /// An operand whose neighbours along the lanes are not neighbours in memory must be staged, and what is packed.
+    /// Whether an operand must be staged: its lanes are no neighbours in memory, or it is packed.
     pub(super) fn forced_copy(&self, operand: &Operand, lane: u32) -> f64 {
         let in_a_row = operand.stride(lane) == Some(1);
         if operand.parts == 1 && (!operand.moves(lane) || in_a_row) {

@@ -1,9 +1,9 @@
-//! Kernels that read memory across the way they write it, as transposes do.
+//! Part of pass `choose`: kernels that read memory across the direction in which they write it, as transposes do.
 //!
-//! Along the lanes of a vector such a load steps from line to line and takes one element of each. The rest of those lines
-//! is what the next iterations of another loop read, the one that the load lies along. Where that is too far away in time,
-//! the lines are gone from the cache by then, and each is fetched once for every element in it. So as many iterations of
-//! that loop as a line has elements are written out side by side.
+//! Along the lanes of a vector such a load takes one element from each of many cache lines. The rest of those lines is
+//! needed by the next iterations of another loop. If these come too late, the lines have left the cache, and each line
+//! is fetched once for every element in it. So as many iterations of that loop as a line has elements are unrolled side
+//! by side.
 
 use super::super::access::Access;
 use super::super::ranges::{axis_of, kind_of};
@@ -13,7 +13,7 @@ use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
-    /// Writes out side by side what shares the lines of accesses whose lanes are apart.
+    /// Unrolls, side by side, iterations that share the cache lines of accesses whose lanes are no neighbours.
     pub(super) fn turn(&mut self, target: &Target) {
         let Some((i, lanes)) = self.lanes_of_outputs() else { return };
         if self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce) {
@@ -35,15 +35,15 @@ impl Chooser {
         }
     }
 
-    /// Whether all loops are around all that is stored: only then are there blocks.
+    /// Whether all loops are around all stores: only then are there blocks.
     fn is_one_nest(&self) -> bool {
         let has_all =
             |(_, r): &(usize, _)| self.kernel.nests.iter().all(|n| n.contains(axis_of(r)));
         self.left.iter().all(has_all)
     }
 
-    /// How many steps of a loop, each of as many lines, are done before another loop goes on, so that each of the `parts`
-    /// that share the loop gets some. A block that does not divide the loop would gate everything.
+    /// The iterations of a loop, each of as many lines, in a block, so that each of the `parts` that share the loop
+    /// gets a block. A block that does not divide the loop would need a predicate on every access.
     fn lines_apart(&self, i: usize, each: usize, parts: usize) -> usize {
         let share = self.left[i].0 / parts.max(1);
         largest_divisor(self.left[i].0, share.min(self.costs.pages / each))

@@ -1,4 +1,4 @@
-//! Which loops become the lanes of vectors.
+//! Part of pass `choose`: which loops become the lanes of vectors.
 
 use super::super::access::Access;
 use super::super::options::Opt;
@@ -42,7 +42,7 @@ impl Chooser {
         }
     }
 
-    /// What varies over lanes alone is computed once, if all vectors of the innermost loop are written out.
+    /// Unrolls all vectors of the innermost loop, so that what varies over lanes only is computed once.
     pub(super) fn upcast_lanes(&mut self) {
         let reduces = self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce);
         let Some((i, (vectors, range))) = self.left.iter().enumerate().next_back() else { return };

@@ -1,11 +1,11 @@
-//! Tiles over windows that overlap: which loops go around them.
+//! Part of pass `choose`: the loop order around a tile whose operands are overlapping windows, as in a convolution.
 
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
 
 impl Planner<'_> {
-    /// Whether rows go around all other loops. What windows that slide along those meet again is in the second cache by
-    /// then; with the loop over rows inside of them, all rows would have passed.
+    /// Whether the loop over rows goes around all other loops. What overlapping windows read again is then still in the
+    /// second cache; with rows inside, all rows would have passed in between.
     pub(super) fn rows_go_around(&self, tile: &Tile, staged: &[bool]) -> bool {
         if self.is_alone(tile) || self.chooser.around.is_some() {
             return false;
@@ -28,7 +28,7 @@ impl Planner<'_> {
         self.elements(operand) * operand.bytes > 2.0 * self.span(operand)
     }
 
-    /// How many threads there is enough to do for.
+    /// For how many threads there is enough work.
     pub(super) fn worthwhile_threads(&self) -> usize {
         if self.chooser.worth_threads() { self.target.threads.max(1) } else { 1 }
     }

@@ -1,4 +1,5 @@
-//! What conditions on a value say about a loop that it varies over.
+//! Part of pass `trim`: computes from a predicate which iterations of a loop can make it true. `i + j < 8` gives `j < 8
+//! - i`.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use kiln_ir::affine::Affine;
@@ -6,20 +7,20 @@ use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// What conditions on a value say about a loop.
+/// What predicates of a value say about a loop.
 #[derive(Default)]
 pub(super) struct Bounds {
     pub(super) limits: Vec<Limit>,
-    /// Comparisons that do not ask for the loop.
+    /// Comparisons that do not depend on the loop.
     pub(super) outside: Vec<Outside>,
 }
 
-/// A comparison that does not ask for a loop.
+/// A comparison that does not depend on a loop.
 pub(super) struct Outside {
     pub(super) comparison: UOp,
-    /// What it must give.
+    /// The result that it must have.
     pub(super) holds: bool,
-    /// Whether it does for any of what is written out; if nothing is, that is the same.
+    /// Whether it has that for any lane or unrolled copy; without such, the comparison itself.
     pub(super) any: UOp,
     pub(super) is_exact: bool,
 }
@@ -27,26 +28,26 @@ pub(super) struct Outside {
 /// What a comparison says about a loop.
 pub(super) struct Limit {
     pub(super) comparison: UOp,
-    /// What it must give.
+    /// The result that it must have.
     pub(super) holds: bool,
-    /// It is about where the loop starts, or about where it ends.
+    /// Whether it bounds the start of the loop, or its end.
     pub(super) is_low: bool,
-    /// The bound of iterations that count for some of what is written out, and of those that count for all.
+    /// The bound beyond which no lane or unrolled copy counts, and the bound up to which all of them do.
     pub(super) some: UOp,
     pub(super) all: UOp,
-    /// How many iterations are between, at most.
+    /// How many iterations are between the two, at most.
     pub(super) between: i64,
 }
 
 impl Bounds {
-    /// What the conditions say without which `value` is `nothing`.
+    /// The predicates that must be true for `value` not to be `nothing`.
     pub(super) fn of(value: &UOp, nothing: &UOp, range: &UOp) -> Bounds {
         let mut bounds = Bounds::default();
         bounds.learn(conditions(value, nothing), range);
         bounds
     }
 
-    /// What conditions say that must all hold.
+    /// Adds predicates that must all be true.
     pub(super) fn learn(&mut self, mut conditions: Vec<UOp>, range: &UOp) {
         while let Some(condition) = conditions.pop() {
             match condition.op() {
@@ -60,13 +61,13 @@ impl Bounds {
         }
     }
 
-    /// Where the loop starts if it meets all that counts.
+    /// The start of the loop that includes all iterations that count.
     pub(super) fn low(&self) -> UOp {
         let lows = self.limits.iter().filter(|l| l.is_low);
         lows.fold(UOp::index(0), |a, l| a.maximum(&l.some))
     }
 
-    /// The same of its end, which is at most the end of `range`.
+    /// The same for its end, at most the end of `range`.
     pub(super) fn high(&self, range: &UOp) -> UOp {
         let highs = self.limits.iter().filter(|l| !l.is_low);
         highs.fold(range.src(0).clone(), |a, l| a.minimum(&l.some))
@@ -103,7 +104,7 @@ impl Bounds {
     }
 }
 
-/// Whether an index varies only over loops around that of `range`, and asks no memory.
+/// Whether an index varies only over loops around that of `range`, and reads no memory.
 fn is_known_before(index: &UOp, range: &UOp) -> bool {
     toposort(index).iter().all(|n| match n.op() {
         Op::Range => axis_of(n) < axis_of(range) && is_outer(n),
@@ -121,8 +122,8 @@ pub(super) fn conditions(mut value: &UOp, nothing: &UOp) -> Vec<UOp> {
     conditions
 }
 
-/// The difference of the sides of a comparison: `step * range`, and a rest over loops around it and loops that will be
-/// written out.
+/// The difference of the sides of a comparison: `step * range`, and a rest over loops around it and over ranges that
+/// will be unrolled or vectorized.
 #[derive(Default)]
 struct Difference {
     step: i64,
@@ -132,7 +133,7 @@ struct Difference {
     reach: i64,
 }
 
-/// Differences that reach further are left alone: what is computed from one must not wrap.
+/// A difference that may be larger is left alone, so that arithmetic on it cannot wrap.
 const FARTHEST: i64 = i64::MAX / 64;
 
 impl Difference {
@@ -153,7 +154,7 @@ impl Difference {
         Some(difference)
     }
 
-    /// Counts the term of a loop in; none if it depends on `range`, or is inside its loop.
+    /// Adds the term of a loop; none if the loop depends on `range`, or is inside it.
     fn varies(&mut self, x: UOp, factor: i64, range: &UOp) -> Option<()> {
         self.reaches(&x, factor)?;
         match () {
@@ -165,21 +166,21 @@ impl Difference {
         Some(())
     }
 
-    /// Counts `x * factor` in; none if that is too far.
+    /// Adds `x * factor`; none if the result may be too large.
     fn reaches(&mut self, x: &UOp, factor: i64) -> Option<()> {
-        // of a loop one iteration more: its end is computed, too
+        // one iteration more for a loop: its end is computed, too
         let most = x.min().checked_abs()?.max(x.max().checked_abs()?).checked_add(1)?;
         let more = most.checked_mul(factor.checked_abs()?)?;
         self.reach = self.reach.checked_add(more).filter(|reach| *reach <= FARTHEST)?;
         Some(())
     }
 
-    /// How far the rest may vary over what is written out.
+    /// How far the rest may vary over lanes and unrolled copies.
     fn spread(&self) -> i64 {
         self.written_out.iter().map(|(range, factor)| factor.abs() * range.max()).sum()
     }
 
-    /// The least, or the most, that the rest is over what is written out.
+    /// The least, or the largest, value of the rest over lanes and unrolled copies.
     fn rest(&self, least: bool) -> UOp {
         let extreme = |(range, factor): &(UOp, i64)| {
             let at_zero = (*factor > 0) == least;

@@ -1,5 +1,5 @@
-//! A loop as two: the iterations in which some conditions hold for all of what is written out, which are most of them and
-//! need no conditions, and those at both ends.
+//! Part of pass `trim`: divides a loop into the iterations in which a predicate is true for all lanes and unrolled
+//! copies, which need no predicate, and those at both ends.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use super::bounds::{self, Bounds, Limit};
@@ -10,12 +10,12 @@ use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A loop is divided if it has so many times the iterations in which conditions may hold for a part of what is written
-/// out.
+/// A loop is divided if it has this many times as many iterations as those in which predicates hold for only some lanes
+/// or unrolled copies.
 pub(in super::super) const LONG: usize = 16;
 
-/// The kernel with two loops instead of that of `range`, which `closers` close, if that is worth it and these do nothing
-/// inside but arithmetic. The new loop is numbered `next_axis`.
+/// The kernel with two loops instead of that of `range`, which `closers` close, if that pays and they contain only
+/// arithmetic. The new loop is numbered `next_axis`.
 pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -> Option<UOp> {
     let mut bounds = Bounds::default();
     for closer in closers {
@@ -37,7 +37,7 @@ pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -
     replaced(ast, &new.collect())
 }
 
-/// What must hold for an iteration to count in what closes its loop; None if nobody knows.
+/// The predicates of what closes its loop: all must be true for an iteration to count. None if they are not known.
 fn conditions(closer: &UOp) -> Option<Vec<UOp>> {
     let value = closer.src(0);
     match closer.op() {
@@ -47,7 +47,7 @@ fn conditions(closer: &UOp) -> Option<Vec<UOp>> {
     }
 }
 
-/// Whether the loop is the innermost that stays one, and nothing inside closes others.
+/// Whether the loop is the innermost one that is not expanded, and contains nothing that closes other loops.
 fn is_plain(closer: &UOp, range: &UOp) -> bool {
     let is_inside = |r: &UOp| match closer.op() {
         Op::Reduce => kind_of(r).is_expanded(),
@@ -79,7 +79,7 @@ struct Division {
 
 impl Division {
     fn of(bounds: &Bounds, closers: &[UOp], range: &UOp) -> Division {
-        // where several things are done in the loop, what does not count for one may count for another
+        // if the loop does several things, an iteration may count for one and not for another
         let (low, high, known) = match closers {
             [_] => (bounds.low(), bounds.high(range), bounds.known()),
             _ => (UOp::index(0), range.src(0).clone(), FxHashMap::default()),
@@ -118,8 +118,8 @@ impl Division {
     }
 }
 
-/// What a closer becomes: an effect for each part, or a reduction of all. Its loops go on from what the ones before have
-/// left, so the order of the terms, and with it the result, does not depend on where the loop is divided.
+/// The replacement of a closer: an effect for each part, or one reduction of all. The loop of each part continues the
+/// sum of the one before, so the order of the terms, and the result, does not depend on where the loop is divided.
 fn in_parts(closer: &UOp, range: &UOp, parts: &[(Part, u32)]) -> Vec<UOp> {
     let of = |closer: &UOp| {
         let part = |(part, axis): &(Part, u32)| part.of(closer, range, *axis);

@@ -1,11 +1,11 @@
-//! Effects that become others, and who waits for them.
+//! Part of pass `trim`: replaces stores and loops by others, and updates whoever waits for them.
 
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// The kernel with other nodes instead of some: who waits for an effect waits for all that it became. None if an effect
-/// that became several is waited for where only one may be.
+/// The kernel with other nodes instead of some. A node that depends on a replaced effect depends on all that replace
+/// it. None if only one node may stand there.
 pub(super) fn replaced(ast: &UOp, new: &FxHashMap<UOp, Vec<UOp>>) -> Option<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in toposort(ast) {

@@ -1,10 +1,9 @@
-//! Loops that skip what counts for nothing, and loops without conditions where all of them hold.
+//! Pass `trim` of stage `optimize`: tightens a loop's bounds to the iterations in which its predicate can be true.
 //!
-//! Where conditions on a summand say that only some iterations of a loop count, and which these are is known from the loops
-//! around it, the loop starts and ends with them. The gradient of a convolution for its input is such a sum: at the borders
-//! few windows cover an element. In causal attention a query meets the keys up to its own position. Where a condition does
-//! not ask for the loop at all, the loop runs or does not. Conditions that hold for all of what is written out in most of a
-//! loop divide it (`divide`): rows of no whole number of vectors are such.
+//! The bounds are arithmetic on the loops around. In the gradient of a convolution for its input, few windows cover an
+//! element at a border; in causal attention, a query meets the keys up to its own position. If the predicate does not
+//! depend on the loop, the whole loop runs or does not. If a predicate is true in most iterations, the loop is divided
+//! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors.
 
 mod bounds;
 mod divide;
@@ -43,7 +42,7 @@ fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
     {
         return Some(substitute(ast, reduce, &simplify(&whole)));
     }
-    // what follows a loop that threads share, all of them would do
+    // what comes after a loop that threads share would be done by every thread
     if (free && kind == RangeKind::Loop || kind == RangeKind::Reduce)
         && let Some(divided) = divide::divided(ast, &closers, range, next_axis)
     {

@@ -1,4 +1,4 @@
-//! Reductions over fewer iterations.
+//! Part of pass `trim`: reductions over fewer iterations.
 
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::{Bounds, Outside};
@@ -9,7 +9,7 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-/// The same as `reduce` without iterations of its loop `range` that count for nothing.
+/// `reduce` without the iterations of its loop `range` that add nothing.
 pub(super) fn trimmed(reduce: &UOp, range: &UOp) -> Option<UOp> {
     let bounds = Bounds::of(reduce.src(0), &identity(reduce), range);
     if bounds.limits.is_empty() {
@@ -20,18 +20,18 @@ pub(super) fn trimmed(reduce: &UOp, range: &UOp) -> Option<UOp> {
     Some(part.of(reduce, range, axis_of(range)))
 }
 
-/// The same as `reduce`, whose loop `range` runs, or does not.
+/// `reduce`, whose loop `range` runs as a whole or not at all.
 pub(super) fn whole(reduce: &UOp, range: &UOp) -> Option<UOp> {
     Bounds::of(reduce.src(0), &identity(reduce), range).or_not_at_all(reduce, range)
 }
 
-/// What a reduction of nothing gives.
+/// The result of a reduction over no iterations.
 pub(super) fn identity(reduce: &UOp) -> UOp {
     let op = reduce.arg().reduce_op().expect("a reduce");
     UOp::constant(op.identity(reduce.dtype()), reduce.dtype())
 }
 
-/// A part of a loop, and conditions that are known in it.
+/// A part of a loop, and predicates that are true in it.
 pub(super) struct Part {
     pub(super) low: UOp,
     pub(super) high: UOp,
@@ -61,8 +61,8 @@ impl Part {
     }
 }
 
-/// Accesses that do not vary over the range: they may be done outside of its loop, where nothing is known. So may those
-/// whose gates alone do, as some lanes of a gate may turn out to be the same in all iterations.
+/// Accesses that do not vary over the range. They may move out of its loop, where nothing is known. So may those of
+/// which only the predicate varies, as some lanes of it may be the same in all iterations.
 fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
     let mut varying = FxHashSet::default();
     let nodes = toposort(closer);
@@ -79,7 +79,7 @@ fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
 }
 
 impl Bounds {
-    /// Conditions that the reduction does not vary over, outside of it: then its loop runs, or does not.
+    /// Predicates that do not vary over the reduction: they decide whether its loop runs.
     fn or_not_at_all(&self, reduce: &UOp, range: &UOp) -> Option<UOp> {
         let own = |x: &UOp| toposort(x).iter().any(|n| reduce.srcs()[1..].contains(n));
         let apart: Vec<_> = self.outside.iter().filter(|o| !own(&o.comparison)).collect();
@@ -95,8 +95,8 @@ impl Bounds {
     }
 }
 
-/// The reduction without what is known of the conditions on its summand. Gates of loads stay: they are there for elements
-/// of a tile that do not count, too.
+/// The reduction without the known predicates of its summand. Predicates of loads stay: they are also there for
+/// elements of a tile that do not count.
 fn without(reduce: &UOp, known: &FxHashMap<UOp, UOp>) -> UOp {
     let (mut value, mut conditions, nothing) = (reduce.src(0), Vec::new(), identity(reduce));
     while value.op() == Op::Where && *value.src(2) == nothing {

@@ -1,4 +1,4 @@
-//! Rows in scratch of which a part is constant: a loop computes the rest, another one fills.
+//! Part of pass `trim`: a row in scratch of which a part is constant. One loop computes the rest, another fills.
 
 use super::super::keep::operations;
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
@@ -16,8 +16,8 @@ use smallvec::smallvec;
 const SHORTEST: i64 = 8;
 const WORTH: f64 = 10.0;
 
-/// The kernel in which `end`, which closes `range` and others around it, ends where the stored value becomes constant, and
-/// loops of their own store that. New loops are numbered from `next_axis`.
+/// The kernel in which the loop that `end` closes ends where the stored value becomes constant, and loops of their own
+/// store the constant. New loops are numbered from `next_axis`.
 pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
     let store = end.src(0);
     let is_scratch = |m: &UOp| m.arg().memory().is_some_and(|(space, ..)| space == Space::Scratch);

@@ -1,8 +1,8 @@
-//! Work for LLVM on a thread of its own. Where LLVM cannot go on (an instruction that the processor does not have, a
-//! processor that this release does not know) it calls a handler and would then end the process: the handler sends the
-//! reason to whoever waits and never comes back, so the thread is left behind with what LLVM had made for it.
+//! Runs LLVM on a thread that can be lost. If LLVM cannot go on (it cannot select an instruction, or does not know the
+//! processor), it calls a handler and would then end the process. Kiln's handler sends the reason to the waiting thread
+//! and never returns. So only this thread is lost, with the memory that LLVM holds.
 //!
-//! It also has room: LLVM recurses deeper than the stack of an ordinary thread allows.
+//! The thread also has a larger stack, because LLVM recurses deeply.
 
 use super::api::{SetNewHandler, Text};
 use std::cell::RefCell;
@@ -13,24 +13,24 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Builder;
 
-/// Bytes of address space; memory is what is touched of it.
+/// Bytes of address space for the stack; only what is touched takes memory.
 const STACK: usize = 64 << 20;
 
-/// What is told where there is no memory to say more.
+/// The message if there is no memory to write another.
 const NO_MEMORY: &str = "LLVM gives up: it gets no memory";
 
-/// Somebody who waits for a thread. That he is told takes no memory but the text.
+/// The thread that waits for a result. Telling it takes no memory besides the message.
 struct Waiting {
     tell: Box<dyn Fn(String)>,
     no_memory: String,
 }
 
 thread_local! {
-    /// On a thread that works for somebody.
+    /// Set on a thread that another thread waits for.
     static WAITING: RefCell<Option<Waiting>> = const { RefCell::new(None) };
 }
 
-/// What `work` gives, or why LLVM gave up.
+/// The result of `work` on a thread of its own, or why LLVM gave up.
 pub(super) fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
@@ -51,12 +51,12 @@ pub(super) fn apart<T: Send + 'static>(
     found
 }
 
-/// Who waits for this thread, if somebody does.
+/// The thread that waits for this one, if any.
 fn waiting() -> Option<Waiting> {
     WAITING.try_with(|waiting| waiting.take()).ok().flatten()
 }
 
-/// Leaves this thread behind, as those who have called it cannot go on.
+/// Stops this thread for good, since its callers in LLVM cannot go on.
 fn end() -> ! {
     loop {
         std::thread::park();
@@ -80,7 +80,7 @@ pub(super) unsafe extern "C" fn on_fatal(reason: Text) {
     }
 }
 
-/// LLVM's handler of allocations that fail. Where nobody waits it comes back, and LLVM ends the process.
+/// LLVM's handler of failed allocations. If no thread waits for this one, it returns, and LLVM ends the process.
 ///
 /// # Safety
 /// Only LLVM calls it, where it can go without coming back.
@@ -94,7 +94,8 @@ pub(super) unsafe extern "C" fn on_no_memory(_: *mut c_void, _: Text, _: bool) {
 /// Sets the handler of C++'s `new`, in the library that came first: the handler is not told which library called it.
 pub(super) static SET_NEW_HANDLER: OnceLock<SetNewHandler> = OnceLock::new();
 
-/// C++'s handler of the same. Where nobody waits, it is as if there had never been one: `new` tries again, and throws.
+/// C++'s handler of failed allocations. If no thread waits for this one, it removes itself: `new` tries again, and
+/// throws.
 ///
 /// # Safety
 /// Only `new` calls it, for LLVM on a thread of ours, or for whoever else uses the same library.

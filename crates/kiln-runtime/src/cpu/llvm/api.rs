@@ -1,6 +1,6 @@
 //! The functions of LLVM's C API that kiln calls, looked up in a library that was found at run time.
 //!
-//! LLVM keeps this API stable: a function may be removed in a later release, but does not change its type.
+//! LLVM keeps this API stable: a later release may remove a function, but does not change its type.
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{c_char, c_int, c_uint, c_void};

@@ -1,6 +1,7 @@
-//! Where an LLVM library may be: the system's folders, and the Rust toolchains, whose compiler brings one along. The
-//! newest release is the best one: it knows the newest processors, and 22 compiles in half the time of 15.
-//! Only looks at names; nothing is opened, and no program is started to ask (that would cost 60 ms).
+//! Where an LLVM library may be: the system's folders, and the Rust toolchains, whose compiler contains one. The newest
+//! release is taken: it knows the newest processors, and 22 compiles in half the time of 15.
+//!
+//! It looks at file names only. No library is opened and no program is started, which would take 60 ms.
 
 use crate::cpu::config::{Choice, CpuConfig};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! LLVM in this process: text of IR in, an object in memory out.
+//! LLVM in this process: the text of IR in, an object in memory out.
 //!
-//! Whatever LLVM reports comes back as an error, also that it cannot go on. What it does not report (a wrong address, a
-//! failed assertion) stays out of reach, so renderers write only IR that the verifier accepts.
+//! Everything that LLVM reports is returned as an error, also that it cannot go on. What it does not report (a wrong
+//! address, a failed assertion) cannot be caught, so renderers write only IR that the verifier accepts.
 
 mod apart;
 mod api;

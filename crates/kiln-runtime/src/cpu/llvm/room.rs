@@ -1,23 +1,23 @@
-//! Memory for LLVM. LLVM cannot recover from an allocation that fails: the compilation is lost, and often the process.
-//! So before a compilation this module checks that the memory for all running compilations is there. Other programs may
-//! still take it in the meantime.
+//! Checks that there is memory for LLVM. LLVM cannot recover from an allocation that fails: the compilation is lost,
+//! and often the process. So before each compilation this module checks that the memory for all running compilations is
+//! there. Other programs may still take it in the meantime.
 
 use crate::error::Result;
 use crate::memory;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// What LLVM takes for a small function: the first one, with what is made once for all.
+/// The memory that LLVM takes for a small function, with everything that it allocates once.
 const BASE: usize = 48 << 20;
-/// And for each byte of a longer text.
+/// The memory for each byte of text besides.
 const OF_A_BYTE: usize = 256;
 
-/// What those who compile now take at most.
+/// The memory reserved for all running compilations.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A share of the memory, for as long as it lives.
+/// The memory reserved for one compilation, as long as this lives.
 pub(super) struct Room(usize);
 
-/// Room to compile a text of so many bytes.
+/// Reserves memory to compile a text of so many bytes.
 pub(super) fn of_compiling(text: usize) -> Result<Room> {
     let bytes = BASE.saturating_add(text.saturating_mul(OF_A_BYTE));
     let all = TAKEN.fetch_add(bytes, SeqCst).saturating_add(bytes);

@@ -1,7 +1,7 @@
-//! Constants that stand in one place of many alike expressions.
+//! Finds constants at one place of many equal expressions.
 //!
-//! `x + 1`, `x + 2`, ... up to 20 000 are one expression over different numbers. With the numbers inside, each few of them
-//! would be a kernel of their own to compile; as launch-time scalars they share one.
+//! `x + 1`, `x + 2`, ... up to 20 000 are one expression over different numbers. With constants compiled in, every few
+//! of them would be another kernel. As launch-time scalars they share one.
 
 use super::Closed;
 use kiln_ir::Op;

@@ -1,4 +1,4 @@
-//! The last write to each position.
+//! The last write to each position, as an index of intervals.
 
 use std::collections::BTreeMap;
 

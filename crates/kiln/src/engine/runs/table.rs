@@ -1,4 +1,4 @@
-//! Constants that a run wrote, as few writes: one constant, a sequence of numbers, or a table that is data.
+//! The constants of a run, as few writes: one constant, a sequence of numbers, or a table, which is data.
 
 use kiln_ir::arg::{Shape, SliceAxis};
 use kiln_ir::{Const, DType, UOp};

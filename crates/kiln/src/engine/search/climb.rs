@@ -1,7 +1,7 @@
-//! From list of options to list of options, uphill.
+//! The beam search over option lists.
 //!
-//! In each round every list that is one step from one of the best is compiled, on all threads, and timed; a round that
-//! finds nothing better is the last. Lists that are not legal, too large, or fail are left out.
+//! In each round, every list that is one step from one of the best is compiled, on all threads, and timed. The search
+//! ends with a round that finds nothing better. Lists that are illegal, too large, or fail are skipped.
 
 use super::super::Failure;
 use super::super::device::Opened;

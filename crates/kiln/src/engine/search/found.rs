@@ -1,4 +1,4 @@
-//! What a search comes to: told to those who ask, and as a note on disk.
+//! The outcome of a search: as a value for programs, and as a note on disk.
 
 use kiln_compile::optimize::Opt;
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! `BEAM=n`: other options for a kernel than the heuristic's, found by trying them on this machine.
+//! `BEAM=n`: searches for better options for a kernel than the heuristic's, by timing them on this machine.
 //!
-//! A search starts from the heuristic's options and goes on from the `n` best lists that are known (`climb`). What is
-//! tried is what the optimizer may do to any kernel, and leaves the order of sums alone (but for `BEAM_REORDER=1`), so results
-//! stay what they were. The heuristic's options are kept
-//! unless others are faster by more than `MARGIN` percent when both are timed in turn once more; what came out is noted on
-//! disk, so that the next process does not search.
+//! A search starts from the heuristic's options and continues from the `n` best lists that are known (`climb`). It
+//! tries only options that the optimizer may apply to any kernel, and none that changes the order of a sum (except with
+//! `BEAM_REORDER=1`), so results stay the same. The heuristic's options are kept unless others are faster by more than
+//! `MARGIN` percent when both are timed in turn once more. The outcome is noted on disk, so the next process does not
+//! search.
 
 /// Steps from list to list.
 mod climb;

@@ -1,4 +1,4 @@
-//! Kernels that are timed: memory for their arguments, and turns of all of them.
+//! Timing kernels: memory for their arguments, and launches of all candidates in turn.
 
 use super::super::Failure;
 use super::super::device::Opened;

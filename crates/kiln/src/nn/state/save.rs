@@ -90,7 +90,7 @@ fn header(tensors: &[(&String, &Tensor)], metadata: &Metadata) -> Result<(Vec<u8
         entries.insert(name.to_string(), entry);
     }
     if tensors.iter().any(|(name, _)| *name == METADATA) {
-        return refuse!("{METADATA} is where metadata is: no name for a tensor");
+        return refuse!("a tensor cannot be named {METADATA}: that is where the metadata is");
     }
     let mut text = Value::Object(entries).to_string().into_bytes();
     text.resize(text.len().next_multiple_of(ALIGN), b' ');
