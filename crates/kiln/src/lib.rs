@@ -57,11 +57,11 @@ pub mod args {
 /// Hooks for kiln's own tests, without any promise.
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::engine::stages;
     pub use crate::engine::testing::{
         INJECTED, Stages, break_next_kernel, fail_after, fault_after, limit_options, limit_pending,
         reserve_nothing,
     };
+    pub use crate::engine::{regret, stages};
 }
 
 /// The environment variables that kiln reads.

@@ -41,7 +41,7 @@ mod heuristic;
 /// Kernel names.
 mod name;
 
-pub use neighbours::neighbours;
+pub use neighbours::{drawn, neighbours};
 pub use options::Opt;
 
 use crate::target::Target;

@@ -30,6 +30,24 @@ pub fn neighbours(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     found
 }
 
+/// A legal list of at most so many steps from none, each drawn from all that are one step further. `below(n)` draws a
+/// number less than `n`.
+pub fn drawn(ast: &UOp, steps: usize, below: &mut impl FnMut(usize) -> usize) -> Vec<Opt> {
+    let room = 2 * MAX_NODES / toposort(ast).len().max(1);
+    let mut options = Vec::new();
+    for _ in 0..steps {
+        let mut lists = changed(&options);
+        lists.extend(traded(&options));
+        lists.extend(added(ast, &options));
+        let Some(at) = (!lists.is_empty()).then(|| below(lists.len())) else { break };
+        let list = lists.swap_remove(at);
+        if replicas(&list) <= room && check(ast, &list).is_ok() {
+            options = list;
+        }
+    }
+    options
+}
+
 /// How many times longer options make a kernel's code.
 fn replicas(options: &[Opt]) -> usize {
     let by = |o: &Opt| match *o {

@@ -67,7 +67,7 @@ pub use measure::{Counts, measure};
 pub(crate) use read::{copied, read, read_at, read_parts, realized_view};
 pub(crate) use realize::{realize, write};
 pub(crate) use resident::{is_in_memory, memory_of};
-pub use search::{Found, search};
+pub use search::{Found, regret, search};
 
 /// A failure of the machine, before it is known whose line it was.
 pub(crate) type Failure = String;

@@ -24,6 +24,9 @@ const TURNS: usize = 4;
 const LAST_TURNS: usize = 15;
 /// A trial that takes so much longer than the best has no further turn.
 const HOPELESS: f64 = 1.3;
+/// Steps of a list that is drawn at random, at most, and how many are drawn for one that is new and compiles.
+const MOST_STEPS: usize = 10;
+const MOST_DRAWS: usize = 4;
 /// Trials that meet the heuristic's in the end.
 const FINALISTS: usize = 3;
 
@@ -41,6 +44,8 @@ pub(super) struct Climb<'a> {
     seen: FxHashSet<Vec<Opt>>,
     sources: FxHashSet<String>,
     tried: usize,
+    /// Whether lists may change the order of a sum.
+    reorders: bool,
 }
 
 impl<'a> Climb<'a> {
@@ -61,6 +66,7 @@ impl<'a> Climb<'a> {
             start: Trial::new(start, opened)?,
             best: Vec::new(),
             tried: 0,
+            reorders: false,
         })
     }
 
@@ -70,16 +76,42 @@ impl<'a> Climb<'a> {
         for _ in 0..=TURNS {
             bench.turn(&mut self.start)?;
         }
-        let mut least = self.start.least;
-        loop {
-            self.round(&bench, width);
+        self.climb(&bench, width, usize::MAX);
+        self.finals(&bench)
+    }
+
+    /// What `lists` others come to, half of them drawn at random, the rest by a search from the heuristic's.
+    pub(super) fn compared(mut self, lists: usize) -> Result<Option<Outcome>, Failure> {
+        let Some(bench) = self.bench.take() else { return Ok(None) };
+        for _ in 0..=TURNS {
+            bench.turn(&mut self.start)?;
+        }
+        self.reorders = true;
+        let mut numbers = Numbers(self.ast.hash() as u64);
+        let mut below = |n: usize| numbers.below(n);
+        for _ in 0..MOST_DRAWS * lists / 2 / AT_ONCE {
+            if self.tried >= lists / 2 || self.is_late() {
+                break;
+            }
+            let draw = |_| optimize::drawn(&self.ast, 1 + below(MOST_STEPS), &mut below);
+            let drawn: Vec<Vec<Opt>> = (0..AT_ONCE).map(draw).collect();
+            self.attempt(&bench, drawn, FINALISTS);
+        }
+        self.climb(&bench, FINALISTS, lists);
+        self.finals(&bench)
+    }
+
+    /// Rounds until one finds nothing better, or so many lists have been tried.
+    fn climb(&mut self, bench: &Bench, width: usize, most: usize) {
+        let mut least = self.least();
+        while self.tried < most {
+            self.round(bench, width);
             let now = self.least();
             if now >= least || self.is_late() {
                 break;
             }
             least = now;
         }
-        self.finals(&bench)
     }
 
     fn is_late(&self) -> bool {
@@ -98,10 +130,15 @@ impl<'a> Climb<'a> {
         let step = |t: &&Trial| optimize::neighbours(&self.ast, &t.compiled.applied);
         let mut next: Vec<Vec<Opt>> = from.iter().take(width).flat_map(step).collect();
         let start = &self.start.compiled.applied;
-        let reorder = env::BEAM_REORDER.get() != 0;
+        let reorder = self.reorders || env::BEAM_REORDER.get() != 0;
         next.retain(|list| reorder || optimize::same_order(&self.ast, start, list));
-        next.retain(|list| self.seen.insert(list.clone()));
-        for some in next.chunks(AT_ONCE) {
+        self.attempt(bench, next, width);
+    }
+
+    /// Compiles and times the lists that are new.
+    fn attempt(&mut self, bench: &Bench, mut lists: Vec<Vec<Opt>>, width: usize) {
+        lists.retain(|list| self.seen.insert(list.clone()));
+        for some in lists.chunks(AT_ONCE) {
             if self.is_late() {
                 return;
             }
@@ -160,6 +197,16 @@ impl<'a> Climb<'a> {
             tried: self.tried,
             options: best.compiled.applied,
         }))
+    }
+}
+
+/// A generator of numbers (Knuth's MMIX constants), the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
     }
 }
 

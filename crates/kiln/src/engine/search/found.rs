@@ -1,6 +1,7 @@
 //! The outcome of a search: as a value for programs, and as a note on disk.
 
 use kiln_compile::optimize::Opt;
+use kiln_compile::schedule::ScheduledKernel;
 use std::time::Duration;
 
 /// How much faster than the heuristic's options others must be.
@@ -31,6 +32,28 @@ pub struct Found {
 }
 
 impl Found {
+    /// What a search for a kernel's options comes to; `about` are its name and options by the heuristic.
+    pub(super) fn of(
+        kernel: &ScheduledKernel,
+        about: (String, Vec<String>),
+        outcome: Outcome,
+        is_noted: bool,
+    ) -> (Found, Vec<Opt>) {
+        let (name, heuristic) = about;
+        let found = Found {
+            kernel: name,
+            methods: kernel.origins.clone(),
+            heuristic,
+            heuristic_time: outcome.heuristic,
+            candidate: text(&outcome.options),
+            candidate_time: outcome.candidate,
+            is_taken: outcome.is_taken(),
+            tried: outcome.tried,
+            is_noted,
+        };
+        (found, outcome.options)
+    }
+
     /// How many times as fast as the heuristic's the other options are.
     pub fn ratio(&self) -> f64 {
         self.heuristic_time.as_secs_f64() / self.candidate_time.as_secs_f64()

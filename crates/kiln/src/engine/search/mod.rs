@@ -20,7 +20,7 @@ pub use found::Found;
 use found::{Outcome, text};
 use kiln_compile::optimize::Opt;
 use kiln_compile::pass::Checks;
-use kiln_compile::pipeline::{self, Settings};
+use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_compile::target::Language;
 use std::cell::{Cell, RefCell};
@@ -29,9 +29,13 @@ use std::time::{Duration, Instant};
 
 /// What the search for one kernel may take.
 const A_KERNEL: Duration = Duration::from_secs(10);
+/// What trying one list may take, where so many lists are to be tried.
+const A_LIST: Duration = Duration::from_millis(100);
 
 thread_local! {
     static WIDTH: Cell<Option<usize>> = const { Cell::new(None) };
+    /// How many lists of options are tried for a kernel, half of them drawn at random; 0 for a search.
+    static DRAWN: Cell<usize> = const { Cell::new(0) };
     static FOUND: RefCell<Vec<Found>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -45,7 +49,22 @@ thread_local! {
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn search<R>(width: usize, f: impl FnOnce() -> R) -> (R, Vec<Found>) {
-    let scope = Scope { width: WIDTH.replace(Some(width)), found: FOUND.take() };
+    searched(width, 0, f)
+}
+
+/// Runs `f` with each new kernel's options compared with `lists` others: half of them are drawn at random, half come from
+/// a search, and any may change the order of a sum. How much faster the best is says how much the heuristic loses.
+pub fn regret<R>(lists: usize, f: impl FnOnce() -> R) -> (R, Vec<Found>) {
+    const WIDTH: usize = 4;
+    searched(WIDTH, lists, f)
+}
+
+fn searched<R>(width: usize, lists: usize, f: impl FnOnce() -> R) -> (R, Vec<Found>) {
+    let scope = Scope {
+        width: WIDTH.replace(Some(width)),
+        drawn: DRAWN.replace(lists),
+        found: FOUND.take(),
+    };
     let result = f();
     let found = FOUND.take();
     drop(scope);
@@ -55,12 +74,14 @@ pub fn search<R>(width: usize, f: impl FnOnce() -> R) -> (R, Vec<Found>) {
 /// What held before a `search`, and holds again after it, also after a panic.
 struct Scope {
     width: Option<usize>,
+    drawn: usize,
     found: Vec<Found>,
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
         WIDTH.set(self.width);
+        DRAWN.set(self.drawn);
         FOUND.replace(std::mem::take(&mut self.found));
     }
 }
@@ -83,13 +104,37 @@ pub(super) fn options(kernel: &ScheduledKernel, opened: &Opened) -> Option<Vec<O
     let start = Instant::now();
     let all = Duration::from_secs(u64::try_from(env::BEAM_SECONDS.get()).unwrap_or(0));
     let deadline = start + all.saturating_sub(*spent).min(A_KERNEL);
-    let found = noted_or_found(kernel, opened, width, deadline);
+    let found = match DRAWN.get() {
+        0 => noted_or_found(kernel, opened, width, deadline),
+        lists => compared(kernel, opened, lists),
+    };
     *spent += start.elapsed();
     let (found, options) = found.ok().flatten()?;
     debug::searched(&found);
     let taken = found.is_taken.then_some(options);
     FOUND.with_borrow_mut(|all| all.push(found));
     taken
+}
+
+/// The heuristic's options.
+fn chosen(kernel: &ScheduledKernel, opened: &Opened) -> Result<Compiled, Failure> {
+    let checks = Checks { verify: cfg!(debug_assertions), spoiled: None };
+    let settings = Settings { optimize: true, checks, ..Settings::default() };
+    let start = pipeline::compile(&kernel.ast, &opened.target, settings);
+    start.map_err(|bug| report::short(&bug.to_string()))
+}
+
+/// The heuristic's options against so many others.
+fn compared(
+    kernel: &ScheduledKernel,
+    opened: &Opened,
+    lists: usize,
+) -> Result<Option<(Found, Vec<Opt>)>, Failure> {
+    let start = chosen(kernel, opened)?;
+    let about = (start.program.name.to_string(), text(&start.applied));
+    let deadline = Instant::now() + lists as u32 * A_LIST;
+    let outcome = Climb::new(kernel, opened, start, deadline)?.compared(lists)?;
+    Ok(outcome.map(|outcome| Found::of(kernel, about, outcome, false)))
 }
 
 /// What was found, and the best options besides the heuristic's. None if there was nothing to try, or no time.
@@ -99,10 +144,7 @@ fn noted_or_found(
     width: usize,
     deadline: Instant,
 ) -> Result<Option<(Found, Vec<Opt>)>, Failure> {
-    let checks = Checks { verify: cfg!(debug_assertions), spoiled: None };
-    let settings = Settings { optimize: true, checks, ..Settings::default() };
-    let start = pipeline::compile(&kernel.ast, &opened.target, settings);
-    let start = start.map_err(|bug| report::short(&bug.to_string()))?;
+    let start = chosen(kernel, opened)?;
     let (name, heuristic) = (start.program.name.to_string(), text(&start.applied));
     let about = format!(
         "options of kiln {} for {:032x} on {:?} beside {} by a search of width {width}, orders {}",
@@ -125,16 +167,5 @@ fn noted_or_found(
     if !is_noted {
         opened.backend.set_note(&about, &outcome.written());
     }
-    let found = Found {
-        kernel: name,
-        methods: kernel.origins.clone(),
-        heuristic,
-        heuristic_time: outcome.heuristic,
-        candidate: text(&outcome.options),
-        candidate_time: outcome.candidate,
-        is_taken: outcome.is_taken(),
-        tried: outcome.tried,
-        is_noted,
-    };
-    Ok(Some((found, outcome.options)))
+    Ok(Some(Found::of(kernel, (name, heuristic), outcome, is_noted)))
 }
