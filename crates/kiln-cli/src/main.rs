@@ -10,6 +10,8 @@ mod devices;
 mod env;
 /// The compiler's passes.
 mod passes;
+/// The description of this machine.
+mod calibrate;
 /// What programs take, and what a search finds.
 mod bench;
 
@@ -37,6 +39,8 @@ enum Command {
     Env,
     /// List the passes of the compiler, with what holds after each.
     Passes,
+    /// List what the compiler supposes that things cost, with sources, and measure this machine.
+    Calibrate,
 }
 
 fn run(cli: Cli) -> Outcome {
@@ -46,6 +50,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Bench(options) => bench::run(&options),
         Command::Env => env::run(),
         Command::Passes => passes::run(),
+        Command::Calibrate => calibrate::run(),
     }
 }
 

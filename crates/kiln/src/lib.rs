@@ -31,11 +31,14 @@ mod element;
 mod tensor;
 /// What can be shown of the compiler.
 mod compiler;
+/// The description of this machine, and what it measures.
+mod calibrate;
 /// Layers, and weights in files.
 pub mod nn;
 /// Optimizers.
 pub mod optim;
 
+pub use calibrate::{Cost, calibrate};
 pub use compiler::{Pass, passes};
 pub use device::Device;
 pub use element::{Element, Operand};

@@ -48,10 +48,15 @@ impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
         let (groups, rest) = bytes.as_chunks();
         groups.iter().for_each(|group| self.add(u128::from_le_bytes(*group)));
-        if !rest.is_empty() {
-            let mut word = [0; 16];
-            word[..rest.len()].copy_from_slice(rest);
-            self.add(u128::from_le_bytes(word));
+        match <[u8; 8]>::try_from(rest) {
+            // the last length of a shape: the usual case, without a copy of unknown size
+            Ok(word) => self.add(u64::from_le_bytes(word) as u128),
+            Err(_) if rest.is_empty() => {}
+            Err(_) => {
+                let mut word = [0; 16];
+                word[..rest.len()].copy_from_slice(rest);
+                self.add(u128::from_le_bytes(word));
+            }
         }
         self.add(bytes.len() as u128);
     }

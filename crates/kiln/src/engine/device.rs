@@ -42,6 +42,12 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     Ok(opened)
 }
 
+/// What things cost on a device, and how many threads share a kernel.
+pub(crate) fn description(device: &Device) -> Result<(Costs, usize), Error> {
+    let opened = open(device).map_err(|why| Error::failed("device", why))?;
+    Ok((opened.target.costs, opened.target.threads.max(1)))
+}
+
 /// What a device is here.
 impl Device {
     /// What the device is on this machine: the backend behind the name, and its compiler. Opens it.

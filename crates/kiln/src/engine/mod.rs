@@ -59,6 +59,7 @@ mod debug;
 pub(crate) mod testing;
 
 pub use cache::stages;
+pub(crate) use device::description;
 pub(crate) use file::File;
 pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_history};
 pub(crate) use leaf::{computed, extremes, forgive, upload};

@@ -11,16 +11,29 @@ use kiln_ir::reference::evaluate;
 use kiln_ir::region::Region;
 use kiln_ir::{Arg, DType, Op, UOp};
 use smallvec::{SmallVec, smallvec};
+use std::cell::RefCell;
 
 #[derive(Clone)]
 pub(crate) struct View(UOp);
 
 pub(crate) type Slices = SmallVec<[SliceAxis; 2]>;
 
+thread_local! {
+    /// The placeholder that was made last: most tensors are as large as the one before.
+    static LAST: RefCell<Option<UOp>> = const { RefCell::new(None) };
+}
+
 impl View {
     /// All of a storage.
     pub(crate) fn whole(shape: &[usize], dtype: DType) -> View {
-        View(UOp::param(0, dtype, Shape::from_slice(shape)))
+        let is_it = |node: &UOp| node.dtype() == dtype && node.shape().as_slice() == shape;
+        let new = || UOp::param(0, dtype, Shape::from_slice(shape));
+        // on a thread that ends there may be no last one any more
+        let node = LAST.try_with(|last| match &mut *last.borrow_mut() {
+            Some(node) if is_it(node) => node.clone(),
+            last => last.insert(new()).clone(),
+        });
+        View(node.unwrap_or_else(|_| new()))
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -67,6 +80,9 @@ impl View {
 
     /// What the view shows of `base`.
     pub(crate) fn of(&self, base: &UOp) -> UOp {
+        if self.0.op() == Op::Param {
+            return base.clone();
+        }
         self.outward().iter().fold(base.clone(), |x, node| node.viewed(&x))
     }
 
