@@ -14,7 +14,7 @@ use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
-/// Ranges of at most this many iterations stay written out in a copy.
+/// Ranges of at most this many iterations stay unrolled in a copy.
 const WRITTEN_OUT: usize = 16;
 /// Sides of a square that is transposed at once. Wider squares take more registers, also for constants.
 const SQUARE: usize = 4;

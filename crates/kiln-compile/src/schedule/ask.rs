@@ -31,7 +31,7 @@ impl Planner {
         number
     }
 
-    /// Request `r` of node `i` is computed where it is asked for: ask its sources at their index.
+    /// Demand `r` of node `i` is computed inline: it demands the node's sources, at their index.
     pub(super) fn ask_sources(&mut self, i: usize, r: usize) {
         let node = self.plan.nodes[i].clone();
         let request = self.plan.requests[i][r].clone();
@@ -58,7 +58,7 @@ impl Planner {
         }
     }
 
-    /// An update asks for what it writes and where, at its own loops.
+    /// An update demands its values and their positions, at its own loops.
     pub(super) fn ask_written(&mut self, i: usize, r: usize) {
         let node = self.plan.nodes[i].clone();
         let request = self.plan.requests[i][r].clone();
@@ -101,7 +101,7 @@ impl Planner {
         self.ask_source(i, r, node, 0, index, &gate, &request.nest);
     }
 
-    /// A gather asks for the position where it is, and for the element at what stands for that position.
+    /// A gather demands its position, and the element at the placeholder of that position.
     fn ask_gathered(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let Request { index, gate, nest, .. } = &request;
         self.ask_source(i, r, node, 1, index.clone(), gate, nest);
@@ -140,7 +140,8 @@ impl Planner {
         self.ask_source(i, r, node, 0, index, &request.gate, &nest);
     }
 
-    /// A bitcast between sizes: a wide element asks for its narrow parts, a narrow one for the wide it is part of.
+    /// A bitcast between sizes: a wide element demands its narrow parts, a narrow one the wide element that it is a
+    /// part of.
     fn ask_bits(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let (to, from) = (node.dtype().size(), node.src(0).dtype().size());
         let (last, outer) =

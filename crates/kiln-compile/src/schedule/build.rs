@@ -289,7 +289,7 @@ impl Plan {
 }
 
 impl Built {
-    /// It also does what these methods asked for.
+    /// Adds methods to those whose nodes the kernel computes.
     pub(super) fn add_origins(&mut self, origins: Vec<&'static str>) {
         for origin in origins {
             if !self.origins.contains(&origin) {

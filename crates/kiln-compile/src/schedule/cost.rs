@@ -7,9 +7,9 @@ use crate::target::{Costs, NS_PER_US, Target};
 use kiln_ir::observe::Decision;
 use kiln_ir::{DType, Op, UOp};
 
-/// Time to compute one element of a node where it is asked for, given its distinct sources', each computed every time or
-/// once into memory, whichever is less. A reduction counts as one read: a long one is likely to be in memory by then, and
-/// decides for itself.
+/// The time to compute one element of a node inline. Each distinct source is recomputed every time, or computed once
+/// and read from memory, whichever takes less. A reduction counts as one read: a long one is probably stored, and its
+/// own price decides that.
 pub(super) fn work(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
     let times = (node.numel() as f64).max(1.0);
     let below: f64 = below.iter().map(|b| b.asked(costs, times) / times).sum();
@@ -27,7 +27,7 @@ pub(super) fn work(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
 /// A source of a node, as far as its price goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Below {
-    /// Time to compute one element where it is asked for.
+    /// The time to compute one element inline.
     pub(super) work: f64,
     /// How many elements there are, of what is viewed if it is a view.
     pub(super) numel: f64,
@@ -63,12 +63,12 @@ pub(super) fn memory(costs: &Costs, dtype: DType) -> f64 {
     dtype.size() as f64 * costs.byte_ns
 }
 
-/// One distinct place (kernel and index) where a value is asked for.
+/// One distinct demand for a value: a kernel and an index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
     /// How often the index is evaluated: the iterations of the loops down to the deepest that it depends on.
     pub(super) evaluations: f64,
-    /// Iterations of the asking kernel that may run at once.
+    /// Iterations of the kernel that needs it that may run at once.
     pub(super) parallel: f64,
     /// Whether it is needed inside the loop of a reduction.
     pub(super) in_reduce: bool,

@@ -4,7 +4,7 @@ use super::exp::{exp_of_at_most_zero, one};
 use super::pieces::{Format, Sums, by_type, div};
 use kiln_ir::{Op, UOp};
 
-/// Of `x` and of `-x`, which a gradient asks for, the power is the same node.
+/// The power is the same node for `x` and for `-x`, which a gradient needs.
 pub(super) fn sigmoid(x: &UOp, sums: Sums) -> UOp {
     let (x, negated) = if x.op() == Op::Neg { (x.src(0), true) } else { (x, false) };
     let sign = by_type(x, i32::MIN as i64, i64::MIN);

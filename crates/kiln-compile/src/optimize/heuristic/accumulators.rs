@@ -32,8 +32,8 @@ impl Chooser {
         }
     }
 
-    /// How many iterations are written out: a part that divides the loop, or, where that is much less than `most` and the
-    /// loop is long enough for its ragged end to be one of its own, `most`.
+    /// How many iterations are unrolled: a number that divides the loop. If that is much less than `most` and the loop
+    /// is long enough for a ragged end of its own, `most`.
     fn accumulators_of(&self, i: usize, most: usize) -> usize {
         let n = self.left[i].0;
         let divisor = largest_divisor(n, most);
@@ -41,7 +41,7 @@ impl Chooser {
         if ragged { most } else { divisor }
     }
 
-    /// Whether the loop is written out in part, or in blocks.
+    /// Whether the loop is unrolled in part, or blocked.
     fn is_divided(&self, i: usize) -> bool {
         let own = axis_of(&self.left[i].1);
         self.options.iter().any(|o| match *o {

@@ -66,7 +66,7 @@ impl Chooser {
     }
 }
 
-/// How many of `n` iterations are written out: all, a part that divides them, or, where gates are cheap, `most`.
+/// How many of `n` iterations are unrolled: all, a number that divides them, or, if predicates are cheap, `most`.
 fn side_by_side(n: usize, most: usize, masks: bool) -> usize {
     let divisor = largest_divisor(n, most);
     if divisor > most / 2 || !masks { divisor } else { most.min(n) }

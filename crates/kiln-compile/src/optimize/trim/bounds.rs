@@ -73,7 +73,7 @@ impl Bounds {
         highs.fold(range.src(0).clone(), |a, l| a.minimum(&l.some))
     }
 
-    /// What the comparisons give that are the same in all that is written out, between low and high.
+    /// The known results of comparisons that are equal for all lanes and unrolled copies, between low and high.
     pub(super) fn known(&self) -> FxHashMap<UOp, UOp> {
         let exact = self.limits.iter().filter(|l| l.between == 0);
         exact.map(|l| (l.comparison.clone(), UOp::bool(l.holds))).collect()
