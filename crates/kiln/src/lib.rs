@@ -48,7 +48,9 @@ pub use tensor::{
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
-    pub use crate::tensor::{AxesArg, Int, List, ListItem, PairArg, ReductionArg, ShapeArg};
+    pub use crate::tensor::{
+        AxesArg, Int, List, ListItem, PairArg, RangeArg, ReductionArg, ShapeArg,
+    };
 }
 
 /// Hooks for kiln's own tests, without any promise.

@@ -13,6 +13,9 @@ pub(crate) mod shape_args;
 mod broadcast;
 mod source;
 mod create;
+mod ranges;
+mod patterns;
+mod diagonal;
 /// Tensors that are files.
 mod file;
 /// What is asked of the engine.
@@ -48,6 +51,7 @@ pub use file::sync;
 pub use index::{Index, Indices};
 pub use list::{List, ListItem};
 pub use random::{Rng, manual_seed};
+pub use ranges::RangeArg;
 pub use read::realize;
 pub use scatter::{Reduction, ReductionArg};
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
