@@ -4,6 +4,7 @@
 mod calls;
 mod check;
 mod creation;
+mod movement;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -22,4 +23,5 @@ macro_rules! subjects {
 
 subjects! {
     creation 480;
+    movement 850;
 }
