@@ -2,8 +2,14 @@
 
 mod activation;
 mod compare;
+mod error_function;
+mod hyperbolic;
+mod inverse;
 mod math;
+mod pairs;
+mod parts;
 mod round;
+mod scale;
 
 use super::Tensor;
 use super::broadcast::Pair;

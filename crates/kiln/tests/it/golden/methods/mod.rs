@@ -4,6 +4,7 @@
 mod calls;
 mod check;
 mod creation;
+mod elementwise;
 mod movement;
 
 /// A test for each subject, of so many cases at least.
@@ -23,5 +24,6 @@ macro_rules! subjects {
 
 subjects! {
     creation 480;
+    elementwise 580;
     movement 850;
 }
