@@ -31,6 +31,7 @@ mod border;
 mod blocks;
 mod combine;
 mod reduce;
+mod lengths;
 mod scan;
 mod softmax;
 mod matmul;

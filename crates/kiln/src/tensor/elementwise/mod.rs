@@ -3,6 +3,7 @@
 mod activation;
 mod compare;
 mod error_function;
+mod gates;
 mod hyperbolic;
 mod inverse;
 mod math;

@@ -1,6 +1,7 @@
 //! The methods of tensors against PyTorch: values, gradients and errors, as `testdata/golden/methods.py` writes them.
 //! Each subject has a file of cases there and a file of calls here.
 
+mod activations;
 mod calls;
 mod check;
 mod creation;
@@ -23,6 +24,7 @@ macro_rules! subjects {
 }
 
 subjects! {
+    activations 460;
     creation 480;
     elementwise 580;
     movement 850;
