@@ -46,12 +46,14 @@ pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{
-    Index, Indices, Nested, Options, Reduction, Rng, Tensor, manual_seed, realize, sync,
+    Index, Indices, Nested, Options, PadMode, Reduction, Rng, Tensor, manual_seed, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
-    pub use crate::tensor::{AxesArg, Int, List, ListItem, PairArg, ReductionArg, ShapeArg};
+    pub use crate::tensor::{
+        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SplitArg,
+    };
 }
 
 /// Hooks for kiln's own tests, without any promise.

@@ -1,12 +1,10 @@
-//! Tensors joined, padded, taken apart.
+//! Tensors joined and repeated.
 
 use super::Tensor;
 use super::broadcast::one_device;
 use super::known::bounds;
-use super::pool::padded_with;
 use super::reduce::positions;
 use super::shape_args::{Int, ShapeArg, axis, holdable, new_shape};
-use crate::element::{Operand, Value};
 use crate::error::{Caller, Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
@@ -129,53 +127,6 @@ fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
 
 /// One tensor made larger.
 impl Tensor {
-    /// Zeros before and after the elements of each axis: one pair per axis.
-    ///
-    /// ```
-    /// assert_eq!(kiln::Tensor::from([7]).pad([(1, 2)]).to_vec::<i32>()?, [0, 7, 0, 0]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Another number of pairs than axes.
-    #[track_caller]
-    pub fn pad(&self, pads: impl AsRef<[(usize, usize)]>) -> Tensor {
-        self.pad_with(pads, false)
-    }
-
-    /// `value`, cast to the dtype, before and after the elements of each axis.
-    ///
-    /// ```
-    /// assert_eq!(kiln::Tensor::from([7]).pad_with([(1, 1)], 5).to_vec::<i32>()?, [5, 7, 5]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Another number of pairs than axes; a value that is a tensor.
-    #[track_caller]
-    pub fn pad_with(&self, pads: impl AsRef<[(usize, usize)]>, value: impl Operand) -> Tensor {
-        let pad = || -> Result<UOp, Fault> {
-            let x = self.value()?;
-            let pads = pads.as_ref();
-            if pads.len() != x.shape().len() {
-                return refuse!("{} pairs for {} axes", pads.len(), x.shape().len());
-            }
-            let Value::Scalar(value, _) = value.into_value() else {
-                return refuse!("wants a number, not a tensor");
-            };
-            let axis = |&(before, after): &(usize, usize)| PadAxis { before, between: 0, after };
-            let pads: SmallVec<[PadAxis; 2]> = pads.iter().map(axis).collect();
-            let sum =
-                |(p, &n): (&PadAxis, &usize)| p.before.saturating_add(p.after).saturating_add(n);
-            holdable(pads.iter().zip(x.shape()).map(sum).collect())?;
-            match value.as_f64().to_bits() {
-                0 => Ok(x.pad(&pads)),
-                _ => Ok(padded_with(&x, value, |x| x.pad(&pads))),
-            }
-        };
-        self.lift("pad", pad())
-    }
-
     /// The whole tensor as often along each axis as `counts` says; axes are added in front for more counts.
     ///
     /// ```
@@ -202,74 +153,6 @@ impl Tensor {
             Ok(x.reshape(ones).expand(many).reshape(flat))
         };
         self.lift("repeat", repeat())
-    }
-}
-
-/// One tensor taken apart.
-impl Tensor {
-    /// Views of `sizes` elements each along `axis`. What is wrong is carried by a single tensor.
-    ///
-    /// ```
-    /// let parts = kiln::Tensor::arange(5).split([2, 3], 0);
-    /// assert_eq!(parts[1].to_vec::<i32>()?, [2, 3, 4]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Sizes that do not add up to the length, an axis that is not there.
-    #[track_caller]
-    pub fn split(&self, sizes: impl ShapeArg, along: impl Int) -> Vec<Tensor> {
-        let _method = outermost("split");
-        let checked = || -> Result<(Shape, usize), Fault> {
-            Tensor::all_valid([self])?;
-            let (sizes, axis) = (new_shape(sizes)?, axis(along, self.ndim())?);
-            match sizes.iter().sum::<usize>() == self.shape()[axis] {
-                true => Ok((sizes, axis)),
-                false => refuse!("sizes {sizes:?} do not add up to {}", self.shape()[axis]),
-            }
-        };
-        match checked() {
-            Ok((sizes, axis)) => self.sections(&sizes, axis),
-            Err(fault) => vec![Tensor::broken(fault.at("split"))],
-        }
-    }
-
-    /// At most `n` views of equal length along `axis`, the last one shorter where it must be. What is wrong is carried
-    /// by a single tensor.
-    ///
-    /// ```
-    /// let parts = kiln::Tensor::arange(5).chunk(2, 0);
-    /// assert_eq!(parts[0].to_vec::<i32>()?, [0, 1, 2]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// No parts, an axis that is not there.
-    #[track_caller]
-    pub fn chunk(&self, n: usize, along: impl Int) -> Vec<Tensor> {
-        let _method = outermost("chunk");
-        let checked = || -> Result<usize, Fault> {
-            Tensor::all_valid([self])?;
-            if n == 0 { refuse!("cannot split into 0 parts") } else { axis(along, self.ndim()) }
-        };
-        match checked() {
-            Ok(axis) => {
-                let length = self.shape()[axis];
-                let size = length.div_ceil(n).max(1);
-                let part = |start: usize| size.min(length - start);
-                let sizes: Vec<usize> = (0..length.max(1)).step_by(size).map(part).collect();
-                self.sections(&sizes, axis)
-            }
-            Err(fault) => vec![Tensor::broken(fault.at("chunk"))],
-        }
-    }
-
-    fn sections(&self, sizes: &[usize], axis: usize) -> Vec<Tensor> {
-        let starts = sizes.iter().scan(0, |end, n| {
-            *end += n;
-            Some(*end - n)
-        });
-        starts.zip(sizes).map(|(start, &len)| self.section(axis, start, 1, len)).collect()
     }
 }
 

@@ -1,7 +1,7 @@
-//! New tensors: from Rust data, filled, counting.
+//! New tensors: from Rust data, filled.
 
 use super::compute;
-use super::shape_args::{Int, ShapeArg, new_shape};
+use super::shape_args::{ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
 use crate::Device;
@@ -90,7 +90,7 @@ impl Tensor {
 
 /// A new tensor of the node that `make` builds from the shape, dtype and device.
 #[track_caller]
-fn create(
+pub(super) fn create(
     op: &'static str,
     shape: impl ShapeArg,
     options: impl Into<Options>,
@@ -139,6 +139,18 @@ impl Tensor {
         Tensor::zeros_with(self.shape(), Options::default().or_like(self))
     }
 
+    /// Zeros with this tensor's shape, and its dtype and device where `options` name none.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::from([3, 4]).zeros_like_with(DType::F32).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn zeros_like_with(&self, options: impl Into<Options>) -> Tensor {
+        Tensor::zeros_with(self.shape(), options.into().or_like(self))
+    }
+
     /// Ones, f32.
     ///
     /// ```
@@ -171,6 +183,18 @@ impl Tensor {
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
         Tensor::ones_with(self.shape(), Options::default().or_like(self))
+    }
+
+    /// Ones with this tensor's shape, and its dtype and device where `options` name none.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::from([3, 4]).ones_like_with(DType::F32).to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn ones_like_with(&self, options: impl Into<Options>) -> Tensor {
+        Tensor::ones_with(self.shape(), options.into().or_like(self))
     }
 
     /// `value` everywhere: f32, i32 or bool by its kind, or a scalar tensor's own dtype.
@@ -224,6 +248,18 @@ impl Tensor {
         Tensor::full_with(self.shape(), value, Options::default().or_like(self))
     }
 
+    /// `value` everywhere, with this tensor's shape, and its dtype and device where `options` name none.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// assert_eq!(Tensor::from([3, 4]).full_like_with(9, DType::F32).to_vec::<f32>()?, [9.0, 9.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn full_like_with(&self, value: impl Operand, options: impl Into<Options>) -> Tensor {
+        Tensor::full_with(self.shape(), value, options.into().or_like(self))
+    }
+
     /// Storage that is going to be written, f32. What is not written is 0.
     ///
     /// ```
@@ -255,93 +291,14 @@ impl Tensor {
             Some(path) => file::open(path, dtype, shape, &device),
         }
     }
-}
 
-/// Patterns.
-impl Tensor {
-    /// The identity matrix of `n` rows, f32.
+    /// Storage that is going to be written, with this tensor's shape, dtype and device.
     ///
     /// ```
-    /// assert_eq!(kiln::Tensor::eye(2).to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
-    /// # Ok::<(), kiln::Error>(())
+    /// assert_eq!(kiln::Tensor::from([3, 4]).empty_like().dtype(), kiln::DType::I32);
     /// ```
     #[track_caller]
-    pub fn eye(n: impl Int) -> Tensor {
-        Tensor::eye_with(n, ())
-    }
-
-    /// The identity matrix of `n` rows, of a dtype, on a device.
-    ///
-    /// ```
-    /// assert_eq!(kiln::Tensor::eye_with(1, kiln::DType::I32).to_vec::<i32>()?, [1]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn eye_with(n: impl Int, options: impl Into<Options>) -> Tensor {
-        let n = n.as_i64();
-        create("eye", [n, n], options, DType::F32, |shape, dtype| {
-            let row = UOp::iota(shape[0], DType::I32);
-            let column = row.reshape([shape[0], 1].as_slice());
-            column.broadcast_to(shape).eq_(&row.broadcast_to(shape)).cast(dtype)
-        })
-    }
-
-    /// The numbers `0, 1, .. n - 1`, i32.
-    ///
-    /// ```
-    /// assert_eq!(kiln::Tensor::arange(3).to_vec::<i32>()?, [0, 1, 2]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn arange(n: impl Int) -> Tensor {
-        Tensor::arange_with(n, ())
-    }
-
-    /// The numbers `0, 1, .. n - 1` of a dtype, on a device.
-    ///
-    /// ```
-    /// use kiln::{DType, Tensor};
-    /// assert_eq!(Tensor::arange_with(3, DType::F32).to_vec::<f32>()?, [0.0, 1.0, 2.0]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn arange_with(n: impl Int, options: impl Into<Options>) -> Tensor {
-        create("arange", [n.as_i64()], options, DType::I32, |shape, dtype| {
-            let counter = if dtype.is_int() && dtype.size() >= 4 { dtype } else { DType::I32 };
-            UOp::iota(shape[0], counter).cast(dtype)
-        })
-    }
-
-    /// `n` numbers at equal distances from `start` to `stop`, both included, f32.
-    ///
-    /// ```
-    /// assert_eq!(kiln::Tensor::linspace(0.0, 1.0, 3).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn linspace(start: f64, stop: f64, n: impl Int) -> Tensor {
-        Tensor::linspace_with(start, stop, n, ())
-    }
-
-    /// `n` numbers at equal distances from `start` to `stop`, both included, of a dtype, on a device.
-    ///
-    /// ```
-    /// use kiln::{DType, Tensor};
-    /// assert_eq!(Tensor::linspace_with(0.0, 4.0, 3, DType::F64).to_vec::<f64>()?, [0.0, 2.0, 4.0]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn linspace_with(
-        start: f64,
-        stop: f64,
-        n: impl Int,
-        options: impl Into<Options>,
-    ) -> Tensor {
-        create("linspace", [n.as_i64()], options, DType::F32, |shape, dtype| {
-            let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
-            let step = (stop - start) / (shape[0].max(2) - 1) as f64;
-            let steps = UOp::iota(shape[0], DType::I32).cast(wide);
-            (&steps * steps.const_like(step) + steps.const_like(start)).cast(dtype)
-        })
+    pub fn empty_like(&self) -> Tensor {
+        Tensor::empty_with(self.shape(), Options::default().or_like(self))
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Window {
 
 impl Window {
     /// How many fit into `n` elements.
-    fn count(self, n: usize) -> usize {
+    pub(super) fn count(self, n: usize) -> usize {
         let reach = self.dilation * (self.size - 1) + 1;
         if n < reach { 0 } else { (n - reach) / self.stride + 1 }
     }
@@ -40,7 +40,7 @@ pub(super) fn windows2(
 }
 
 /// `axis` split into the windows' number and, after it, the position inside.
-fn slide(x: &UOp, axis: usize, w: Window) -> UOp {
+pub(super) fn slide(x: &UOp, axis: usize, w: Window) -> UOp {
     let n = x.shape()[axis];
     let count = w.count(n);
     let apart = w.dilation == 1 && w.size <= w.stride && count * w.stride <= n;

@@ -7,6 +7,7 @@
 mod data;
 mod given;
 mod indexing;
+mod methods;
 mod ops;
 mod writes;
 

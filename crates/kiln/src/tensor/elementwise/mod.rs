@@ -2,8 +2,15 @@
 
 mod activation;
 mod compare;
+mod error_function;
+mod gates;
+mod hyperbolic;
+mod inverse;
 mod math;
+mod pairs;
+mod parts;
 mod round;
+mod scale;
 
 use super::Tensor;
 use super::broadcast::Pair;

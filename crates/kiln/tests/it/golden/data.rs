@@ -60,6 +60,7 @@ impl Array {
             // floats as their own type rounds them
             n if dtype == DType::F32 => Number::Float(n.float() as f32 as f64),
             n if dtype == DType::F16 => Number::Float(half::f16::from_f64(n.float()).to_f64()),
+            n if dtype == DType::BF16 => Number::Float(half::bf16::from_f64(n.float()).to_f64()),
             n if dtype.is_float() => Number::Float(n.float()),
             n => n,
         };

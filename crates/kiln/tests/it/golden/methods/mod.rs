@@ -1,0 +1,31 @@
+//! The methods of tensors against PyTorch: values, gradients and errors, as `testdata/golden/methods.py` writes them.
+//! Each subject has a file of cases there and a file of calls here.
+
+mod activations;
+mod calls;
+mod check;
+mod creation;
+mod elementwise;
+mod movement;
+
+/// A test for each subject, of so many cases at least.
+macro_rules! subjects {
+    ($($subject:ident $least:literal;)*) => { $(
+        #[test]
+        fn $subject() {
+            let packed = include_bytes!(concat!(
+                "../../../../../../testdata/golden/methods/",
+                stringify!($subject),
+                ".json.gz"
+            ));
+            check::check(packed, $least, $subject::call);
+        }
+    )* };
+}
+
+subjects! {
+    activations 460;
+    creation 480;
+    elementwise 580;
+    movement 850;
+}
