@@ -29,6 +29,13 @@ pub(super) struct Built {
     pub(super) shared: Option<usize>,
 }
 
+impl Built {
+    /// Whether an output has elements.
+    pub(super) fn has_work(&self, plan: &Plan) -> bool {
+        self.outputs.iter().any(|&o| plan.nodes[o].numel() > 0)
+    }
+}
+
 /// Memory, before it is known which stored node is an output and which a temporary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Source {

@@ -38,7 +38,7 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
     }
     let stored = |node: usize| places[&node];
     // what has no elements needs no kernel
-    let has_work = |k: &&usize| kernels[**k].outputs.iter().any(|&o| plan.nodes[o].numel() > 0);
+    let has_work = |k: &&usize| kernels[**k].has_work(&plan);
     let kernels =
         order.steps.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
     let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();

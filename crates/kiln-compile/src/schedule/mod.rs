@@ -126,11 +126,13 @@ impl Scheduling {
         self.plan.as_ref().expect("assigned")
     }
 
-    /// The kernels, once there are any.
+    /// The kernels, once there are any. Those that store no elements are left out: they do not run.
     pub fn kernels(&self) -> Vec<UOp> {
+        let has_work = |k: &&Built| k.has_work(self.plan());
+        let kernel = |k: &Built| UOp::kernel(k.stores.clone(), "");
         match &self.schedule {
             Some(schedule) => schedule.kernels.iter().map(|k| k.ast.clone()).collect(),
-            None => self.kernels.iter().map(|k| UOp::kernel(k.stores.clone(), "")).collect(),
+            None => self.kernels.iter().filter(has_work).map(kernel).collect(),
         }
     }
 

@@ -129,6 +129,22 @@ fn combine_to_what_nothing_gives() {
     assert_eq!(shape_of("max_pool2d", Tensor::ones([0, 3, 4, 4]).max_pool2d(2)), [0, 3, 2, 2]);
 }
 
+/// A computed value without elements is read around: a list that begins empty.
+#[test]
+fn are_joined_with_others() {
+    let none = || Tensor::zeros([0, 2]).contiguous();
+    let numbers = |t: Tensor| t.to_vec::<f32>().expect("computes");
+    assert_eq!(numbers(none().pad([(1, 1), (0, 1)])), [0.0; 6]);
+    assert_eq!(numbers(none().transpose(0, 1).pad([(0, 0), (2, 0)]) + 1.0), [1.0; 4]);
+    let mut list = none();
+    for i in 0..3 {
+        list = Tensor::cat([list, Tensor::full([1, 2], i as f32)], 0).contiguous();
+    }
+    assert_eq!(numbers(list), [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
+    assert_eq!(numbers(Tensor::stack([none(), none() + 1.0], 1).sum(0)), [0.0; 4]);
+    assert_eq!(numbers(none().matmul(&Tensor::ones([2, 3])).pad([(1, 0), (0, 0)])), [0.0; 3]);
+}
+
 #[test]
 fn have_gradients_without_elements() {
     type Change = fn(&Tensor) -> Tensor;
