@@ -1,6 +1,9 @@
 //! Memory that cannot be had is an error, in a process of its own that has little.
 
 use kiln::{DType, Tensor, nn::state};
+use kiln_ir::program::{ParamInfo, Program};
+use kiln_runtime::Backend;
+use kiln_runtime::cpu::{self, Rung, config::CpuConfig};
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
@@ -113,6 +116,46 @@ fn llvm_without_memory_is_an_error() {
     assert!(0 < failed && failed < 10, "{failed} of 10 failed");
 }
 
+/// A kernel of LLVM's with so many additions, each of which the next one needs.
+fn additions(n: usize) -> Program {
+    let steps: String = (1..n).map(|i| format!("%x{i} = add i64 %x{}, %hi\n", i - 1)).collect();
+    let source = format!(
+        "define void @kiln_entry(ptr %bufs, ptr %vars, ptr %scratch, i64 %lo, i64 %hi) {{\n\
+         %x0 = load i64, ptr %scratch\n{steps}store i64 %x{}, ptr %scratch\nret void\n}}\n",
+        n - 1
+    );
+    let info = ParamInfo { dtype: DType::F32, len: 1, written: true, read: true, streamed: false };
+    Program {
+        name: "additions".into(),
+        ops: Vec::new(),
+        source,
+        params: vec![info],
+        vars: Vec::new(),
+        threads: 1,
+        global: Vec::new(),
+        local: Vec::new(),
+        scratch_bytes: 8,
+        flops: 0,
+        bytes: 0,
+    }
+}
+
+/// Room for the stack of LLVM's thread and for some of what LLVM makes of the text, but not for all of it.
+#[test]
+#[ignore = "run by another test, in a process of its own"]
+fn a_text_that_is_too_long_for_llvm_is_an_error() {
+    let config = CpuConfig { cache: None, ..CpuConfig::from_env() };
+    let device = cpu::open(&config, Some(Rung::Llvm)).unwrap();
+    device.load(&additions(2)).unwrap();
+    let long = additions(500_000);
+    let limit = Limit::more(128 * MB);
+    let failed = device.load(&long).map(drop);
+    drop(limit);
+    let error = failed.expect_err("takes more than that").to_string();
+    assert!(error.contains("cannot allocate") || error.contains("memory"), "{error}");
+    device.load(&additions(3)).unwrap();
+}
+
 fn passes(test: &str) {
     let run = Command::new(std::env::current_exe().expect("this test"))
         .args(["--ignored", "--exact", "--nocapture", &format!("limits::{test}")])
@@ -145,5 +188,6 @@ fn allocations_that_fail_are_errors() {
 fn a_compiler_without_memory_is_an_error() {
     if can_limit() {
         passes("llvm_without_memory_is_an_error");
+        passes("a_text_that_is_too_long_for_llvm_is_an_error");
     }
 }
