@@ -59,6 +59,31 @@ fn convolutions_over_different_windows_are_added() {
     }
 }
 
+/// The last block of ResNet-18 that makes images smaller, or the same with each convolution computed by itself.
+fn last_block(batch: usize, by_parts: bool) -> Vec<f32> {
+    let (rng, here) = (&mut Rng(11), Device::default_device());
+    let x = whole(rng, &[batch, 256, 14, 14], &here);
+    let mut layer = |x: &Tensor, window: usize, stride: usize| {
+        let weights = whole(rng, &[512, x.shape()[1], window, window], &here);
+        let y = x.conv2d(&weights, None, 1, stride, 1, window / 2);
+        if by_parts {
+            y.realize().expect("computes");
+        }
+        let [scale, shift] = [0, 1].map(|_| whole(rng, &[1, 512, 1, 1], &here));
+        y * scale + shift
+    };
+    let inner = layer(&x, 3, 2).relu();
+    let sum = layer(&inner, 3, 1) + layer(&x, 1, 2);
+    sum.relu().to_vec().expect("computes")
+}
+
+#[test]
+fn the_last_block_of_a_residual_network() {
+    for batch in [1, 8] {
+        assert!(last_block(batch, false) == last_block(batch, true), "{batch} images");
+    }
+}
+
 /// The steps of a decomposition by reflections, without their divisions: products of exact numbers grow, and stay exact.
 #[test]
 fn what_a_loop_of_matrix_updates_leaves_is_realized_together() {
