@@ -12,6 +12,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop is divided if it has this many times as many iterations as those in which predicates hold for only some lanes
 /// or unrolled copies.
+const DIVIDED: i64 = 4;
+/// From so many times as many on, what those iterations take does not count.
 pub(in super::super) const LONG: usize = 16;
 
 /// The kernel with two loops instead of that of `range`, which `closers` close, if that pays and they contain only
@@ -23,7 +25,7 @@ pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -
     }
     let ends: i64 = bounds.limits.iter().map(|l| l.between).sum();
     if ends == 0
-        || range.max() + 1 < LONG as i64 * ends
+        || range.max() + 1 < DIVIDED * ends
         || !closers.iter().all(|c| is_plain(c, range))
     {
         return None;
