@@ -12,6 +12,10 @@ impl Args<'_> {
         self.0.len()
     }
 
+    pub(super) fn is(self, i: usize) -> bool {
+        self.0[i].as_bool().expect("a bool")
+    }
+
     pub(super) fn int(self, i: usize) -> i64 {
         self.0[i].as_i64().expect("an integer")
     }

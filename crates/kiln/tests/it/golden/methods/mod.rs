@@ -7,6 +7,7 @@ mod check;
 mod creation;
 mod elementwise;
 mod movement;
+mod reductions;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -28,4 +29,5 @@ subjects! {
     creation 480;
     elementwise 580;
     movement 850;
+    reductions 900;
 }
