@@ -38,6 +38,8 @@ mod doubling;
 mod statistics;
 mod softmax;
 mod matmul;
+mod products;
+mod einsum;
 mod pool;
 mod conv;
 mod norm;

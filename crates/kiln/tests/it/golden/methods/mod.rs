@@ -7,6 +7,7 @@ mod check;
 mod creation;
 mod elementwise;
 mod movement;
+mod products;
 mod reductions;
 
 /// A test for each subject, of so many cases at least.
@@ -29,5 +30,6 @@ subjects! {
     creation 480;
     elementwise 580;
     movement 850;
-    reductions 900;
+    products 400;
+    reductions 1480;
 }
