@@ -63,6 +63,7 @@ pub use border::{PadMode, PadsArg};
 pub use file::sync;
 pub use index::{Index, Indices};
 pub use list::{List, ListItem};
+pub use loss::{ClassLoss, Reduce};
 pub use pieces::SplitArg;
 pub use random::{Rng, manual_seed};
 pub use ranges::RangeArg;

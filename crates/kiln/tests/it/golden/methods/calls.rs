@@ -41,6 +41,10 @@ impl Args<'_> {
         DType::parse(self.0[i].as_str().expect("a name")).expect("a dtype")
     }
 
+    pub(super) fn has(self, i: usize) -> bool {
+        self.0.get(i).is_some_and(|v| !v.is_null())
+    }
+
     pub(super) fn list(self, i: usize) -> &'static [Value] {
         self.0[i].as_array().expect("a list").clone().leak()
     }

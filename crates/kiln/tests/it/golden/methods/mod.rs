@@ -6,6 +6,7 @@ mod calls;
 mod check;
 mod creation;
 mod elementwise;
+mod losses;
 mod movement;
 mod products;
 mod reductions;
@@ -29,7 +30,8 @@ subjects! {
     activations 460;
     creation 480;
     elementwise 580;
+    losses 900;
     movement 850;
-    products 400;
+    products 460;
     reductions 1480;
 }
