@@ -46,7 +46,8 @@ pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{
-    Index, Indices, Nested, Options, PadMode, Reduction, Rng, Tensor, manual_seed, realize, sync,
+    ClassLoss, Index, Indices, Nested, Options, PadMode, Reduce, Reduction, Rng, Tensor,
+    manual_seed, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.

@@ -31,14 +31,30 @@ impl Tensor {
     /// Scalars, inner lengths that differ, leading axes that do not broadcast, other devices.
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
-        self.lift("matmul", product(self, other, None))
+        self.lift("matmul", product(self, other, None, None))
+    }
+
+    /// As [`matmul`](Tensor::matmul), with the sums rounded to `dtype` once: narrow floats add up in f32 and may stay there.
+    ///
+    /// ```
+    /// use kiln::{DType, Tensor};
+    /// let a = Tensor::ones_with([2, 2], DType::BF16);
+    /// assert_eq!(a.matmul_with(&a, DType::F32).to_vec::<f32>()?, [2.0; 4]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`matmul`](Tensor::matmul).
+    #[track_caller]
+    pub fn matmul_with(&self, other: &Tensor, dtype: DType) -> Tensor {
+        self.lift("matmul_with", product(self, other, None, Some(dtype)))
     }
 
     /// The product without the terms that `counts`, of `[rows, columns, terms]` or what broadcasts to that, is false for:
     /// whatever they would be, infinite or NaN, they are left out.
     #[track_caller]
     pub(super) fn matmul_where(&self, other: &Tensor, counts: &Tensor) -> Tensor {
-        self.lift("matmul", product(self, other, Some(counts)))
+        self.lift("matmul", product(self, other, Some(counts), None))
     }
 
     /// Same as [`matmul`](Tensor::matmul).
@@ -53,7 +69,7 @@ impl Tensor {
     /// As [`matmul`](Tensor::matmul).
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
-        self.lift("dot", product(self, other, None))
+        self.lift("dot", product(self, other, None, None))
     }
 
     /// `self * weight + bias` as a linear layer has it; `weight` is `[inputs, outputs]`.
@@ -115,7 +131,12 @@ impl Matrices {
     }
 }
 
-fn product(lhs: &Tensor, rhs: &Tensor, counts: Option<&Tensor>) -> Result<UOp, Fault> {
+fn product(
+    lhs: &Tensor,
+    rhs: &Tensor,
+    counts: Option<&Tensor>,
+    result: Option<DType>,
+) -> Result<UOp, Fault> {
     Tensor::all_valid([lhs, rhs].into_iter().chain(counts))?;
     one_device([lhs, rhs])?;
     let (a, b) = (lhs.shape(), rhs.shape());
@@ -142,5 +163,5 @@ fn product(lhs: &Tensor, rhs: &Tensor, counts: Option<&Tensor>) -> Result<UOp, F
     let rows = (a.len() > 1).then_some(x.rows);
     let columns = (b.len() > 1).then_some(w.rows);
     let shape: Shape = batch.into_iter().chain(rows).chain(columns).collect();
-    Ok(sums.reshape(shape).cast(dtype))
+    Ok(sums.reshape(shape).cast(result.unwrap_or(dtype)))
 }

@@ -86,7 +86,7 @@ impl Ends {
         let Ends::Ints([start, _, step]) = self else { return Ok(()) };
         let last = i128::from(start) + i128::from(step) * (n.max(1) as i128 - 1);
         let exact = |i: i64| Const::from(i).cast(dtype).cast(DType::I64) == Const::from(i);
-        let holds = dtype.is_float() || (exact(start) && i64::try_from(last).is_ok_and(exact));
+        let holds = !dtype.is_int() || (exact(start) && i64::try_from(last).is_ok_and(exact));
         if holds || n == 0 {
             Ok(())
         } else {

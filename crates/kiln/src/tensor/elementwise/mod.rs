@@ -12,6 +12,8 @@ mod parts;
 mod round;
 mod scale;
 
+pub(super) use pairs::logaddexp;
+
 use super::Tensor;
 use super::broadcast::Pair;
 use crate::element::{Operand, Value};

@@ -84,7 +84,7 @@ impl Tensor {
 }
 
 /// The larger, and what `e` to the negative distance of the smaller adds. Infinities are not apart from themselves.
-fn logaddexp(a: &UOp, b: &UOp) -> UOp {
+pub(in crate::tensor) fn logaddexp(a: &UOp, b: &UOp) -> UOp {
     let swap = a.lt(b);
     let (most, least) = (swap.where_(b, a), swap.where_(a, b));
     let is_limit = a.eq_(b) & math::abs(a).eq_(&like(a, f64::INFINITY));

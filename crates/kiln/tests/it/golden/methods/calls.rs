@@ -12,6 +12,10 @@ impl Args<'_> {
         self.0.len()
     }
 
+    pub(super) fn is(self, i: usize) -> bool {
+        self.0[i].as_bool().expect("a bool")
+    }
+
     pub(super) fn int(self, i: usize) -> i64 {
         self.0[i].as_i64().expect("an integer")
     }
@@ -35,6 +39,10 @@ impl Args<'_> {
 
     pub(super) fn dtype(self, i: usize) -> DType {
         DType::parse(self.0[i].as_str().expect("a name")).expect("a dtype")
+    }
+
+    pub(super) fn has(self, i: usize) -> bool {
+        self.0.get(i).is_some_and(|v| !v.is_null())
     }
 
     pub(super) fn list(self, i: usize) -> &'static [Value] {

@@ -6,7 +6,10 @@ mod calls;
 mod check;
 mod creation;
 mod elementwise;
+mod losses;
 mod movement;
+mod products;
+mod reductions;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -27,5 +30,8 @@ subjects! {
     activations 460;
     creation 480;
     elementwise 580;
+    losses 900;
     movement 850;
+    products 460;
+    reductions 1480;
 }

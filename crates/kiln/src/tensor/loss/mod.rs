@@ -1,5 +1,10 @@
 //! Losses.
 
+mod classes;
+mod pairs;
+
+pub use classes::ClassLoss;
+
 use super::Tensor;
 use super::combine::hits;
 use super::elementwise::like;
@@ -8,6 +13,29 @@ use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::UOp;
 use kiln_ir::arg::Axes;
+
+/// What becomes of many losses.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Reduce {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// They stay as they are.
+    None,
+}
+
+impl Reduce {
+    #[track_caller]
+    fn of(self, losses: &Tensor) -> Tensor {
+        match self {
+            Reduce::Mean => losses.mean(..),
+            Reduce::Sum => losses.sum(..),
+            Reduce::None => losses.clone(),
+        }
+    }
+}
 
 /// Losses, as the mean over the batch.
 impl Tensor {

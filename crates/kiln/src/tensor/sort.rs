@@ -1,0 +1,288 @@
+//! Order: a network of comparisons, log^2 of the length steps of one elementwise kernel each. Positions are carried along, so
+//! that equal elements keep their order.
+
+use super::Tensor;
+use super::elementwise::like;
+use super::reduce::positions;
+use super::shape_args::{Int, axis};
+use crate::error::{Fault, refuse};
+use crate::origin::outermost;
+use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
+use kiln_ir::{DType, UOp};
+
+/// Rows of elements with the positions that they come from, `[rows, length]`.
+struct Rows {
+    values: UOp,
+    places: UOp,
+    descending: bool,
+}
+
+impl Rows {
+    /// `x`, of `[rows, n]`, made as long as a power of two by elements that belong last.
+    fn new(x: &UOp, descending: bool) -> Rows {
+        let (n, dtype) = (x.shape()[1], x.dtype());
+        let mut pads = [PadAxis::default(); 2];
+        pads[1].after = n.next_power_of_two() - n;
+        let last = match descending {
+            true => ReduceOp::Max.identity(dtype).as_f64(),
+            false => f64::NAN,
+        };
+        let padded = x.pad(&pads);
+        let places = positions(padded.shape(), 1);
+        let is_own = places.lt(&like(&places, n));
+        let fill = match dtype.is_float() {
+            true => like(x, last),
+            false => UOp::constant(
+                if descending { ReduceOp::Max } else { ReduceOp::Min }.identity(dtype),
+                dtype,
+            ),
+        };
+        Rows { values: is_own.where_(&padded, &fill).contiguous(), places, descending }
+    }
+
+    /// Whether the first element belongs before the second: NaN is larger than anything, and of equals the earlier comes
+    /// first.
+    fn before(&self, a: [&UOp; 2], b: [&UOp; 2]) -> UOp {
+        let nan = |x: &UOp| if x.dtype().is_float() { x.ne_(x) } else { x.lt(x) };
+        let less = |x: &UOp, y: &UOp| x.lt(y) | (nan(y) & nan(x).not());
+        let is_less = if self.descending { less(b[0], a[0]) } else { less(a[0], b[0]) };
+        let equal = a[0].eq_(b[0]) | (nan(a[0]) & nan(b[0]));
+        is_less | (equal & a[1].lt(b[1]))
+    }
+
+    /// Both elements of each pair in order: pairs are `half` apart in blocks of twice that, or where `mirrored`, as far from
+    /// the middle of the block.
+    fn exchanged(&self, half: usize, mirrored: bool) -> Rows {
+        let shape = self.values.shape().clone();
+        let split: Shape = Shape::from_slice(&[shape[0], shape[1] / (2 * half), 2, half]);
+        let turned = |axis: usize, n: usize| match n {
+            2.. if axis == 2 || (axis == 3 && mirrored) => {
+                SliceAxis { start: n - 1, step: -1, len: n }
+            }
+            _ => SliceAxis::full(n),
+        };
+        let slices: Vec<SliceAxis> = split.iter().enumerate().map(|(i, &n)| turned(i, n)).collect();
+        let [value, place] = [&self.values, &self.places].map(|x| x.reshape(split.clone()));
+        let [other, its_place] = [&value, &place].map(|x| x.slice(&slices));
+        let side = positions(&split, 2);
+        let is_first = side.eq_(&like(&side, 0));
+        let changes = self.before([&other, &its_place], [&value, &place]).eq_(&is_first);
+        let result =
+            |new: &UOp, old: &UOp| changes.where_(new, old).reshape(shape.clone()).contiguous();
+        Rows {
+            values: result(&other, &value),
+            places: result(&its_place, &place),
+            descending: self.descending,
+        }
+    }
+
+    /// Blocks in order are merged in pairs until there is one.
+    fn sorted(mut self) -> Rows {
+        let n = self.values.shape()[1];
+        let mut half = 1;
+        while half < n {
+            self = self.exchanged(half, true);
+            let mut near = half / 2;
+            while near > 0 {
+                self = self.exchanged(near, false);
+                near /= 2;
+            }
+            half *= 2;
+        }
+        self
+    }
+}
+
+/// The positions along `axis` of the elements in order, i32.
+fn order(x: &UOp, axis: usize, descending: bool) -> UOp {
+    let (rank, n) = (x.shape().len(), x.shape()[axis]);
+    let mut last: Axes = (0..rank).collect();
+    last.swap(axis, rank - 1);
+    let moved = x.detach().permute(last.clone());
+    if x.numel() == 0 {
+        return UOp::constant(0, DType::I32).broadcast_to(x.shape());
+    }
+    let rows = moved.reshape(Shape::from_slice(&[x.numel() / n, n]));
+    let rows = if x.dtype() == DType::Bool { rows.cast(DType::U8) } else { rows };
+    let places = Rows::new(&rows, descending).sorted().places;
+    let kept = [SliceAxis::full(x.numel() / n), SliceAxis::full(n)];
+    places.slice(&kept).reshape(moved.shape().clone()).permute(last)
+}
+
+/// Order along an axis. NaN is larger than anything.
+impl Tensor {
+    /// The elements along `axis` in order, and the positions that they come from, i32. Equal elements keep their order.
+    ///
+    /// ```
+    /// let (values, positions) = kiln::Tensor::from([3, 1, 2]).sort(0, false);
+    /// assert_eq!(values.to_vec::<i32>()?, [1, 2, 3]);
+    /// assert_eq!(positions.to_vec::<i32>()?, [1, 2, 0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there.
+    #[track_caller]
+    pub fn sort(&self, axis: impl Int, descending: bool) -> (Tensor, Tensor) {
+        let _method = outermost("sort");
+        self.ordered("sort", axis, descending)
+    }
+
+    #[track_caller]
+    fn ordered(&self, op: &'static str, axis: impl Int, descending: bool) -> (Tensor, Tensor) {
+        if self.ndim() == 0 && self.error().is_none() {
+            // a scalar is in order along the axis that PyTorch gives it
+            return (
+                self.copy(),
+                Tensor::lift_on(op, self.device(), Ok(UOp::constant(0, DType::I32))),
+            );
+        }
+        let places = self.argsort(axis, descending);
+        (self.gather(axis, &places), places)
+    }
+
+    /// The positions of the elements along `axis` in order, i32. Equal elements keep their order.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 1, 2]).argsort(0, true).to_vec::<i32>()?, [0, 2, 1]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there.
+    #[track_caller]
+    pub fn argsort(&self, along: impl Int, descending: bool) -> Tensor {
+        let sort = || -> Result<UOp, Fault> {
+            let x = self.value()?;
+            Ok(order(&x, axis(along, x.shape().len())?, descending))
+        };
+        self.lift("argsort", sort())
+    }
+
+    /// The `k` largest elements along `axis`, or smallest, the first ones first, and the positions that they come from, i32.
+    ///
+    /// ```
+    /// let (values, positions) = kiln::Tensor::from([3, 1, 2]).topk(2, 0, true);
+    /// assert_eq!(values.to_vec::<i32>()?, [3, 2]);
+    /// assert_eq!(positions.to_vec::<i32>()?, [0, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or shorter than `k`.
+    #[track_caller]
+    pub fn topk(&self, k: usize, axis: impl Int, largest: bool) -> (Tensor, Tensor) {
+        let _method = outermost("topk");
+        let places = match self.axis_length(axis) {
+            Ok((axis, n)) if k <= n => self.argsort(axis, largest).piece(axis, 0, k),
+            Ok((axis, n)) => Tensor::broken(
+                Fault::New(format!("axis {axis} has {n} elements, not {k}")).at("topk"),
+            ),
+            Err(fault) => Tensor::broken(fault.at("topk")),
+        };
+        (self.gather(axis, &places), places)
+    }
+
+    /// The `k`-th smallest element along `axis`, counted from 1, and the position that it comes from, i32.
+    ///
+    /// ```
+    /// let (value, position) = kiln::Tensor::from([3, 1, 2]).kthvalue(2, 0);
+    /// assert_eq!((value.item::<i32>()?, position.item::<i32>()?), (2, 2));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there; a `k` of 0 or past its end.
+    #[track_caller]
+    pub fn kthvalue(&self, k: usize, axis: impl Int) -> (Tensor, Tensor) {
+        let _method = outermost("kthvalue");
+        let places = match self.axis_length(axis) {
+            Ok((axis, n)) if (1..=n).contains(&k) => {
+                self.argsort(axis, false).piece(axis, k - 1, 1)
+            }
+            Ok((axis, n)) => Tensor::broken(
+                Fault::New(format!("axis {axis} has {n} elements and no number {k}"))
+                    .at("kthvalue"),
+            ),
+            Err(fault) => Tensor::broken(fault.at("kthvalue")),
+        };
+        (self.gather(axis, &places).squeeze(axis.as_i64()), places.squeeze(axis.as_i64()))
+    }
+
+    /// The middle element along an axis in order, of an even number the lower one; NaN if one is. `..` is of all elements.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 1, 2, 9]).median(..).item::<i32>()?, 2);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Several axes, one that is not there or is empty.
+    #[track_caller]
+    pub fn median(&self, axis: impl super::shape_args::AxesArg) -> Tensor {
+        let _method = outermost("median");
+        match self.in_order(axis) {
+            Ok((sorted, axis, n)) => {
+                sorted.unless_nan(axis, n, sorted.section(axis, (n - 1) / 2, 1, 1))
+            }
+            Err(fault) => Tensor::broken(fault.at("median")),
+        }
+    }
+
+    /// What a share `q`, from 0 to 1, of the elements along an axis is below, interpolated between neighbours; NaN if one is.
+    /// `..` is of all elements.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3.0, 1.0, 2.0, 4.0]).quantile(0.5, ..).item::<f64>()?, 2.5);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Integers; a share that is none; several axes, one that is not there or is empty.
+    #[track_caller]
+    pub fn quantile(&self, q: f64, axis: impl super::shape_args::AxesArg) -> Tensor {
+        let _method = outermost("quantile");
+        if !self.dtype().is_float() || !(0.0..=1.0).contains(&q) {
+            let why = format!("wants floats and a share from 0 to 1, not {} and {q}", self.dtype());
+            return self.refused("quantile", why.into());
+        }
+        match self.in_order(axis) {
+            Ok((sorted, axis, n)) => {
+                let place = q * (n - 1) as f64;
+                let (low, high) = (place.floor() as usize, place.ceil() as usize);
+                let below = sorted.section(axis, low, 1, 1);
+                let between = below.lerp(sorted.section(axis, high, 1, 1), place - low as f64);
+                sorted.unless_nan(axis, n, between)
+            }
+            Err(fault) => Tensor::broken(fault.at("quantile")),
+        }
+    }
+
+    /// In order along one axis, or all elements; the axis and its length, which is not 0.
+    #[track_caller]
+    fn in_order(
+        &self,
+        arg: impl super::shape_args::AxesArg,
+    ) -> Result<(Tensor, usize, usize), Fault> {
+        let flat = arg.numbers().is_none();
+        let t = if flat { self.flatten() } else { self.clone() };
+        let (axis, n) = t.axis_length(super::shape_args::only_axis(arg, t.ndim())?)?;
+        match n {
+            0 => refuse!("axis {axis} of {:?} is empty", self.shape()),
+            _ => Ok((t.ordered("sort", axis, false).0, axis, n)),
+        }
+    }
+
+    /// `value`, without its axis, unless the last of these elements, which are in order, is NaN.
+    #[track_caller]
+    fn unless_nan(&self, axis: usize, n: usize, value: Tensor) -> Tensor {
+        let value = match self.dtype().is_float() {
+            true => {
+                let last = self.section(axis, n - 1, 1, 1);
+                last.isnan().where_(&last, &value)
+            }
+            false => value,
+        };
+        value.squeeze(axis)
+    }
+}

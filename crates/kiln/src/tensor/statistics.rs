@@ -1,0 +1,418 @@
+//! Reductions made of others: counts, sums without NaN, spreads, distances between neighbours, frequencies.
+
+use super::Tensor;
+use super::shape_args::{AxesArg, Int};
+use crate::error::{Error, Fault, refuse};
+use crate::origin::outermost;
+use kiln_ir::DType;
+
+/// Extremes and counts.
+impl Tensor {
+    /// Same as [`max`](Tensor::max).
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 7]).amax(0).item::<i32>()?, 7);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`max`](Tensor::max).
+    #[track_caller]
+    pub fn amax(&self, axes: impl AxesArg) -> Tensor {
+        let _method = outermost("amax");
+        self.max(axes)
+    }
+
+    /// Same as [`min`](Tensor::min).
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 7]).amin(0).item::<i32>()?, 3);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`min`](Tensor::min).
+    #[track_caller]
+    pub fn amin(&self, axes: impl AxesArg) -> Tensor {
+        let _method = outermost("amin");
+        self.min(axes)
+    }
+
+    /// The smallest and the largest along axes.
+    ///
+    /// ```
+    /// let (low, high) = kiln::Tensor::from([3, 7, 5]).aminmax(..);
+    /// assert_eq!((low.item::<i32>()?, high.item::<i32>()?), (3, 7));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`max`](Tensor::max).
+    #[track_caller]
+    pub fn aminmax(&self, axes: impl AxesArg) -> (Tensor, Tensor) {
+        let _method = outermost("aminmax");
+        (self.min(&axes), self.max(&axes))
+    }
+
+    /// How many elements along axes are not 0, i64.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 0, 5]).count_nonzero(..).item::<i64>()?, 2);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn count_nonzero(&self, axes: impl AxesArg) -> Tensor {
+        let _method = outermost("count_nonzero");
+        self.ne(0).cast(DType::I64).sum(axes)
+    }
+
+    /// The sum along axes of what is not NaN.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3.0, f64::NAN]).nansum(..).item::<f64>()?, 3.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn nansum(&self, axes: impl AxesArg) -> Tensor {
+        let _method = outermost("nansum");
+        self.masked_fill(&self.isnan(), 0).sum(axes)
+    }
+
+    /// The mean along axes of what is not NaN; NaN where nothing is.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3.0, f64::NAN, 5.0]).nanmean(..).item::<f64>()?, 4.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn nanmean(&self, axes: impl AxesArg) -> Tensor {
+        let _method = outermost("nanmean");
+        let (dtype, nan) = (self.dtype().least_float(), self.isnan());
+        let wide = self.cast(dtype.accumulator());
+        let count = nan.logical_not().cast(dtype.accumulator()).sum(&axes);
+        wide.masked_fill(&nan, 0).sum(axes).div(count).cast(dtype)
+    }
+}
+
+/// Spread.
+impl Tensor {
+    /// The standard deviation along axes, over the count less `correction` (0 for that of a whole population).
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1.0f32, 3.0]).std_with(0, 0).item::<f32>()?, 1.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn std_with(&self, axes: impl AxesArg, correction: usize) -> Tensor {
+        let _method = outermost("std_with");
+        let variance =
+            self.cast(self.dtype().least_float().accumulator()).var_with(axes, correction);
+        let none = variance.eq(0.0);
+        // equal values do not spread whichever moves a little
+        let root = variance.masked_fill(&none, 1.0).sqrt().masked_fill(&none, 0.0);
+        root.cast(self.dtype().least_float())
+    }
+
+    /// [`var`](Tensor::var) and [`mean`](Tensor::mean) along axes.
+    ///
+    /// ```
+    /// let (var, mean) = kiln::Tensor::from([1.0f32, 3.0]).var_mean(0, 1);
+    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (2.0, 2.0));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn var_mean(&self, axes: impl AxesArg, correction: usize) -> (Tensor, Tensor) {
+        let _method = outermost("var_mean");
+        (self.var_with(&axes, correction), self.mean(&axes))
+    }
+
+    /// [`std`](Tensor::std) and [`mean`](Tensor::mean) along axes.
+    ///
+    /// ```
+    /// let (std, mean) = kiln::Tensor::from([1.0f32, 3.0]).std_mean(0, 0);
+    /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn std_mean(&self, axes: impl AxesArg, correction: usize) -> (Tensor, Tensor) {
+        let _method = outermost("std_mean");
+        (self.std_with(&axes, correction), self.mean(&axes))
+    }
+
+    /// How the rows of a matrix, each a variable, vary together, over the count less one; one axis is one variable.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([[1.0f32, 3.0], [2.0, 0.0]]);
+    /// assert_eq!(t.cov().to_vec::<f32>()?, [2.0, -2.0, -2.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More than two axes.
+    #[track_caller]
+    pub fn cov(&self) -> Tensor {
+        let _method = outermost("cov");
+        if self.ndim() > 2 {
+            let why = format!("wants at most two axes, not {:?}", self.shape());
+            return self.refused("cov", why.into());
+        }
+        let rows = self.atleast_2d();
+        let count = rows.shape().get(1).map_or(0, |n| n.saturating_sub(1));
+        let apart = rows.sub(rows.mean_keepdim(-1));
+        let sums = apart.matmul(&apart.transpose(0, 1)).div(count as f64);
+        if self.ndim() < 2 { sums.reshape(()) } else { sums }
+    }
+
+    /// [`cov`](Tensor::cov) over the standard deviations: correlations between -1 and 1.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([[1.0f32, 3.0], [2.0, 0.0]]);
+    /// assert!((t.corrcoef().to_vec::<f32>()?[1] + 1.0).abs() < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More than two axes.
+    #[track_caller]
+    pub fn corrcoef(&self) -> Tensor {
+        let _method = outermost("corrcoef");
+        let cov = self.cov();
+        if cov.ndim() == 0 {
+            return cov.div(&cov);
+        }
+        let spread = cov.diagonal(0, 0, 1).sqrt();
+        cov.div(spread.unsqueeze(1)).div(spread).clamp(-1.0, 1.0)
+    }
+}
+
+/// Neighbours.
+impl Tensor {
+    /// The distance of each element along `axis` to the next, `n` times.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1, 4, 9, 16]).diff(2, 0).to_vec::<i32>()?, [2, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there.
+    #[track_caller]
+    pub fn diff(&self, n: usize, axis: impl Int) -> Tensor {
+        let _method = outermost("diff");
+        let axis = match self.axis_length(axis) {
+            Ok((axis, _)) => axis,
+            Err(fault) => return Tensor::broken(fault.at("diff")),
+        };
+        let mut result = self.copy();
+        for _ in 0..n.min(self.shape()[axis]) {
+            let count = result.shape()[axis].saturating_sub(1);
+            let (next, here) = (result.piece(axis, 1, count), result.piece(axis, 0, count));
+            result = if self.dtype() == DType::Bool { next.ne(here) } else { next.sub(here) };
+        }
+        result
+    }
+
+    /// The integral along `axis` by trapezoids `dx` wide.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([1.0, 2.0, 3.0]).trapezoid(2.0, 0).item::<f64>()?, 8.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there.
+    #[track_caller]
+    pub fn trapezoid(&self, dx: f64, axis: impl Int) -> Tensor {
+        let _method = outermost("trapezoid");
+        match self.axis_length(axis) {
+            Ok((axis, n)) => {
+                let count = n.saturating_sub(1);
+                self.piece(axis, 1, count).add(self.piece(axis, 0, count)).sum(axis).mul(dx * 0.5)
+            }
+            Err(fault) => Tensor::broken(fault.at("trapezoid")),
+        }
+    }
+}
+
+/// Frequencies and positions in an order.
+impl Tensor {
+    /// For each of `values` how many of these elements, which are one axis in order, lie before it: the position where it
+    /// would go, before equal ones, or if `right` after them. i32. Each value is compared with each element.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([1, 3, 5]);
+    /// assert_eq!(t.searchsorted(&Tensor::from([3, 9]), false).to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More than one axis, other devices.
+    #[track_caller]
+    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor {
+        let _method = outermost("searchsorted");
+        if self.ndim() != 1 {
+            let why = format!("wants one axis, not {:?}", self.shape());
+            return self.refused("searchsorted", why.into());
+        }
+        let values = values.unsqueeze(-1);
+        // what is not above a NaN is before it
+        let before = if right { self.gt(&values).logical_not() } else { self.lt(&values) };
+        let before = before.logical_or(values.isnan());
+        before.cast(DType::I32).sum(-1)
+    }
+
+    /// Which of the intervals between `edges`, which are in order, each element lies in: [`searchsorted`](Tensor::searchsorted)
+    /// the other way round.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([2, 9]);
+    /// assert_eq!(t.bucketize(&Tensor::from([1, 3, 5]), false).to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`searchsorted`](Tensor::searchsorted).
+    #[track_caller]
+    pub fn bucketize(&self, edges: &Tensor, right: bool) -> Tensor {
+        let _method = outermost("bucketize");
+        edges.searchsorted(self, right)
+    }
+
+    /// The different elements in order. Computes the tensor.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 1, 3, 2]).unique().to_vec::<i32>()?, [1, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever computing the tensor gives.
+    #[track_caller]
+    pub fn unique(&self) -> Tensor {
+        let _method = outermost("unique");
+        let sorted = self.flatten().sort(0, false).0;
+        let n = sorted.numel();
+        if n < 2 {
+            return sorted;
+        }
+        let differs = sorted.piece(0, 1, n - 1).ne(sorted.piece(0, 0, n - 1));
+        sorted
+            .masked_select(&Tensor::cat([Tensor::full_with([1], true, self.device()), differs], 0))
+    }
+
+    /// How often each of the numbers 0, 1, .. is there, up to the largest, or to before `least` if that is more; i64.
+    /// Computes the tensor.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([2, 0, 2]).bincount(0).to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Numbers that are no integers or negative, more than one axis; whatever computing the tensor gives.
+    #[track_caller]
+    pub fn bincount(&self, least: usize) -> Tensor {
+        let _method = outermost("bincount");
+        match self.bins(least) {
+            Ok(bins) => {
+                let one = Tensor::ones_with(self.shape(), (DType::I64, self.device()));
+                let zeros = Tensor::zeros_with([bins], (DType::I64, self.device()));
+                if self.numel() == 0 {
+                    zeros
+                } else {
+                    zeros.scatter_reduce(0, self, one, "sum", true)
+                }
+            }
+            Err(fault) => Tensor::broken(fault.at("bincount")),
+        }
+    }
+
+    /// How many numbers there are to count.
+    fn bins(&self, least: usize) -> Result<usize, Fault> {
+        Tensor::all_valid([self])?;
+        if !self.dtype().is_int() || self.ndim() != 1 {
+            return refuse!(
+                "wants integers along one axis, not {} {:?}",
+                self.dtype(),
+                self.shape()
+            );
+        }
+        if self.numel() == 0 {
+            return Ok(least);
+        }
+        let wide = self.cast(DType::I64);
+        let (low, high) = (wide.min(..).read_as::<i64>()?[0], wide.max(..).read_as::<i64>()?[0]);
+        match low {
+            0.. => Ok(least.max(usize::try_from(high).unwrap_or(usize::MAX).saturating_add(1))),
+            _ => refuse!("{low} is negative"),
+        }
+    }
+
+    /// How many elements lie in each of `bins` intervals of one width from `low` to `high`, both included; in the dtype of
+    /// the elements.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([0.0f32, 1.0, 1.5, 4.0, 9.0]);
+    /// assert_eq!(t.histc(2, 0.0, 4.0).to_vec::<f32>()?, [3.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No intervals; ends that are not in order.
+    #[track_caller]
+    pub fn histc(&self, bins: usize, low: f64, high: f64) -> Tensor {
+        let _method = outermost("histc");
+        if bins == 0 || low >= high || !(high - low).is_finite() {
+            let why = format!("no {bins} intervals from {low} to {high}");
+            return self.refused("histc", why.into());
+        }
+        let x = self.flatten().cast(DType::F64);
+        let inside = x.ge(low).logical_and(x.le(high));
+        let place = x.sub(low).mul(bins as f64).div(high - low).floor();
+        let place = inside.where_(place, 0.0).clamp_max(bins as f64 - 1.0).cast(DType::I32);
+        let empty = Tensor::zeros_with([bins], (DType::F64, self.device()));
+        if self.numel() == 0 {
+            return empty.cast(self.dtype());
+        }
+        empty.scatter_reduce(0, &place, inside.cast(DType::F64), "sum", true).cast(self.dtype())
+    }
+
+    /// Whether both have the same shape and the same elements. Computes both.
+    ///
+    /// ```
+    /// assert!(kiln::Tensor::from([1, 2]).equal(&kiln::Tensor::from([1, 2]))?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Other devices; whatever computing gives.
+    #[track_caller]
+    pub fn equal(&self, other: &Tensor) -> Result<bool, Error> {
+        let _method = outermost("equal");
+        match [self, other].into_iter().find_map(Tensor::error) {
+            Some(error) => Err(error),
+            None if self.shape() != other.shape() => Ok(false),
+            None => self.eq(other).all(..).item(),
+        }
+    }
+}
