@@ -236,6 +236,8 @@ costs! {
 
     /// Side of the square that a transpose handles at a time, at most.
     transposed_side: usize = 16, BENCH;
+    /// The overhead of a block of a transpose, in iterations.
+    transposed_block: f64 = 4.0, Source::Fitted("cargo bench -p kiln --bench regret");
     /// Lanes that are loaded or stored one by one, at most.
     most_apart: usize = 1024, BENCH;
     /// Pages whose addresses a processor keeps at hand (TLB).

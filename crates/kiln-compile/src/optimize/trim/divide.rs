@@ -24,9 +24,7 @@ pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -
         bounds.learn(conditions(closer)?, range);
     }
     let ends: i64 = bounds.limits.iter().map(|l| l.between).sum();
-    if ends == 0
-        || range.max() + 1 < DIVIDED * ends
-        || !closers.iter().all(|c| is_plain(c, range))
+    if ends == 0 || range.max() + 1 < DIVIDED * ends || !closers.iter().all(|c| is_plain(c, range))
     {
         return None;
     }
