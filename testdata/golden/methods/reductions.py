@@ -155,3 +155,10 @@ for x in [data(3, 4), data(2, 3, 2, dtype=F64), data(5, dtype=I32)]:
         if x.dtype.is_floating_point:
             for correction in [0, 1]:
                 case("var_keepdim_with", [x], lambda x: x.var(axis, correction=correction, keepdim=True), [axis, correction], tol=("abs", 64), slope=("abs", 400))
+refused("norm", [data(2)], ["2.0", [1]], "norm: axis 1 is out of range")
+refused("norm", [data(2, 0)], ["inf", [1]], "norm: an empty axis of [2, 0] has no largest element")
+for method, args in [("cummax", [2]), ("cumprod", [-3]), ("logcumsumexp", [2]), ("diff", [1, 2]), ("trapezoid", [1.0, 2]), ("argsort", [2, False]),
+                     ("std_mean", [[2], 1]), ("count_nonzero", [[2]]), ("nanmean", [[-3]]), ("aminmax", [[2]]), ("argmax_keepdim", [2]), ("mode", [2])]:
+    refused(method, [data(2, 3)], args, f"{method}: axis")
+refused("cov", [data(2, 2, 2)], [], "cov: wants at most two axes")
+refused("searchsorted", [data(2, 2), data(3)], [False], "searchsorted: wants one axis")
