@@ -60,3 +60,6 @@ for dtype in FLOATS:
         for p in [1.0, 2.0, 3.0]:
             case("normalize", [data(*shape, dtype=dtype)], lambda x: F.normalize(x, p, axis), [p, axis], tol=("abs", 24), slope=("abs", 200))
 case("normalize", [t([[0.0, 0.0], [3.0, 4.0]])], lambda x: F.normalize(x, 2.0, 1), [2.0, 1], tol=("abs", 8), grad=False)
+refused("softmin", [data(2)], [1], "softmin: axis 1 is out of range")
+refused("normalize", [data(2)], [2.0, 1], "normalize: axis 1 is out of range")
+refused("prelu", [data(2, 3, 4), data(2)], [], "prelu: shapes do not broadcast")

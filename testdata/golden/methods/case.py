@@ -29,6 +29,7 @@ I8, I16, I32, I64, U8, BOOL = torch.int8, torch.int16, torch.int32, torch.int64,
 WEIGHTS = torch.tensor([0.5, -1.0, 1.5, 0.25, -0.75, 2.0, -0.5], dtype=F64)
 
 rng = np.random.default_rng(11)
+START = rng.bit_generator.state
 cases = []
 
 
@@ -130,3 +131,4 @@ def write(folder, subject):
         f.write(gzip.compress(lines.encode(), mtime=0))
     print(subject, len(cases), "cases", os.path.getsize(path), "bytes")
     cases.clear()
+    rng.bit_generator.state = START  # a subject's data does not depend on the others

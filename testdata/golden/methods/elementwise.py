@@ -124,3 +124,11 @@ for shapes in [[(3, 4), (4,), (3, 1)], [(), (2,), (2,)], [(0, 2), (2,), (1, 1)]]
     case("addcdiv", [data(shapes[0][0] if shapes[0] else 1, 1), data(*shapes[1]), data(*shapes[1], low=0.5)],
          lambda a, b, c: torch.addcdiv(a, b, c, value=-2.0), [-2.0], tol=("abs", 40))
 case("addcmul_int", [data(4, dtype=I64), data(4, dtype=I64), data(4, dtype=I64)], lambda a, b, c: torch.addcmul(a, b, c, value=3), [3])
+# Many points, for the places that are promised.
+for method, f, low, high, ulp in [("asin", torch.asin, -1, 1, 3), ("acos", torch.acos, -1, 1, 3), ("atan", torch.atan, -6, 6, 3), ("sinh", torch.sinh, -9, 9, 5),
+                                  ("cosh", torch.cosh, -9, 9, 5), ("asinh", torch.asinh, -9, 9, 4), ("acosh", torch.acosh, 1, 9, 4), ("atanh", torch.atanh, -1, 1, 4),
+                                  ("erf", torch.erf, -4, 4, 3), ("erfc", torch.erfc, -4, 10, 6), ("logit", torch.logit, 0, 1, 4)]:
+    case(method, [t(rng.uniform(low, high, 400), F32)], f, tol=("ulp", ulp))
+    case(method, [t(rng.uniform(low, high, 400) * 1e-3 + max(low, 0), F32)], f, tol=("ulp", ulp))
+case("atan2", [t(rng.normal(0, 1, 400), F32), t(rng.normal(0, 1, 400), F32)], torch.atan2, tol=("ulp", 4))
+case("hypot", [t(rng.normal(0, 1, 400), F32), t(rng.normal(0, 1, 400), F32)], torch.hypot, tol=("ulp", 3))

@@ -142,3 +142,23 @@ for bins, low, high in [(4, -2.0, 2.0), (1, 0.0, 1.0), (7, -1.0, 3.0)]:
 refused("histc", [data(3)], [0, 0.0, 1.0], "no 0 intervals")
 for a, b in [([1.0, 2.0], [1.0, 2.0]), ([1.0], [2.0]), ([1.0, 2.0], [1.0]), ([NAN], [NAN])]:
     case("equal", [t(a), t(b)], lambda a, b: torch.tensor(torch.equal(a, b)))
+
+for x in [*inputs(), data(2, 3, 5, dtype=I32), data(1, 4), torch.tensor([[2, 2, 1, 1, 3]])]:
+    if not x.dtype.is_floating_point or not x.isnan().any():
+        for axis in [0, -1]:
+            case("mode", [x], lambda x: torch.mode(x, axis)[0], [axis], grad=False)
+refused("mode", [torch.zeros(2, 0)], [1], "axis 1 of [2, 0] is empty")
+for x in [data(3, 4), data(2, 3, 2, dtype=F64), data(5, dtype=I32)]:
+    for axis in [0, -1]:
+        case("argmax_keepdim", [x], lambda x: x.argmax(axis, True).int(), [axis])
+        case("argmin_keepdim", [x], lambda x: x.argmin(axis, True).int(), [axis])
+        if x.dtype.is_floating_point:
+            for correction in [0, 1]:
+                case("var_keepdim_with", [x], lambda x: x.var(axis, correction=correction, keepdim=True), [axis, correction], tol=("abs", 64), slope=("abs", 400))
+refused("norm", [data(2)], ["2.0", [1]], "norm: axis 1 is out of range")
+refused("norm", [data(2, 0)], ["inf", [1]], "norm: an empty axis of [2, 0] has no largest element")
+for method, args in [("cummax", [2]), ("cumprod", [-3]), ("logcumsumexp", [2]), ("diff", [1, 2]), ("trapezoid", [1.0, 2]), ("argsort", [2, False]),
+                     ("std_mean", [[2], 1]), ("count_nonzero", [[2]]), ("nanmean", [[-3]]), ("aminmax", [[2]]), ("argmax_keepdim", [2]), ("mode", [2])]:
+    refused(method, [data(2, 3)], args, f"{method}: axis")
+refused("cov", [data(2, 2, 2)], [], "cov: wants at most two axes")
+refused("searchsorted", [data(2, 2), data(3)], [False], "searchsorted: wants one axis")

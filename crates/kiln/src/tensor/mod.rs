@@ -36,6 +36,7 @@ mod scan;
 mod sort;
 mod doubling;
 mod statistics;
+mod frequencies;
 mod softmax;
 mod matmul;
 mod products;

@@ -4,6 +4,7 @@ use super::Tensor;
 use super::elementwise::{like, quotient};
 use super::shape_args::{AxesArg, axes, only_axis};
 use crate::error::{Fault, refuse};
+use crate::origin::outermost;
 use kiln_ir::arg::{Axes, ReduceOp, Shape};
 use kiln_ir::{DType, Op, UOp};
 
@@ -181,6 +182,22 @@ impl Tensor {
         };
         self.lift("var_with", reduce())
     }
+
+    /// As [`var_with`](Tensor::var_with), leaving the axes with length 1.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::ones([2, 3]).var_keepdim_with(1, 0).shape(), [2, 1]);
+    /// ```
+    ///
+    /// # Errors
+    /// An axis that is not there or is named twice.
+    #[track_caller]
+    pub fn var_keepdim_with(&self, axes_arg: impl AxesArg, correction: usize) -> Tensor {
+        let _method = outermost("var_keepdim_with");
+        let kept = axes(&axes_arg, self.ndim()).map(|axes| kept_shape(self.shape(), &axes));
+        let variance = self.var_with(axes_arg, correction);
+        kept.map_or(variance.clone(), |shape| variance.reshape(shape))
+    }
 }
 
 /// `0, 1, ..` along `axis` in every element of `shape`, i32.
@@ -220,6 +237,22 @@ impl Tensor {
         self.position("argmax", axis, ReduceOp::Max)
     }
 
+    /// As [`argmax`](Tensor::argmax), leaving the axis with length 1; `..` leaves all of them.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).argmax_keepdim(1).shape(), [2, 1]);
+    /// ```
+    ///
+    /// # Errors
+    /// As [`argmax`](Tensor::argmax).
+    #[track_caller]
+    pub fn argmax_keepdim(&self, axis: impl AxesArg) -> Tensor {
+        let _method = outermost("argmax_keepdim");
+        let kept = axes(&axis, self.ndim()).map(|axes| kept_shape(self.shape(), &axes));
+        let position = self.argmax(axis);
+        kept.map_or(position.clone(), |shape| position.reshape(shape))
+    }
+
     /// The position of the first smallest element along one axis, i32; NaN counts as smallest. `..` counts through all
     /// elements.
     ///
@@ -233,6 +266,22 @@ impl Tensor {
     #[track_caller]
     pub fn argmin(&self, axis: impl AxesArg) -> Tensor {
         self.position("argmin", axis, ReduceOp::Min)
+    }
+
+    /// As [`argmin`](Tensor::argmin), leaving the axis with length 1; `..` leaves all of them.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::zeros([2, 3]).argmin_keepdim(1).shape(), [2, 1]);
+    /// ```
+    ///
+    /// # Errors
+    /// As [`argmin`](Tensor::argmin).
+    #[track_caller]
+    pub fn argmin_keepdim(&self, axis: impl AxesArg) -> Tensor {
+        let _method = outermost("argmin_keepdim");
+        let kept = axes(&axis, self.ndim()).map(|axes| kept_shape(self.shape(), &axes));
+        let position = self.argmin(axis);
+        kept.map_or(position.clone(), |shape| position.reshape(shape))
     }
 
     #[track_caller]

@@ -192,6 +192,9 @@ impl Tensor {
     /// The error that this carries, or else `fault`.
     #[track_caller]
     pub(super) fn refused(&self, op: &'static str, fault: Fault) -> Tensor {
-        Tensor::broken(self.error().unwrap_or_else(|| fault.at(op)))
+        match self.error() {
+            Some(error) => Tensor::broken(error),
+            None => Tensor::broken(fault.at(op)),
+        }
     }
 }

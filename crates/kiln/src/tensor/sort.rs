@@ -260,7 +260,7 @@ impl Tensor {
 
     /// In order along one axis, or all elements; the axis and its length, which is not 0.
     #[track_caller]
-    fn in_order(
+    pub(super) fn in_order(
         &self,
         arg: impl super::shape_args::AxesArg,
     ) -> Result<(Tensor, usize, usize), Fault> {

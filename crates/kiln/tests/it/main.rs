@@ -11,6 +11,7 @@ mod indexing;
 mod ops;
 mod counts;
 mod disk;
+mod draws;
 mod engine;
 mod gradients;
 mod faults;

@@ -162,8 +162,8 @@ impl Tensor {
         logs: fn(&Tensor, usize) -> Tensor,
     ) -> Tensor {
         let axis = usize::from(self.ndim() > 1);
-        let shares = target.dtype().is_float() && target.error().is_none();
-        let checked = match shares && target.shape() == self.shape() && self.ndim() > 0 {
+        let shares = target.dtype().is_float() && target.shape() == self.shape() && self.ndim() > 0;
+        let checked = match shares {
             true => Tensor::all_valid([self, target]),
             false => self.labelled_by(target, axis),
         };

@@ -316,9 +316,9 @@ impl Tensor {
     pub fn cosine_similarity(&self, other: &Tensor, axis: impl crate::tensor::Int) -> Tensor {
         let _method = outermost("cosine_similarity");
         let axis = axis.as_i64();
-        let length = |t: &Tensor| t.norm_keepdim(2.0, axis).maximum(1e-8);
-        let (a, b) = (self.div(length(self)), other.div(length(other)));
-        a.mul(b).sum(axis)
+        let own = self.norm_keepdim(2.0, axis).maximum(1e-8);
+        let its = other.norm_keepdim(2.0, axis).maximum(1e-8);
+        self.div(own).mul(other.div(its)).sum(axis)
     }
 
     /// `1 - c` where the target is 1, `max(0, c - margin)` where it is -1, with the cosine `c` of the angle along the last
@@ -342,8 +342,8 @@ impl Tensor {
         reduce: Reduce,
     ) -> Tensor {
         let _method = outermost("cosine_embedding_loss");
-        let square = |t: &Tensor| t.square().sum(-1).add(1e-12);
-        let lengths = square(self).mul(square(other)).sqrt();
+        let (own, its) = (self.square().sum(-1).add(1e-12), other.square().sum(-1).add(1e-12));
+        let lengths = own.mul(its).sqrt();
         let cosine = self.mul(other).sum(-1).div(lengths);
         let far = cosine.sub(margin).relu();
         let near = cosine.neg().add(1);

@@ -29,9 +29,9 @@ macro_rules! subjects {
 subjects! {
     activations 460;
     creation 480;
-    elementwise 580;
-    losses 900;
+    elementwise 600;
+    losses 1200;
     movement 850;
     products 460;
-    reductions 1480;
+    reductions 1530;
 }

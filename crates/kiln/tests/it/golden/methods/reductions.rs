@@ -34,6 +34,10 @@ calls! { a;
     "bucketize" [x, y] => x.bucketize(y, a.is(0));
     "bincount" [x] => x.bincount(a.count(0));
     "histc" [x] => x.histc(a.count(0), a.float(1), a.float(2));
+    "mode" [x] => x.mode(a.int(0));
+    "argmax_keepdim" [x] => x.argmax_keepdim(a.int(0));
+    "argmin_keepdim" [x] => x.argmin_keepdim(a.int(0));
+    "var_keepdim_with" [x] => x.var_keepdim_with(a.int(0), a.count(1));
     "equal" [x, y] => told(x.equal(y), x.device());
 }
 

@@ -1,169 +1,11 @@
-//! Random numbers: Threefry-2x32 with 20 rounds, as tensor operations, so that every device gives the same bits.
-//!
-//! The n-th number after `manual_seed(s)` is the n-th of JAX's `random.bits(key(s), ..)`: the key is the seed's two
-//! words, the counter the number's two words, and the bits are the exclusive or of both results.
+//! Tensors of random numbers.
 
-use super::shape_args::{Int, ShapeArg, new_shape};
-use super::{Options, Tensor};
+use super::{Rng, SHARED, bits32, normal, uniform, word, words};
 use crate::error::{Fault, refuse};
+use crate::tensor::shape_args::{Int, ShapeArg, new_shape};
+use crate::tensor::{Options, Tensor};
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, Op, UOp};
-use std::sync::Mutex;
-
-/// Where a sequence of random numbers is.
-#[derive(Debug)]
-struct State {
-    seed: u64,
-    counter: u64,
-}
-
-/// A sequence of random numbers of one's own: what other threads draw does not change it.
-///
-/// The sequence is the one that [`manual_seed`] starts with the same seed.
-///
-/// ```
-/// use kiln::{Rng, Tensor, manual_seed};
-/// let rng = Rng::new(7);
-/// manual_seed(7);
-/// assert_eq!(rng.rand([3]).to_vec::<f32>()?, Tensor::rand([3]).to_vec::<f32>()?);
-/// # Ok::<(), kiln::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Rng(Mutex<State>);
-
-/// What draws that name no sequence take from.
-static SHARED: Rng = Rng::new(0);
-
-/// Starts the sequence of random numbers again, at `seed`. All threads draw from it; [`Rng`] is a sequence of one's own.
-///
-/// ```
-/// use kiln::{Tensor, manual_seed};
-/// manual_seed(7);
-/// let a = Tensor::rand([3]).to_vec::<f32>()?;
-/// manual_seed(7);
-/// assert_eq!(a, Tensor::rand([3]).to_vec::<f32>()?);
-/// # Ok::<(), kiln::Error>(())
-/// ```
-pub fn manual_seed(seed: u64) {
-    SHARED.restart(seed);
-}
-
-impl Rng {
-    /// The sequence of `seed`.
-    ///
-    /// ```
-    /// static RNG: kiln::Rng = kiln::Rng::new(1);
-    /// assert_eq!(RNG.randn([2]).shape(), [2]);
-    /// ```
-    pub const fn new(seed: u64) -> Rng {
-        Rng(Mutex::new(State { seed, counter: 0 }))
-    }
-
-    fn restart(&self, seed: u64) {
-        *self.0.lock().expect("random state") = State { seed, counter: 0 };
-    }
-
-    /// `n` places of the sequence: the seed and the first.
-    fn reserve(&self, n: usize) -> (u64, u64) {
-        let mut state = self.0.lock().expect("random state");
-        let low_words_left = (1u64 << 32) - (state.counter & 0xffff_ffff);
-        // a draw that fits one high word stays inside it, so that adding to the low word never carries
-        if n as u64 > low_words_left && n < 1 << 32 {
-            state.counter = (state.counter >> 32).wrapping_add(1) << 32;
-        }
-        let first = state.counter;
-        state.counter = first.wrapping_add(n as u64);
-        (state.seed, first)
-    }
-}
-
-/// How far each round turns its second word.
-const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
-/// What makes the third key word of the other two.
-const PARITY: u32 = 0x1bd1_1bda;
-
-fn word(value: u32) -> UOp {
-    UOp::constant(value, DType::U32)
-}
-
-fn rotated(x: &UOp, by: u32) -> UOp {
-    let left = UOp::binary(Op::Shl, x, &word(by));
-    left | UOp::binary(Op::Shr, x, &word(32 - by))
-}
-
-/// Both words of Threefry-2x32-20 under `key`.
-fn threefry(key: [u32; 2], mut x: [UOp; 2]) -> [UOp; 2] {
-    let keys = [key[0], key[1], key[0] ^ key[1] ^ PARITY];
-    x = [&x[0] + word(keys[0]), &x[1] + word(keys[1])];
-    for block in 0..5u32 {
-        for by in ROTATIONS[block as usize % 2] {
-            let sum = &x[0] + &x[1];
-            x = [sum.clone(), rotated(&x[1], by) ^ &sum];
-        }
-        let next = |i: u32| keys[(block + i) as usize % 3];
-        x = [&x[0] + word(next(1)), &x[1] + word(next(2).wrapping_add(block + 1))];
-    }
-    x
-}
-
-/// Both random words of each of `n` places.
-fn words(rng: &Rng, n: usize) -> [UOp; 2] {
-    let (seed, first) = rng.reserve(n);
-    let place = match u32::try_from(n) {
-        Ok(_) => {
-            let low = UOp::iota(n, DType::U32) + word(first as u32);
-            [word((first >> 32) as u32).broadcast_to(&[n]), low]
-        }
-        Err(_) => {
-            let wide = |value: u64| UOp::constant(value, DType::U64);
-            let place = UOp::iota(n, DType::U64) + wide(first);
-            let high = UOp::binary(Op::Shr, &place, &wide(32));
-            [high, place].map(|word| word.cast(DType::U32))
-        }
-    };
-    threefry([(seed >> 32) as u32, seed as u32], place)
-}
-
-fn bits32(rng: &Rng, n: usize) -> UOp {
-    let [a, b] = words(rng, n);
-    a ^ b
-}
-
-/// `n` floats in `[0, 1)`, each a multiple of the distance between floats below 1.
-fn uniform(rng: &Rng, n: usize, dtype: DType) -> UOp {
-    match dtype {
-        DType::F64 => {
-            let [a, b] = words(rng, n).map(|w| w.cast(DType::U64));
-            let wide = |c: u32| UOp::constant(c, DType::U64);
-            let bits = UOp::binary(Op::Shl, &a, &wide(32)) | b;
-            let one = UOp::constant(1.0f64.to_bits(), DType::U64);
-            let float = (UOp::binary(Op::Shr, &bits, &wide(12)) | one).bitcast(DType::F64);
-            &float - float.const_like(1)
-        }
-        DType::F32 => {
-            let mantissa = UOp::binary(Op::Shr, &bits32(rng, n), &word(9));
-            let float = (mantissa | word(1.0f32.to_bits())).bitcast(DType::F32);
-            &float - float.const_like(1)
-        }
-        _ => {
-            // few enough bits that the narrow float holds the number exactly, and 1 is never reached
-            let precision = if dtype == DType::F16 { 11 } else { 8 };
-            let bits =
-                UOp::binary(Op::Shr, &bits32(rng, n), &word(32 - precision)).cast(DType::F32);
-            (&bits * bits.const_like((-(precision as f64)).exp2())).cast(dtype)
-        }
-    }
-}
-
-/// Normal numbers from two uniform ones each (Box and Muller).
-fn normal(rng: &Rng, n: usize, dtype: DType) -> UOp {
-    let wide = dtype.accumulator();
-    let (radius, turn) = (uniform(rng, n, wide), uniform(rng, n, wide));
-    let nonzero = radius.const_like(1) - &radius;
-    let log = UOp::unary(Op::Log, &nonzero) * nonzero.const_like(-2);
-    let angle = &turn * turn.const_like(2.0 * std::f64::consts::PI);
-    (UOp::unary(Op::Sqrt, &log) * UOp::unary(Op::Cos, &angle)).cast(dtype)
-}
 
 /// A new tensor of what `make` draws, of as many numbers as `shape` has and of the dtype that `options` name.
 #[track_caller]
@@ -194,6 +36,18 @@ fn wants_float(dtype: DType) -> Result<DType, Fault> {
     }
 }
 
+/// `n` integers below `count`, at most 2^32. Where that is no power of two they are remainders of 64 bits, so that no
+/// integer is likelier than another by more than one part in 2^32.
+fn below(rng: &Rng, n: usize, count: u64) -> UOp {
+    if count.is_power_of_two() {
+        let bits = bits32(rng, n);
+        return u32::try_from(count - 1).map_or(bits.clone(), |mask| bits & word(mask));
+    }
+    let [high, low] = words(rng, n).map(|word| word.cast(DType::U64));
+    let wide = |value: u64| UOp::constant(value, DType::U64);
+    (UOp::binary(Op::Shl, &high, &wide(32)) | low).floormod(&wide(count))
+}
+
 /// `n` integers from `low` to before `high`.
 fn integers(rng: &Rng, n: usize, dtype: DType, low: i64, high: i64) -> Result<UOp, Fault> {
     let count = i128::from(high) - i128::from(low);
@@ -204,9 +58,7 @@ fn integers(rng: &Rng, n: usize, dtype: DType, low: i64, high: i64) -> Result<UO
     if !dtype.is_int() || !exact(low) || !exact(high - 1) {
         return refuse!("{dtype} does not hold all integers from {low} to before {high}");
     }
-    let bits = bits32(rng, n);
-    let offset = u32::try_from(count).map_or(bits.clone(), |count| bits.floormod(&word(count)));
-    let offset = offset.cast(dtype);
+    let offset = below(rng, n, count as u64).cast(dtype);
     Ok(&offset + offset.const_like(low))
 }
 
@@ -296,7 +148,7 @@ impl Rng {
     }
 }
 
-/// Random tensors, each drawn from the next numbers of the sequence that [`manual_seed`] starts.
+/// Random tensors, each drawn from the next numbers of the sequence that [`manual_seed`](crate::manual_seed) starts.
 impl Tensor {
     /// Uniform in `[0, 1)`, f32.
     ///

@@ -1,0 +1,199 @@
+//! How often elements are there, and where they would stand in an order.
+
+use super::Tensor;
+use super::shape_args::AxesArg;
+use crate::error::{Error, Fault, refuse};
+use crate::origin::outermost;
+use kiln_ir::DType;
+
+/// Frequencies and positions in an order.
+impl Tensor {
+    /// For each of `values` how many of these elements, which are one axis in order, lie before it: the position where it
+    /// would go, before equal ones, or if `right` after them. i32. Each value is compared with each element.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([1, 3, 5]);
+    /// assert_eq!(t.searchsorted(&Tensor::from([3, 9]), false).to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// More than one axis, other devices.
+    #[track_caller]
+    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor {
+        let _method = outermost("searchsorted");
+        if self.ndim() != 1 {
+            let why = format!("wants one axis, not {:?}", self.shape());
+            return self.refused("searchsorted", why.into());
+        }
+        let values = values.unsqueeze(-1);
+        // what is not above a NaN is before it
+        let before = if right { self.gt(&values).logical_not() } else { self.lt(&values) };
+        let before = before.logical_or(values.isnan());
+        before.cast(DType::I32).sum(-1)
+    }
+
+    /// Which of the intervals between `edges`, which are in order, each element lies in: [`searchsorted`](Tensor::searchsorted)
+    /// the other way round.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([2, 9]);
+    /// assert_eq!(t.bucketize(&Tensor::from([1, 3, 5]), false).to_vec::<i32>()?, [1, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`searchsorted`](Tensor::searchsorted).
+    #[track_caller]
+    pub fn bucketize(&self, edges: &Tensor, right: bool) -> Tensor {
+        let _method = outermost("bucketize");
+        edges.searchsorted(self, right)
+    }
+
+    /// The different elements in order. Computes the tensor.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 1, 3, 2]).unique().to_vec::<i32>()?, [1, 2, 3]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever computing the tensor gives.
+    #[track_caller]
+    pub fn unique(&self) -> Tensor {
+        let _method = outermost("unique");
+        let sorted = self.flatten().sort(0, false).0;
+        let n = sorted.numel();
+        if n < 2 {
+            return sorted;
+        }
+        let differs = sorted.piece(0, 1, n - 1).ne(sorted.piece(0, 0, n - 1));
+        sorted
+            .masked_select(&Tensor::cat([Tensor::full_with([1], true, self.device()), differs], 0))
+    }
+
+    /// How often each of the numbers 0, 1, .. is there, up to the largest, or to before `least` if that is more; i64.
+    /// Computes the tensor.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([2, 0, 2]).bincount(0).to_vec::<i64>()?, [1, 0, 2]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Numbers that are no integers or negative, more than one axis; whatever computing the tensor gives.
+    #[track_caller]
+    pub fn bincount(&self, least: usize) -> Tensor {
+        let _method = outermost("bincount");
+        match self.bins(least) {
+            Ok(bins) => {
+                let one = Tensor::ones_with(self.shape(), (DType::I64, self.device()));
+                let zeros = Tensor::zeros_with([bins], (DType::I64, self.device()));
+                if self.numel() == 0 {
+                    zeros
+                } else {
+                    zeros.scatter_reduce(0, self, one, "sum", true)
+                }
+            }
+            Err(fault) => Tensor::broken(fault.at("bincount")),
+        }
+    }
+
+    /// How many numbers there are to count.
+    fn bins(&self, least: usize) -> Result<usize, Fault> {
+        Tensor::all_valid([self])?;
+        if !self.dtype().is_int() || self.ndim() != 1 {
+            return refuse!(
+                "wants integers along one axis, not {} {:?}",
+                self.dtype(),
+                self.shape()
+            );
+        }
+        if self.numel() == 0 {
+            return Ok(least);
+        }
+        let wide = self.cast(DType::I64);
+        let (low, high) = (wide.min(..).read_as::<i64>()?[0], wide.max(..).read_as::<i64>()?[0]);
+        match low {
+            0.. => Ok(least.max(usize::try_from(high).unwrap_or(usize::MAX).saturating_add(1))),
+            _ => refuse!("{low} is negative"),
+        }
+    }
+
+    /// How many elements lie in each of `bins` intervals of one width from `low` to `high`, both included; in the dtype of
+    /// the elements.
+    ///
+    /// ```
+    /// let t = kiln::Tensor::from([0.0f32, 1.0, 1.5, 4.0, 9.0]);
+    /// assert_eq!(t.histc(2, 0.0, 4.0).to_vec::<f32>()?, [3.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No intervals; ends that are not in order.
+    #[track_caller]
+    pub fn histc(&self, bins: usize, low: f64, high: f64) -> Tensor {
+        let _method = outermost("histc");
+        if bins == 0 || low >= high || !(high - low).is_finite() {
+            let why = format!("no {bins} intervals from {low} to {high}");
+            return self.refused("histc", why.into());
+        }
+        let x = self.flatten().cast(DType::F64);
+        let inside = x.ge(low).logical_and(x.le(high));
+        let place = x.sub(low).mul(bins as f64).div(high - low).floor();
+        let place = inside.where_(place, 0.0).clamp_max(bins as f64 - 1.0).cast(DType::I32);
+        let empty = Tensor::zeros_with([bins], (DType::F64, self.device()));
+        if self.numel() == 0 {
+            return empty.cast(self.dtype());
+        }
+        empty.scatter_reduce(0, &place, inside.cast(DType::F64), "sum", true).cast(self.dtype())
+    }
+
+    /// The most frequent element along an axis, of several the smallest. `..` is of all elements.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Tensor::from([3, 1, 3, 2]).mode(0).item::<i32>()?, 3);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Several axes, one that is not there or is empty.
+    #[track_caller]
+    pub fn mode(&self, axis: impl AxesArg) -> Tensor {
+        let _method = outermost("mode");
+        let (sorted, axis, n) = match self.in_order(axis) {
+            Ok(parts) => parts,
+            Err(fault) => return Tensor::broken(fault.at("mode")),
+        };
+        let mut line = vec![1; sorted.ndim()];
+        line[axis] = n;
+        let place = Tensor::arange_with(n, self.device()).reshape(line);
+        let differs = sorted.piece(axis, 1, n - 1).ne(sorted.piece(axis, 0, n - 1));
+        let first = sorted.piece(axis, 0, 1).zeros_like_with(DType::Bool).logical_not();
+        // where the run of equals began that a place is in
+        let start = Tensor::cat([first, differs], axis).where_(&place, 0).cummax(axis).0;
+        let longest = place.sub(start).argmax(axis).unsqueeze(axis);
+        sorted.gather(axis, &longest).squeeze(axis)
+    }
+
+    /// Whether both have the same shape and the same elements. Computes both.
+    ///
+    /// ```
+    /// assert!(kiln::Tensor::from([1, 2]).equal(&kiln::Tensor::from([1, 2]))?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Other devices; whatever computing gives.
+    #[track_caller]
+    pub fn equal(&self, other: &Tensor) -> Result<bool, Error> {
+        let _method = outermost("equal");
+        match [self, other].into_iter().find_map(Tensor::error) {
+            Some(error) => Err(error),
+            None if self.shape() != other.shape() => Ok(false),
+            None => self.eq(other).all(..).item(),
+        }
+    }
+}
