@@ -104,6 +104,8 @@ costs! {
     launch_ns: f64 = 3000.0, Source::Measured;
     /// Arithmetic operations and accesses of a kernel below which starting threads costs more than it saves.
     thread_work: usize = 1 << 16, BENCH;
+    /// Blocks of a loop for each thread, where it is not shared iteration by iteration: late threads do fewer.
+    thread_blocks: usize = 8, Source::Fitted("cargo bench -p kiln --bench regret");
 
     /// Independent iterations below which a kernel does not fill the threads of a larger machine.
     parallel: f64 = 16.0, BENCH;

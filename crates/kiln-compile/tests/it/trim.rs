@@ -3,7 +3,7 @@
 use crate::options::{axes, check, kernel_of, param, plain, run};
 use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::target::Target;
-use kiln_ir::arg::{Axes, RangeKind, ReduceOp};
+use kiln_ir::arg::{Axes, PadAxis, RangeKind, ReduceOp};
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, Op, UOp};
 
@@ -169,4 +169,46 @@ fn rows_of_no_whole_number_of_vectors_are_loops_without_conditions_and_their_end
     assert!(check("others", &kernel, &[&[other], &options[..3]].concat()));
     assert!(!check("twice", &kernel, &[&lines[..1], &lines[..1]].concat()));
     assert!(!check("late", &kernel, &[&options[..1], &lines[..1]].concat()));
+}
+
+/// `a` and then `b` along the last axis.
+fn joined(rows: usize, a: usize, b: usize) -> UOp {
+    let pad = |x: &UOp, before, after| {
+        x.pad(&[PadAxis::default(), PadAxis { before, between: 0, after }])
+    };
+    let first = pad(&UOp::bool(true).broadcast_to(&[rows, a]), 0, b);
+    first.where_(&pad(&param(0, &[rows, a]), 0, b), &pad(&param(1, &[rows, b]), a, 0))
+}
+
+/// Loads in loops, as many as have a predicate and as have none.
+fn loads(kernel: &UOp) -> [usize; 2] {
+    let nodes = toposort(kernel);
+    let loads = || nodes.iter().filter(|n| n.op() == Op::Load);
+    let gated = loads().filter(|n| n.gate().is_some()).count();
+    [gated, loads().count() - gated]
+}
+
+#[test]
+fn tensors_that_are_joined_have_a_loop_each() {
+    for (rows, a, b) in [(1, 333, 518), (3, 65, 200), (5, 128, 64), (2, 1, 99), (4, 37, 1)] {
+        let kernel = kernel_of(&joined(rows, a, b));
+        let row = |i: usize, slot: usize, n: usize| {
+            (0..n).map(move |j| (((i * n + j) * (7 + 4 * slot)) % 13) as i32 - 6)
+        };
+        let expected: Vec<i32> = (0..rows).flat_map(|i| row(i, 1, a).chain(row(i, 2, b))).collect();
+        let name = format!("{rows} {a} {b}");
+        assert_eq!(run(&plain(&kernel), &Target::interp()), expected, "{name}");
+        for axis in axes(&kernel, RangeKind::Loop) {
+            for by in [2, 4, 8] {
+                check(&name, &kernel, &[split(RangeKind::Vector, axis, by)]);
+                let blocked = [split(RangeKind::Vector, axis, by), Opt::Block { axis, by: 9 }];
+                check(&name, &kernel, &blocked);
+            }
+        }
+    }
+    let kernel = kernel_of(&joined(3, 333, 518));
+    assert_eq!(loads(&plain(&kernel)), [0, 2]);
+    let last = *axes(&kernel, RangeKind::Loop).last().expect("a loop");
+    let vectors = apply(&kernel, &[split(RangeKind::Vector, last, 8)]).expect("legal").ast;
+    assert!(loads(&vectors)[1] >= 2, "{:?}", loads(&vectors));
 }

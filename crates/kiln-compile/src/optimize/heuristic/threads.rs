@@ -4,6 +4,7 @@ use super::super::options::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::Chooser;
 use crate::target::Target;
+use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
 use rustc_hash::FxHashMap;
@@ -45,7 +46,20 @@ impl Chooser {
         let (size, axis) = (self.left[i].0, axis_of(&self.left[i].1));
         let everything_inside = self.kernel.nests.iter().all(|nest| nest.contains(axis));
         if size >= target.threads && everything_inside {
+            if self.is_ragged_alone(i) {
+                self.block(i, size.div_ceil(target.threads * self.costs.thread_blocks));
+            }
             self.apply(RangeKind::Thread, i, 1);
         }
+    }
+
+    /// Whether the loop is all that there is, and the last of its vectors is not full. A loop inside of what threads share
+    /// can have that vector in a loop of its own (pass `trim`); without one, every vector would be predicated.
+    fn is_ragged_alone(&self, i: usize) -> bool {
+        let is_one = |(n, r): &(usize, UOp)| *n == 1 && kind_of(r) == RangeKind::Loop;
+        let alone = self.left.iter().enumerate().all(|(j, loop_)| j == i || is_one(loop_));
+        let ragged =
+            |(j, lanes): (usize, usize)| j == i && !size_of(&self.left[i].1).is_multiple_of(lanes);
+        alone && self.lanes_of_outputs().is_some_and(ragged)
     }
 }

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop is divided if it has this many times as many iterations as those in which predicates hold for only some lanes
 /// or unrolled copies.
-const DIVIDED: i64 = 4;
+pub(super) const DIVIDED: i64 = 4;
 /// From so many times as many on, what those iterations take does not count.
 pub(in super::super) const LONG: usize = 16;
 
@@ -48,7 +48,7 @@ fn conditions(closer: &UOp) -> Option<Vec<UOp>> {
 }
 
 /// Whether the loop is the innermost one that is not expanded, and contains nothing that closes other loops.
-fn is_plain(closer: &UOp, range: &UOp) -> bool {
+pub(super) fn is_plain(closer: &UOp, range: &UOp) -> bool {
     let is_inside = |r: &UOp| match closer.op() {
         Op::Reduce => kind_of(r).is_expanded(),
         _ => kind_of(r).is_expanded() || is_outer(r) && axis_of(r) < axis_of(range),
@@ -120,7 +120,7 @@ impl Division {
 
 /// The replacement of a closer: an effect for each part, or one reduction of all. The loop of each part continues the
 /// sum of the one before, so the order of the terms, and the result, does not depend on where the loop is divided.
-fn in_parts(closer: &UOp, range: &UOp, parts: &[(Part, u32)]) -> Vec<UOp> {
+pub(super) fn in_parts(closer: &UOp, range: &UOp, parts: &[(Part, u32)]) -> Vec<UOp> {
     let of = |closer: &UOp| {
         let part = |(part, axis): &(Part, u32)| part.of(closer, range, *axis);
         parts.iter().map(part).collect::<Vec<UOp>>()

@@ -3,13 +3,15 @@
 //! The bounds are arithmetic on the loops around. In the gradient of a convolution for its input, few windows cover an
 //! element at a border; in causal attention, a query meets the keys up to its own position. If the predicate does not
 //! depend on the loop, the whole loop runs or does not. If a predicate is true in most iterations, the loop is divided
-//! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors.
+//! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors. Where a predicate
+//! chooses between two values, each has a loop of its own (`switch`): tensors that are joined.
 
 mod bounds;
 mod divide;
 mod effects;
 mod reductions;
 mod stores;
+mod switch;
 
 pub(super) use divide::LONG;
 
@@ -21,8 +23,9 @@ use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
 pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
+    let ast = if free { switch::split(ast) } else { ast.clone() };
     let trim = |ast: UOp, range| trimmed(&ast, &range, free).unwrap_or(ast);
-    ranges_of(ast).into_iter().fold(ast.clone(), trim)
+    ranges_of(&ast).into_iter().fold(ast.clone(), trim)
 }
 
 /// The kernel with fewer iterations of `range`, or with two loops instead of its.
