@@ -15,6 +15,8 @@ mod lion;
 mod lars;
 mod lamb;
 mod muon;
+mod schedule;
+mod plateau;
 
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
@@ -25,8 +27,12 @@ pub use lars::LARS;
 pub use lion::Lion;
 pub use muon::Muon;
 pub use nadam::NAdam;
+pub use plateau::ReduceLROnPlateau;
 pub use radam::RAdam;
 pub use rmsprop::RMSprop;
+pub use schedule::{
+    CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, OneCycleLR, Schedule, StepLR,
+};
 pub use sgd::SGD;
 pub use updates::Updates;
 

@@ -2,6 +2,7 @@
 
 mod optimizers;
 mod resume;
+mod schedules;
 
 use serde_json::Value;
 use std::sync::LazyLock;
