@@ -1,8 +1,9 @@
 //! Stochastic gradient descent.
 
-use super::sealed::Rule;
-use super::{Now, Optimizer, times, unsigned};
+use super::rule::{Now, Rule, setters, times, unsigned, with_decay};
+use super::updates::Updates;
 use crate::Tensor;
+use crate::error::Error;
 use kiln_ir::UOp;
 use std::borrow::Borrow;
 
@@ -17,7 +18,7 @@ use std::borrow::Borrow;
 /// assert!(w.item::<f32>()? < 3.0);
 /// # Ok::<(), kiln::Error>(())
 /// ```
-pub type SGD = Optimizer<Descent>;
+pub type SGD = Updates<Descent>;
 
 /// The rule of [`SGD`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,50 +28,33 @@ pub struct Descent {
     weight_decay: f64,
 }
 
-impl Optimizer<Descent> {
+impl Updates<Descent> {
     /// Without momentum and weight decay.
     ///
     /// ```
     /// let opt = kiln::optim::SGD::new([kiln::Tensor::ones([1])], 0.1);
     /// ```
     pub fn new<T: Borrow<Tensor>>(parameters: impl IntoIterator<Item = T>, lr: f64) -> SGD {
-        Optimizer::with_rule(parameters, lr, Descent::default())
+        Updates::with_rule(parameters, lr, Descent::default())
     }
 
-    /// With this share of the last step in each.
-    ///
-    /// ```
-    /// let opt = kiln::optim::SGD::new([kiln::Tensor::ones([1])], 0.1).momentum(0.9);
-    /// ```
-    pub fn momentum(mut self, momentum: f64) -> SGD {
-        self.rule.momentum = momentum;
-        self
-    }
-
-    /// Whether the momentum is looked ahead at.
-    ///
-    /// ```
-    /// let opt = kiln::optim::SGD::new([kiln::Tensor::ones([1])], 0.1).momentum(0.9).nesterov(true);
-    /// ```
-    pub fn nesterov(mut self, on: bool) -> SGD {
-        self.rule.nesterov = on;
-        self
-    }
-
-    /// With `decay` times the parameter added to its gradient.
-    ///
-    /// ```
-    /// let opt = kiln::optim::SGD::new([kiln::Tensor::ones([1])], 0.1).weight_decay(1e-4);
-    /// ```
-    pub fn weight_decay(mut self, decay: f64) -> SGD {
-        self.rule.weight_decay = decay;
-        self
+    setters! { SGD:
+        /// With this share of the last step in each.
+        momentum: f64 = 0.9;
+        /// Whether the momentum is looked ahead at, which wants a momentum.
+        nesterov: bool = true;
+        /// With this many times the parameter added to its gradient.
+        weight_decay: f64 = 1e-4;
     }
 }
 
 impl Rule for Descent {
-    fn kept(&self) -> usize {
-        usize::from(self.momentum != 0.0)
+    fn kept(&self) -> Vec<&'static str> {
+        if self.momentum == 0.0 { Vec::new() } else { vec!["momentum_buffer"] }
+    }
+
+    fn weight_decay(&self) -> f64 {
+        self.weight_decay
     }
 
     fn fault(&self) -> Option<String> {
@@ -81,16 +65,13 @@ impl Rule for Descent {
         unsigned(names).or_else(no_momentum)
     }
 
-    fn updated(&self, now: Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> UOp {
-        let mut grad = grad.clone();
-        if self.weight_decay != 0.0 {
-            grad = grad + times(value, self.weight_decay);
-        }
+    fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
+        let mut grad = with_decay(now, value, grad);
         if let [velocity] = state {
             *velocity = times(velocity, self.momentum) + &grad;
             let new = velocity.clone();
             grad = if self.nesterov { grad + times(&new, self.momentum) } else { new };
         }
-        value - times(&grad, now.lr)
+        Ok(value - times(&grad, now.lr))
     }
 }

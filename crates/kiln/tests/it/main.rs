@@ -22,6 +22,7 @@ mod model;
 mod nn;
 mod offsets;
 mod optim;
+mod training;
 mod state;
 mod structures;
 #[allow(clippy::print_stderr, reason = "says what it skips")]

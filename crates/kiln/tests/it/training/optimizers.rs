@@ -1,0 +1,176 @@
+//! Every optimizer and clipping, in f64.
+
+use super::{GOLDEN, close, numbers};
+use kiln::optim::*;
+use kiln::{Error, Tensor};
+
+const START: [[f64; 2]; 3] = [[1.5, -2.0], [0.25, 3.0], [-0.75, 0.5]];
+
+fn made(name: &str, w: &Tensor) -> Box<dyn Optimizer> {
+    let betas = (0.8, 0.95);
+    match name {
+        "sgd" => Box::new(SGD::new([w], 0.02)),
+        "sgd momentum" => Box::new(SGD::new([w], 0.02).momentum(0.7).weight_decay(0.1)),
+        "sgd nesterov" => {
+            Box::new(SGD::new([w], 0.02).momentum(0.7).weight_decay(0.1).nesterov(true))
+        }
+        "adam" => Box::new(Adam::new([w], 0.1).betas(betas).eps(1e-6).weight_decay(0.5)),
+        "adamw" => Box::new(AdamW::new([w], 0.1).betas(betas).eps(1e-6).weight_decay(0.05)),
+        "rmsprop" => Box::new(RMSprop::new([w], 0.05)),
+        "rmsprop momentum" => {
+            let opt = RMSprop::new([w], 0.05).alpha(0.9).eps(1e-6);
+            Box::new(opt.momentum(0.5).weight_decay(0.1))
+        }
+        "rmsprop centered" => {
+            Box::new(RMSprop::new([w], 0.05).alpha(0.9).momentum(0.5).centered(true))
+        }
+        "adagrad" => Box::new(Adagrad::new([w], 0.2).lr_decay(0.1).weight_decay(0.1).eps(1e-6)),
+        "radam" => Box::new(RAdam::new([w], 0.1).betas(betas).eps(1e-6).weight_decay(0.1)),
+        "nadam" => {
+            let opt = NAdam::new([w], 0.1).betas(betas).eps(1e-6);
+            Box::new(opt.weight_decay(0.1).momentum_decay(0.01))
+        }
+        "muon" => Box::new(Muon::new([w], 0.1)),
+        "muon plain" => {
+            let opt = Muon::new([w], 0.1).nesterov(false).momentum(0.8);
+            Box::new(opt.weight_decay(0.01).steps(3))
+        }
+        "lion" => Box::new(Lion::new([w], 0.05).betas(betas).weight_decay(0.1)),
+        "lars" => Box::new(LARS::new([w], 0.5).momentum(0.8).trust(0.05).weight_decay(0.1)),
+        "lamb" => Box::new(LAMB::new([w], 0.1).betas(betas).weight_decay(0.1)),
+        other => panic!("{other} is not made here"),
+    }
+}
+
+#[test]
+fn ten_steps_are_those_of_pytorch() {
+    let cases = GOLDEN["optimizers"].as_object().expect("by name");
+    assert_eq!(cases.len(), 16);
+    for (name, values) in cases {
+        let w = Tensor::from(START).set_requires_grad(true);
+        let opt = made(name, &w);
+        for (i, want) in values.as_array().expect("steps").iter().enumerate() {
+            opt.zero_grad();
+            (w.pow(4) * 0.25 + &w).sum(..).backward().expect("a loss");
+            opt.step().expect(name);
+            let (got, want) = (w.to_vec::<f64>().expect(name), numbers(want));
+            assert!(close(&got, &want), "{name}, step {i}: {got:?} {want:?}");
+        }
+    }
+}
+
+/// Two gradients of known values.
+fn two() -> [Tensor; 2] {
+    let wanted = [vec![3.0f64, -0.5], vec![0.25, 2.0, -4.0]];
+    wanted.map(|grad| {
+        let w = Tensor::zeros_with([grad.len()], kiln::DType::F64).set_requires_grad(true);
+        (&w * Tensor::from(grad)).sum(..).backward().expect("a loss");
+        w
+    })
+}
+
+fn clipped(most: f64, p: f64) -> Vec<f64> {
+    let parameters = two();
+    let norm = clip_grad_norm_with(&parameters, most, p).expect("gradients");
+    let grads =
+        parameters.iter().flat_map(|w| w.grad().expect("one").to_vec::<f64>().expect("f64"));
+    std::iter::once(norm.item::<f64>().expect("a norm")).chain(grads).collect()
+}
+
+#[test]
+fn clipping_is_that_of_pytorch() {
+    for case in GOLDEN["clipped"].as_array().expect("cases") {
+        let (most, p) = (case[0].as_f64().expect("most"), case[1].as_f64().expect("p"));
+        let (got, want) = (clipped(most, p), numbers(&case[2]));
+        assert!(close(&got, &want), "{most} {p}: {got:?} {want:?}");
+    }
+    let want = numbers(&GOLDEN["clipped by the largest"]);
+    assert!(close(&clipped(1.0, f64::INFINITY), &want), "{want:?}");
+    let parameters = two();
+    clip_grad_value(&parameters, 0.75).expect("gradients");
+    assert_eq!(parameters[0].grad().expect("one").to_vec::<f64>().expect("f64"), [0.75, -0.5]);
+    assert_eq!(
+        parameters[1].grad().expect("one").to_vec::<f64>().expect("f64"),
+        [0.25, 0.75, -0.75]
+    );
+    assert!(clip_grad_value(&parameters, f64::NAN).is_err());
+    assert!(clip_grad_norm(&parameters, -1.0).is_err());
+    let none = clip_grad_norm([Tensor::ones([1])], 1.0).expect_err("no gradient").to_string();
+    assert!(none.contains("backward comes first") && none.contains("optimizers.rs"), "{none}");
+}
+
+#[test]
+fn groups_have_numbers_of_their_own() {
+    let w: Vec<Tensor> = (0..3).map(|_| Tensor::from([2.0f64]).set_requires_grad(true)).collect();
+    let opt = SGD::new([&w[0]], 0.5)
+        .weight_decay(0.25)
+        .with_group(Group::new([&w[1]]).lr(0.125))
+        .with_group(Group::new([&w[2]]).weight_decay(0.0));
+    let step = || -> Vec<f64> {
+        opt.zero_grad();
+        (&w[0] + &w[1] + &w[2]).sum(..).backward().expect("a loss");
+        opt.step().expect("a step");
+        w.iter().map(|w| w.item::<f64>().expect("one")).collect()
+    };
+    assert_eq!(step(), [1.25, 1.8125, 1.5]);
+    opt.set_lr(0.25);
+    assert_eq!((opt.lr(), opt.group_lr(1), opt.group_lr(2)), (0.25, Some(0.125), Some(0.25)));
+    assert_eq!(step(), [1.25 - 0.25 * 1.3125, 1.8125 - 0.125 * 1.453125, 1.25]);
+    let twice = SGD::new([&w[0]], 0.1).with_group(Group::new([&w[0]]));
+    assert!(twice.step().expect_err("in two").to_string().contains("two groups"));
+    let wrong = SGD::new([&w[0]], 0.1).with_group(Group::new([&w[1]]).weight_decay(-1.0));
+    assert!(wrong.step().expect_err("negative").to_string().contains("weight decay"));
+}
+
+#[test]
+fn a_parameter_that_comes_late_starts_at_its_own_first_step() {
+    let [early, late] = [(); 2].map(|()| Tensor::from([1.0f64]).set_requires_grad(true));
+    let opt = Adam::new([&early, &late], 0.125);
+    for parameters in [&[&early][..], &[&early, &late]] {
+        opt.zero_grad();
+        parameters.iter().for_each(|p| p.sum(..).backward().expect("a loss"));
+        opt.step().expect("a step");
+    }
+    // a first step of Adam is as long as the learning rate, but for eps
+    assert!((late.item::<f64>().expect("one") - 0.875).abs() < 1e-8);
+}
+
+/// A loop over whatever optimizer.
+fn run(opt: &impl Optimizer, w: &Tensor) -> Result<f64, Error> {
+    opt.zero_grad();
+    w.square().sum(..).backward()?;
+    opt.step()?;
+    w.item()
+}
+
+#[test]
+fn loops_are_generic_and_shared_by_threads() {
+    let w = Tensor::from([1.0f64]).set_requires_grad(true);
+    let opt = SGD::new([&w], 0.25);
+    let got = std::thread::scope(|s| s.spawn(|| run(&opt, &w)).join().expect("no panic"));
+    assert_eq!(got.expect("a step"), 0.5);
+    let error = Muon::new([&w], 0.1).step().expect_err("no matrix").to_string();
+    assert!(error.contains("Muon updates matrices, not a parameter of [1]"), "{error}");
+}
+
+#[test]
+fn numbers_that_are_no_rule_are_refused() {
+    let w = Tensor::from([[3.0f64]]).set_requires_grad(true);
+    w.square().sum(..).backward().expect("has a gradient");
+    let wrong = [
+        (RMSprop::new([&w], 0.1).alpha(1.0).step(), "alpha"),
+        (RMSprop::new([&w], 0.1).momentum(-0.1).step(), "momentum"),
+        (Adagrad::new([&w], 0.1).lr_decay(-0.1).step(), "decay of the learning rate"),
+        (RAdam::new([&w], 0.1).betas((0.5, 1.0)).step(), "second beta"),
+        (NAdam::new([&w], 0.1).momentum_decay(-1.0).step(), "momentum decay"),
+        (Lion::new([&w], 0.1).betas((1.0, 0.5)).step(), "first beta"),
+        (LARS::new([&w], 0.1).trust(f64::NAN).step(), "trust"),
+        (LAMB::new([&w], 0.1).eps(-1.0).step(), "eps"),
+        (Muon::new([&w], 0.1).momentum(1.0).step(), "momentum"),
+    ];
+    for (result, named) in wrong {
+        let error = result.expect_err(named).to_string();
+        assert!(error.contains(named) && error.contains("optimizers.rs"), "{error}");
+    }
+    assert_eq!(w.item::<f64>().expect("unchanged"), 3.0);
+}
