@@ -103,8 +103,11 @@ impl Ends {
                     _ if narrow => DType::I32,
                     _ => DType::I64,
                 };
+                // what changes nothing is no operation: masks of positions stay bounds of loops
                 let count = UOp::iota(n, counter);
-                (&count * count.const_like(step) + count.const_like(start)).cast(dtype)
+                let spread = if step == 1 { count } else { &count * count.const_like(step) };
+                let start = (start != 0).then(|| spread.const_like(start));
+                start.map_or(spread.clone(), |start| spread + start).cast(dtype)
             }
             Ends::Floats([start, _, step]) => {
                 let wide = if dtype.is_float() { dtype.accumulator() } else { DType::F64 };

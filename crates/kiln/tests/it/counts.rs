@@ -86,3 +86,17 @@ fn batch_norm_in_training() {
     out.expect("realizes");
     assert!(n.kernels <= 3, "{} kernels", n.kernels);
 }
+
+/// Positions are bounds of loops: a mask of them is no value that is worth memory, whatever it is made of.
+#[test]
+fn attention_is_one_kernel() {
+    let of = |[heads, rows, width]: [usize; 3], causal| {
+        let shape = [1, heads, rows, width];
+        let [q, k, v] = [(); 3].map(|()| Tensor::zeros(shape).to("NULL"));
+        realize([&q, &k, &v]).expect("realizes");
+        kernels(|| q.scaled_dot_product_attention(&k, &v, None, causal))
+    };
+    for shape in [[12, 512, 64], [3, 200, 32], [8, 1024, 64]] {
+        assert_eq!([of(shape, false), of(shape, true)], [1, 1], "{shape:?}");
+    }
+}

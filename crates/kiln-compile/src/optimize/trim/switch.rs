@@ -59,7 +59,10 @@ fn switch(closer: &UOp, range: &UOp) -> Option<Limit> {
     let gates: Vec<&UOp> =
         nodes.iter().filter(|n| n.op() == Op::Load).filter_map(UOp::gate).collect();
     let decides = |c: &UOp| gates.iter().any(|gate| toposort(gate).contains(c));
-    let chosen = nodes.iter().filter(|n| n.op() == Op::Where).map(|n| n.src(0));
+    // where one of the values is nothing, other steps of this pass leave its iterations out
+    let reads = |value: &UOp| toposort(value).iter().any(|n| n.op() == Op::Load);
+    let two = |n: &&UOp| n.op() == Op::Where && reads(n.src(1)) && reads(n.src(2));
+    let chosen = nodes.iter().filter(two).map(|n| n.src(0));
     let mut chosen = chosen.filter(|c| c.op() == Op::CmpLt && decides(c));
     chosen.find_map(|condition| {
         let mut bounds = Bounds::default();
