@@ -37,6 +37,8 @@ mod calibrate;
 pub mod nn;
 /// Optimizers.
 pub mod optim;
+/// Data sets and batches.
+pub mod data;
 
 pub use calibrate::{Cost, calibrate};
 pub use compiler::{Pass, passes};

@@ -1,6 +1,7 @@
 //! Convolution over two axes.
 
-use super::{Module, kaiming_bound, uniform};
+use super::Module;
+use super::build::{kaiming_bound, uniform};
 use crate::Tensor;
 use crate::args::PairArg;
 use crate::error::Fault;

@@ -1,8 +1,8 @@
 //! Dropout.
 
 use super::{Module, is_training};
-use crate::Tensor;
 use crate::error::Fault;
+use crate::{DType, Tensor};
 
 /// In training, makes each element 0 with probability `p` and scales the others so that the mean stays.
 ///
@@ -42,6 +42,57 @@ impl Dropout {
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.dropout(self.p)
+    }
+}
+
+/// In training, makes whole channels of `[batch, channels, ..]` 0 with probability `p` and scales the others so that the
+/// mean stays.
+///
+/// ```
+/// use kiln::{Tensor, nn, nn::Dropout2d};
+/// let y = nn::train(|| Dropout2d::new(0.5).forward(&Tensor::ones([1, 50, 2, 2])));
+/// let sums = y.sum([2, 3]).to_vec::<f32>()?;
+/// assert!(sums.iter().all(|s| [0.0, 8.0].contains(s)));
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Module, Clone, Debug)]
+pub struct Dropout2d {
+    p: f64,
+}
+
+impl Dropout2d {
+    /// Channels are dropped with probability `p`.
+    ///
+    /// ```
+    /// let drop = kiln::nn::Dropout2d::new(0.1);
+    /// ```
+    pub fn new(p: f64) -> Dropout2d {
+        Dropout2d { p }
+    }
+
+    /// `x`, with channels dropped if layers train.
+    ///
+    /// ```
+    /// let x = kiln::Tensor::ones([1, 2, 1]);
+    /// assert_eq!(kiln::nn::Dropout2d::new(0.1).forward(&x).to_vec::<f32>()?, [1.0, 1.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A probability that is not between 0 and 1; an `x` of fewer than two axes.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        if x.error().is_some() {
+            return x.clone();
+        }
+        let &[batch, channels, ..] = x.shape() else {
+            let why = format!("wants [batch, channels, ..], not {:?}", x.shape());
+            return Tensor::broken(Fault::New(why).at("Dropout2d"));
+        };
+        let mut shape = vec![1; x.ndim()];
+        (shape[0], shape[1]) = (batch, channels);
+        let dtype = if x.dtype().is_float() { x.dtype() } else { DType::F32 };
+        x.mul(Tensor::ones_with(shape, (dtype, x.device())).dropout(self.p))
     }
 }
 

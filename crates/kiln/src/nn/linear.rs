@@ -1,6 +1,7 @@
 //! The affine layer.
 
-use super::{Module, kaiming_bound, uniform};
+use super::Module;
+use super::build::{kaiming_bound, uniform};
 use crate::Tensor;
 
 /// `x weight^T + bias`.

@@ -2,8 +2,23 @@
 
 mod linear;
 mod conv;
+mod conv1d;
+mod conv_transpose;
 mod norm;
+mod group_norm;
 mod dropout;
+mod activation;
+mod pooling;
+mod shaping;
+mod embedding;
+mod recurrent;
+mod attention;
+mod forward;
+mod sequential;
+/// What new layers are made of.
+mod build;
+/// Modules elsewhere, or of another dtype.
+mod moved;
 /// Whether layers train.
 mod mode;
 /// Fields that hold no tensors.
@@ -11,15 +26,27 @@ mod plain;
 /// Weights in files.
 pub mod state;
 
+pub use activation::{ELU, GELU, LeakyReLU, ReLU, SiLU, Sigmoid, Softmax, Softplus, Tanh};
+pub use attention::{MultiheadAttention, TransformerDecoderLayer, TransformerEncoderLayer};
+pub use build::Build;
 pub use conv::Conv2d;
-pub use dropout::Dropout;
+pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d};
+pub use conv1d::Conv1d;
+pub use dropout::{Dropout, Dropout2d};
+pub use embedding::{Bilinear, Embedding};
+pub use forward::{Forward, Layer};
+pub use group_norm::{GroupNorm, InstanceNorm, LayerNorm2d};
 pub use kiln_derive::Module;
 pub use linear::Linear;
 pub use mode::{Mode, eval, is_training, mode, train};
 pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm};
+pub use pooling::{AvgPool2d, MaxPool2d};
+pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell};
+pub use sequential::{IntoLayer, Sequential};
+pub use shaping::{Flatten, Identity, PReLU, Upsample};
 
 use crate::error::{Error, Fault, at_caller, refuse};
-use crate::{DType, Tensor};
+use crate::{DType, Options, Tensor};
 use std::collections::{BTreeMap, HashSet};
 
 /// Tensors by name.
@@ -27,7 +54,8 @@ pub type StateDict = BTreeMap<String, Tensor>;
 
 /// Something that holds tensors under names: parameters and buffers. `#[derive(Module)]` names them after the fields,
 /// as PyTorch does: `conv1.weight`, `layers.0.bias`. Fields marked `#[module(skip)]` are left out; numbers, strings and
-/// functions hold no tensors.
+/// functions hold no tensors. `#[module(rename = "name")]` names a field otherwise, and `#[module(flatten)]` leaves a
+/// field's name out. Of an enum, the fields of the variant that it is are named, without the variant's name.
 ///
 /// ```
 /// use kiln::{Tensor, nn, nn::Module};
@@ -49,6 +77,40 @@ pub trait Module {
     /// Calls `f` with the name and the tensor of each parameter and buffer, in order of declaration. Names start with
     /// `prefix`.
     fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor));
+
+    /// Calls `f` with the name and the place of each, so that another tensor can be put there. A module that is written by
+    /// hand needs it for [`to`](Module::to) only.
+    ///
+    /// # Errors
+    /// Tensors that cannot be changed: they are shared, or the module does not say how.
+    fn visit_mut(
+        &mut self,
+        prefix: &str,
+        _f: &mut dyn FnMut(&str, &mut Tensor),
+    ) -> Result<(), Error> {
+        unchangeable(self, prefix)
+    }
+
+    /// Puts the tensors on another device, makes the floats another dtype, or both. Tensors that are there twice are
+    /// still one. An optimizer is made afterwards: it updates the tensors that it was given.
+    ///
+    /// ```
+    /// use kiln::{DType, nn::{Linear, Module}};
+    /// let mut layer = Linear::new(2, 3);
+    /// layer.to(DType::F64)?;
+    /// assert_eq!(layer.weight.dtype(), DType::F64);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`visit_mut`](Module::visit_mut); a device that does not exist or has no room.
+    #[track_caller]
+    fn to(&mut self, options: impl Into<Options>) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        at_caller("to", moved::to(self, &options.into()))
+    }
 
     /// The parameters and buffers by name. They are the module's own: a write to one is seen by the module.
     fn state_dict(&self) -> StateDict {
@@ -83,10 +145,21 @@ pub trait Module {
 
     /// What training changes: the tensors that want gradients, each once, in order of declaration.
     fn parameters(&self) -> Vec<Tensor> {
+        self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
+    }
+
+    /// The parameters with their names, each once, in order of declaration.
+    ///
+    /// ```
+    /// use kiln::nn::{Linear, Module};
+    /// let names: Vec<String> = Linear::new(1, 1).named_parameters().into_iter().map(|p| p.0).collect();
+    /// assert_eq!(names, ["weight", "bias"]);
+    /// ```
+    fn named_parameters(&self) -> Vec<(String, Tensor)> {
         let (mut seen, mut parameters) = (HashSet::new(), Vec::new());
-        self.visit("", &mut |_, tensor| {
+        self.visit("", &mut |name, tensor| {
             if tensor.requires_grad() && seen.insert(tensor.storage().id) {
-                parameters.push(tensor.clone());
+                parameters.push((name.to_owned(), tensor.clone()));
             }
         });
         parameters
@@ -151,18 +224,17 @@ pub fn join(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
-/// A parameter drawn evenly from `-bound..bound`.
-#[track_caller]
-fn uniform(shape: &[usize], bound: f64) -> Tensor {
-    parameter((Tensor::rand(shape) * (2.0 * bound)).sub(bound))
-}
-
-/// A tensor that training changes.
-fn parameter(value: Tensor) -> Tensor {
-    value.set_requires_grad(true)
-}
-
-/// The bound of PyTorch's default initialisation, Kaiming's with a = sqrt(5): of weights, and of their bias.
-fn kaiming_bound(fan_in: usize) -> f64 {
-    1.0 / (fan_in.max(1) as f64).sqrt()
+/// Why the tensors of a module cannot be changed, if there are any.
+fn unchangeable<M: Module + ?Sized>(module: &M, prefix: &str) -> Result<(), Error> {
+    let mut first = None;
+    module.visit(prefix, &mut |name, _| first = first.take().or_else(|| Some(name.to_owned())));
+    at_caller(
+        "visit_mut",
+        match first {
+            None => Ok(()),
+            Some(name) => refuse!(
+                "{name} cannot be changed: it is shared, or its module does not implement `visit_mut`"
+            ),
+        },
+    )
 }

@@ -1,8 +1,9 @@
 //! Normalization layers.
 
-use super::{Module, is_training, parameter};
+use super::build::{buffer, filled};
+use super::{Module, is_training};
 use crate::args::ShapeArg;
-use crate::error::{Fault, refuse};
+use crate::error::{Error, Fault, refuse};
 use crate::tensor::shape_args::new_shape;
 use crate::{DType, Tensor};
 use std::sync::Arc;
@@ -55,6 +56,16 @@ impl Module for BatchCount {
         }
         f(prefix, &self.count);
     }
+
+    fn visit_mut(
+        &mut self,
+        prefix: &str,
+        f: &mut dyn FnMut(&str, &mut Tensor),
+    ) -> Result<(), Error> {
+        self.visit(prefix, &mut |_, _| ());
+        f(prefix, &mut self.count);
+        Ok(())
+    }
 }
 
 impl BatchNorm {
@@ -67,11 +78,11 @@ impl BatchNorm {
     #[track_caller]
     pub fn new(channels: usize) -> BatchNorm {
         BatchNorm {
-            weight: Some(parameter(Tensor::ones([channels]))),
-            bias: Some(parameter(Tensor::zeros([channels]))),
+            weight: Some(filled([channels], 1.0)),
+            bias: Some(filled([channels], 0.0)),
             // memory from the start: the first training step then has the shape of all others
-            running_mean: Tensor::from_vec(vec![0.0f32; channels], [channels]),
-            running_var: Tensor::from_vec(vec![1.0f32; channels], [channels]),
+            running_mean: buffer(channels, 0.0),
+            running_var: buffer(channels, 1.0),
             num_batches_tracked: BatchCount {
                 count: Tensor::zeros_with([0usize; 0], DType::I64),
                 uncounted: Arc::default(),
@@ -203,8 +214,8 @@ impl LayerNorm {
     pub fn new(shape: impl ShapeArg) -> LayerNorm {
         match new_shape(shape) {
             Ok(shape) => LayerNorm {
-                weight: Some(parameter(Tensor::ones(&shape[..]))),
-                bias: Some(parameter(Tensor::zeros(&shape[..]))),
+                weight: Some(filled(&shape[..], 1.0)),
+                bias: Some(filled(&shape[..], 0.0)),
                 shape: shape.to_vec(),
                 eps: 1e-5,
             },
@@ -215,6 +226,15 @@ impl LayerNorm {
                 eps: 1e-5,
             },
         }
+    }
+
+    /// The layer with neither weight nor bias.
+    ///
+    /// ```
+    /// assert!(kiln::nn::LayerNorm::new([3]).without_affine().weight.is_none());
+    /// ```
+    pub fn without_affine(self) -> LayerNorm {
+        LayerNorm { weight: self.weight.filter(|w| w.error().is_some()), bias: None, ..self }
     }
 
     /// The layer with another number added to the variance.
@@ -277,7 +297,7 @@ impl RMSNorm {
     /// ```
     #[track_caller]
     pub fn new(width: usize) -> RMSNorm {
-        RMSNorm { weight: parameter(Tensor::ones([width])), eps: 1e-6 }
+        RMSNorm { weight: filled([width], 1.0), eps: 1e-6 }
     }
 
     /// The layer with another number added to the mean square.

@@ -17,10 +17,13 @@ mod lamb;
 mod muon;
 mod schedule;
 mod plateau;
+mod ema;
+mod scaler;
 
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
 pub use clip::{clip_grad_norm, clip_grad_norm_with, clip_grad_value};
+pub use ema::EMA;
 pub use group::Group;
 pub use lamb::LAMB;
 pub use lars::LARS;
@@ -30,6 +33,7 @@ pub use nadam::NAdam;
 pub use plateau::ReduceLROnPlateau;
 pub use radam::RAdam;
 pub use rmsprop::RMSprop;
+pub use scaler::GradScaler;
 pub use schedule::{
     CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, OneCycleLR, Schedule, StepLR,
 };

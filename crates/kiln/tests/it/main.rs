@@ -23,6 +23,7 @@ mod nn;
 mod offsets;
 mod optim;
 mod training;
+mod layers;
 mod state;
 mod structures;
 #[allow(clippy::print_stderr, reason = "says what it skips")]

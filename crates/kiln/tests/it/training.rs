@@ -1,5 +1,6 @@
 //! What training is made of, against PyTorch: `testdata/golden/training.py` writes what is expected.
 
+mod batches;
 mod optimizers;
 mod resume;
 mod schedules;

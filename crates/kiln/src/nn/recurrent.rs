@@ -1,0 +1,381 @@
+//! Recurrent layers: cells, which take one step, and stacks of them along a sequence.
+
+use super::build::{kaiming_bound, uniform};
+use super::{Module, join};
+use crate::Tensor;
+use crate::error::{Error, Fault, refuse};
+use crate::s;
+
+/// The weights of a cell: for each of its gates as many rows as the state is wide.
+#[derive(Module, Clone, Debug)]
+struct Gates {
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor,
+    bias_hh: Tensor,
+    #[module(skip)]
+    count: usize,
+}
+
+impl Gates {
+    #[track_caller]
+    fn new(inputs: usize, hidden: usize, count: usize) -> Gates {
+        let (rows, bound) = (count * hidden, kaiming_bound(hidden));
+        Gates {
+            weight_ih: uniform(&[rows, inputs], bound),
+            weight_hh: uniform(&[rows, hidden], bound),
+            bias_ih: uniform(&[rows], bound),
+            bias_hh: uniform(&[rows], bound),
+            count,
+        }
+    }
+
+    /// What each gate is given by the input, and by the state.
+    #[track_caller]
+    fn of(&self, x: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
+        let from_input = x.linear(&self.weight_ih.t(), Some(&self.bias_ih));
+        let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));
+        [from_input, from_state].map(|gates| self.parts(&gates))
+    }
+
+    /// As many parts as gates, whatever is wrong with them.
+    fn parts(&self, gates: &Tensor) -> Vec<Tensor> {
+        match gates.error() {
+            Some(_) => vec![gates.clone(); self.count],
+            None => gates.chunk(self.count, -1),
+        }
+    }
+
+    fn hidden(&self) -> usize {
+        self.weight_hh.shape().last().copied().unwrap_or(0)
+    }
+}
+
+/// A step of a cell: from an input and the state to the next state, of which the first part is the output.
+trait Cell: Module {
+    const GATES: usize;
+    fn of(gates: Gates) -> Self;
+    fn gates(&self) -> &Gates;
+    fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor>;
+}
+
+macro_rules! cells {
+    ($($(#[$doc:meta])+ $cell:ident $gates:literal $next:expr;)*) => { $(
+        $(#[$doc])+
+        #[derive(Module, Clone, Debug)]
+        pub struct $cell {
+            #[module(flatten)]
+            gates: Gates,
+        }
+
+        impl $cell {
+            /// With weights drawn as PyTorch draws them.
+            ///
+            /// ```
+            #[doc = concat!("let cell = kiln::nn::", stringify!($cell), "::new(3, 4);")]
+            /// ```
+            #[track_caller]
+            pub fn new(inputs: usize, hidden: usize) -> $cell {
+                $cell { gates: Gates::new(inputs, hidden, $gates) }
+            }
+        }
+
+        impl Cell for $cell {
+            const GATES: usize = $gates;
+            fn of(gates: Gates) -> $cell {
+                $cell { gates }
+            }
+            fn gates(&self) -> &Gates {
+                &self.gates
+            }
+            #[track_caller]
+            fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
+                let [from_input, from_state] = self.gates.of(x, &state[0]);
+                $next(&from_input, &from_state, state)
+            }
+        }
+    )* };
+}
+
+cells! {
+    /// `tanh` of a linear function of input and state.
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::RNNCell};
+    /// let cell = RNNCell::new(3, 4);
+    /// let h = cell.forward(&Tensor::ones([2, 3]), &Tensor::zeros([2, 4]));
+    /// assert_eq!(h.shape(), [2, 4]);
+    /// ```
+    RNNCell 1 |x: &[Tensor], h: &[Tensor], _: &[Tensor]| vec![(&x[0] + &h[0]).tanh()];
+    /// A gated recurrent unit (Cho et al., 2014, arXiv:1406.1078).
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::GRUCell};
+    /// let cell = GRUCell::new(3, 4);
+    /// let h = cell.forward(&Tensor::ones([2, 3]), &Tensor::zeros([2, 4]));
+    /// assert_eq!(h.shape(), [2, 4]);
+    /// ```
+    GRUCell 3 |x: &[Tensor], h: &[Tensor], state: &[Tensor]| {
+        let (reset, update) = ((&x[0] + &h[0]).sigmoid(), (&x[1] + &h[1]).sigmoid());
+        let new = (&x[2] + reset * &h[2]).tanh();
+        vec![&new + update * (&state[0] - &new)]
+    };
+    /// Long short-term memory (Hochreiter and Schmidhuber, 1997).
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::LSTMCell};
+    /// let cell = LSTMCell::new(3, 4);
+    /// let zeros = Tensor::zeros([2, 4]);
+    /// let (h, c) = cell.forward(&Tensor::ones([2, 3]), &zeros, &zeros);
+    /// assert_eq!((h.shape(), c.shape()), (&[2, 4][..], &[2, 4][..]));
+    /// ```
+    LSTMCell 4 |x: &[Tensor], h: &[Tensor], state: &[Tensor]| {
+        let gate = |i: usize| &x[i] + &h[i];
+        let (input, forget, output) = (gate(0).sigmoid(), gate(1).sigmoid(), gate(3).sigmoid());
+        let c = forget * &state[1] + input * gate(2).tanh();
+        vec![output * c.tanh(), c]
+    };
+}
+
+macro_rules! one_state {
+    ($($cell:ident)*) => { $(
+        impl $cell {
+            /// The next state, `[batch, hidden]`, from an input, `[batch, inputs]`, and the state.
+            ///
+            /// ```
+            /// use kiln::Tensor;
+            #[doc = concat!("let cell = kiln::nn::", stringify!($cell), "::new(1, 2);")]
+            /// let h = cell.forward(&Tensor::ones([1, 1]), &Tensor::zeros([1, 2]));
+            /// ```
+            ///
+            /// # Errors
+            /// Shapes that do not belong together.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor, h: &Tensor) -> Tensor {
+                self.next(x, std::slice::from_ref(h)).swap_remove(0)
+            }
+        }
+    )* };
+}
+one_state!(RNNCell GRUCell);
+
+impl LSTMCell {
+    /// The next output and memory, `[batch, hidden]`, from an input, `[batch, inputs]`, and the last two.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let (cell, zeros) = (kiln::nn::LSTMCell::new(1, 2), Tensor::zeros([1, 2]));
+    /// let (h, c) = cell.forward(&Tensor::ones([1, 1]), &zeros, &zeros);
+    /// ```
+    ///
+    /// # Errors
+    /// Shapes that do not belong together.
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor, h: &Tensor, c: &Tensor) -> (Tensor, Tensor) {
+        let mut next = self.next(x, &[h.clone(), c.clone()]);
+        let c = next.swap_remove(1);
+        (next.swap_remove(0), c)
+    }
+}
+
+/// Cells above each other, each along the whole sequence.
+#[derive(Clone, Debug)]
+struct Stack<C> {
+    cells: Vec<C>,
+}
+
+/// The name of a tensor of a layer, as PyTorch has it: `weight_ih_l0`.
+fn in_layer(prefix: &str, name: &str, layer: usize) -> String {
+    join(prefix, &format!("{name}_l{layer}"))
+}
+
+impl<C: Cell> Module for Stack<C> {
+    fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
+        for (i, cell) in self.cells.iter().enumerate() {
+            cell.visit("", &mut |name, tensor| f(&in_layer(prefix, name, i), tensor));
+        }
+    }
+
+    fn visit_mut(
+        &mut self,
+        prefix: &str,
+        f: &mut dyn FnMut(&str, &mut Tensor),
+    ) -> Result<(), Error> {
+        let mut cells = self.cells.iter_mut().enumerate();
+        cells.try_for_each(|(i, cell)| {
+            cell.visit_mut("", &mut |name, tensor| f(&in_layer(prefix, name, i), tensor))
+        })
+    }
+}
+
+impl<C: Cell> Stack<C> {
+    #[track_caller]
+    fn new(inputs: usize, hidden: usize, layers: usize) -> Stack<C> {
+        let cell = |i| C::of(Gates::new(if i == 0 { inputs } else { hidden }, hidden, C::GATES));
+        Stack { cells: (0..layers).map(cell).collect() }
+    }
+
+    /// The outputs of the last layer, `[length, batch, hidden]`, and the last states, each `[layers, batch, hidden]`.
+    fn run(&self, x: &Tensor, first: &[Tensor]) -> Result<(Tensor, Vec<Tensor>), Fault> {
+        self.check(x, first)?;
+        let (mut steps, mut last) = (x.unbind(0), vec![Vec::new(); first.len()]);
+        for (i, cell) in self.cells.iter().enumerate() {
+            let mut state: Vec<Tensor> = first.iter().map(|s| s.get(s![i])).collect();
+            for step in &mut steps {
+                state = cell.next(step, &state);
+                *step = state[0].clone();
+            }
+            last.iter_mut().zip(state).for_each(|(all, one)| all.push(one));
+        }
+        Ok((Tensor::stack(steps, 0), last.into_iter().map(|all| Tensor::stack(all, 0)).collect()))
+    }
+
+    fn check(&self, x: &Tensor, first: &[Tensor]) -> Result<(), Fault> {
+        if let Some(error) = std::iter::once(x).chain(first).find_map(Tensor::error) {
+            return Err(error.into());
+        }
+        let (&[length, batch, _], Some(cell)) = (x.shape(), self.cells.first()) else {
+            return refuse!("wants [length, batch, inputs] and a layer, not {:?}", x.shape());
+        };
+        let state = [self.cells.len(), batch, cell.gates().hidden()];
+        match first.iter().find(|s| s.shape() != state) {
+            Some(wrong) => refuse!("wants a state of {state:?}, not {:?}", wrong.shape()),
+            None if length == 0 => refuse!("a sequence of no length has no last state"),
+            None => Ok(()),
+        }
+    }
+
+    /// A state of zeros.
+    fn zeros(&self, x: &Tensor) -> Tensor {
+        let hidden = self.cells.first().map_or(0, |cell| cell.gates().hidden());
+        let batch = x.shape().get(1).copied().unwrap_or(0);
+        Tensor::zeros_with([self.cells.len(), batch, hidden], (x.dtype(), x.device()))
+    }
+}
+
+macro_rules! stacks {
+    ($($(#[$doc:meta])+ $stack:ident of $cell:ident;)*) => { $(
+        $(#[$doc])+
+        #[derive(Module, Clone, Debug)]
+        pub struct $stack {
+            #[module(flatten)]
+            stack: Stack<$cell>,
+        }
+
+        impl $stack {
+            /// With one layer, and weights drawn as PyTorch draws them.
+            ///
+            /// ```
+            #[doc = concat!("let layer = kiln::nn::", stringify!($stack), "::new(3, 4);")]
+            /// ```
+            #[track_caller]
+            pub fn new(inputs: usize, hidden: usize) -> $stack {
+                $stack::deep(inputs, hidden, 1)
+            }
+
+            /// With `layers` layers, of which each after the first takes the outputs of the one before.
+            ///
+            /// ```
+            /// use kiln::nn::Module;
+            #[doc = concat!("let layer = kiln::nn::", stringify!($stack), "::deep(3, 4, 2);")]
+            /// assert!(layer.state_dict().contains_key("weight_ih_l1"));
+            /// ```
+            #[track_caller]
+            pub fn deep(inputs: usize, hidden: usize, layers: usize) -> $stack {
+                $stack { stack: Stack::new(inputs, hidden, layers) }
+            }
+        }
+    )* };
+}
+
+stacks! {
+    /// [`RNNCell`]s along a sequence, `[length, batch, inputs]`.
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::RNN};
+    /// let (y, h) = RNN::new(3, 4).forward(&Tensor::ones([5, 2, 3]), None);
+    /// assert_eq!((y.shape(), h.shape()), (&[5, 2, 4][..], &[1, 2, 4][..]));
+    /// ```
+    RNN of RNNCell;
+    /// [`GRUCell`]s along a sequence, `[length, batch, inputs]`.
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::GRU};
+    /// let (y, h) = GRU::new(3, 4).forward(&Tensor::ones([5, 2, 3]), None);
+    /// assert_eq!((y.shape(), h.shape()), (&[5, 2, 4][..], &[1, 2, 4][..]));
+    /// ```
+    GRU of GRUCell;
+    /// [`LSTMCell`]s along a sequence, `[length, batch, inputs]`.
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::LSTM};
+    /// let (y, (h, c)) = LSTM::new(3, 4).forward(&Tensor::ones([5, 2, 3]), None);
+    /// assert_eq!((y.shape(), h.shape(), c.shape()), (&[5, 2, 4][..], &[1, 2, 4][..], &[1, 2, 4][..]));
+    /// ```
+    LSTM of LSTMCell;
+}
+
+macro_rules! one_state_stacks {
+    ($($stack:ident)*) => { $(
+        impl $stack {
+            /// The outputs, `[length, batch, hidden]`, and the last state of each layer, `[layers, batch, hidden]`, from
+            /// the first, or from zeros.
+            ///
+            /// ```
+            /// use kiln::Tensor;
+            #[doc = concat!("let layer = kiln::nn::", stringify!($stack), "::new(1, 2);")]
+            /// let (y, h) = layer.forward(&Tensor::ones([3, 1, 1]), None);
+            /// let (more, h) = layer.forward(&Tensor::ones([3, 1, 1]), Some(&h));
+            /// ```
+            ///
+            /// # Errors
+            /// Shapes that do not belong together; a sequence of no length.
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor, first: Option<&Tensor>) -> (Tensor, Tensor) {
+                let first = first.cloned().unwrap_or_else(|| self.stack.zeros(x));
+                match self.stack.run(x, &[first]) {
+                    Ok((y, mut last)) => (y, last.swap_remove(0)),
+                    Err(fault) => {
+                        let broken = Tensor::broken(fault.at(stringify!($stack)));
+                        (broken.clone(), broken)
+                    }
+                }
+            }
+        }
+    )* };
+}
+one_state_stacks!(RNN GRU);
+
+impl LSTM {
+    /// The outputs, `[length, batch, hidden]`, and the last output and memory of each layer, `[layers, batch, hidden]`,
+    /// from the first, or from zeros.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let layer = kiln::nn::LSTM::new(1, 2);
+    /// let (y, (h, c)) = layer.forward(&Tensor::ones([3, 1, 1]), None);
+    /// let (more, _) = layer.forward(&Tensor::ones([3, 1, 1]), Some((&h, &c)));
+    /// ```
+    ///
+    /// # Errors
+    /// Shapes that do not belong together; a sequence of no length.
+    #[track_caller]
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        first: Option<(&Tensor, &Tensor)>,
+    ) -> (Tensor, (Tensor, Tensor)) {
+        let zeros = || self.stack.zeros(x);
+        let (h, c) = first.map_or_else(|| (zeros(), zeros()), |(h, c)| (h.clone(), c.clone()));
+        match self.stack.run(x, &[h, c]) {
+            Ok((y, mut last)) => {
+                let c = last.swap_remove(1);
+                (y, (last.swap_remove(0), c))
+            }
+            Err(fault) => {
+                let broken = Tensor::broken(fault.at("LSTM"));
+                (broken.clone(), (broken.clone(), broken))
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Layers: values and gradients against PyTorch, and what they have in common.
+
+mod common;
+mod values;
