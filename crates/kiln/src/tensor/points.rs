@@ -139,10 +139,9 @@ pub(super) struct Points {
 impl Points {
     /// The points' elements of `base`, the storage's version.
     pub(super) fn of(&self, base: &UOp) -> UOp {
-        let zeros = || UOp::constant(0, self.view.dtype()).broadcast_to(&self.shape);
         let version = if base.op() == Op::Mark { base.src(0) } else { base };
         match version.op() {
-            _ if self.shape.contains(&0) => zeros(),
+            _ if self.shape.contains(&0) => self.none_of(base),
             // straight from memory
             Op::Buffer if self.view.strides().is_some() => {
                 self.view.ground(base).gather(&self.at_ground())
@@ -150,6 +149,13 @@ impl Points {
             // only what the view shows is computed
             _ => self.view.of(base).gather(&self.at_view()),
         }
+    }
+
+    /// No elements, which are read all the same: the gradient of `base` is zeros.
+    fn none_of(&self, base: &UOp) -> UOp {
+        let all = self.view.of(base);
+        let flat = all.reshape([all.numel()].as_slice());
+        flat.slice(&[SliceAxis { start: 0, step: 1, len: 0 }]).reshape(self.shape.clone())
     }
 
     /// The version of `base` with `value` at the points. Of points that are the same, the last one's counts.

@@ -164,3 +164,24 @@ fn have_gradients_without_elements() {
         }
     }
 }
+
+/// Reading no elements is reading: what they are read from has a gradient, which is zeros.
+#[test]
+fn what_no_elements_are_picked_from_has_zeros() {
+    type Pick = fn(&Tensor) -> Tensor;
+    let picks: [(&str, Pick); 4] = [
+        ("index_select", |t| t.index_select(0, &Tensor::zeros_with([0], DType::I32))),
+        ("gather", |t| t.gather(1, &Tensor::zeros_with([t.shape()[0], 0], DType::I32))),
+        ("get", |t| t.get(s![.., &Tensor::zeros_with([0], DType::I32)])),
+        ("masked_select", |t| t.masked_select(&Tensor::zeros_with(t.shape(), DType::Bool))),
+    ];
+    for shape in [[2, 3], [0, 3], [2, 0]] {
+        for (what, pick) in picks {
+            let t = Tensor::ones(shape).copy().set_requires_grad(true);
+            let slopes = pick(&t).sum(..).gradient([&t]);
+            let slopes = slopes.unwrap_or_else(|e| panic!("{what} {shape:?}: {e}"));
+            let zeros = vec![0.0; shape.iter().product()];
+            assert_eq!(slopes[0].to_vec::<f32>().expect("computes"), zeros, "{what} {shape:?}");
+        }
+    }
+}
