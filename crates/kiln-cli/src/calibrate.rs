@@ -1,4 +1,4 @@
-//! `kiln calibrate`: what the compiler supposes that things cost, and what this machine measures.
+//! `kiln calibrate`: the costs that the compiler assumes, beside measurements on this machine.
 
 use crate::outcome::{Failure, Outcome};
 use kiln::Cost;

@@ -198,7 +198,7 @@ const MAX_SCRATCH: usize = 16 << 20;
 /// Kernel -> program text, with these options instead of the heuristic's.
 ///
 /// # Errors
-/// Options that are not legal, or give a program that is too large or broken. That is no bug of the program that asked.
+/// Illegal options, or options by which the program becomes too large or broken. This is no bug of the caller.
 pub fn compile_with(kernel: &UOp, target: &Target, options: &[Opt]) -> Result<Compiled, String> {
     with_options(kernel, target, options, Settings::default())
 }

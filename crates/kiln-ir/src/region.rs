@@ -1,4 +1,4 @@
-//! What a tensor of positions covers: which positions are views, and where the view's elements are.
+//! The elements that a tensor of positions covers: whether they are a view, and their places in it.
 //!
 //! `Update` and `Gather` take positions, a tensor of integers. If the positions are a view of an `Iota`, the region is
 //! known before anything runs.

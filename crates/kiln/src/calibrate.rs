@@ -14,9 +14,9 @@ pub struct Cost {
     pub what: &'static str,
     /// What the description says.
     pub value: f64,
-    /// Where that is from: a manual, a benchmark that it was fitted to, or a measurement.
+    /// The origin of the value: a manual, a fit to a benchmark, or a measurement.
     pub source: String,
-    /// What this machine gives, where that can be measured.
+    /// The value measured on this machine, if it can be measured.
     pub measured: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! Stage `schedule`: a tensor graph becomes ordered kernels.
 //!
-//! The stage goes from the roots to the leaves ("rangeify"). It records which kernel needs which value, at which index:
-//! an expression over the kernel's loop variables. A movement op only changes the index. A value is either computed
+//! The stage goes from the roots to the leaves ("rangeify"). For each use of a value it records the kernel and the
+//! index: an expression over the kernel's loop variables. A movement op only changes the index. A value is either computed
 //! where it is needed (inlined), or stored by one kernel and loaded by the others. `cost` decides this, and every
 //! decision is kept with its prices.
 

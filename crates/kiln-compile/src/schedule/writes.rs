@@ -26,7 +26,7 @@ pub(super) fn stored(nodes: &[UOp], roots: &[UOp]) -> FxHashSet<UOp> {
     stored
 }
 
-/// Whether the region is a view that is known now, so that a select can tell what is inside.
+/// Whether the region is a view, known before anything runs. Then a select can test whether an element is inside.
 fn is_view(update: &UOp) -> bool {
     update.arg().reduce_op().is_none() && region::is_one_to_one(update.src(2), update.numel())
 }

@@ -58,7 +58,7 @@ fn with_sums(rows: usize, columns: usize) -> UOp {
 #[test]
 fn rows_that_begin_where_no_line_does_are_but_for_their_ends() {
     let target = Target { masks: true, ..target(8 << 20) };
-    // one row, whose end is apart, also where threads share it: in blocks, of which the last has the end
+    // one row with a ragged end. Threads share it in blocks, and the last block has the end
     for threads in [1, 2] {
         let target = Target { threads, ..target.clone() };
         let (streamed, text) = compiled(&doubled((1 << 21) + 1), &target);

@@ -1,5 +1,5 @@
-//! The functions that compiled code may call: the helpers that compilers call on their own, and the functions that a
-//! builtin becomes if the processor has no instruction for it.
+//! The functions that compiled code may call. Compilers call some on their own (`memcpy`). A builtin becomes a call of
+//! another if the processor has no instruction for it.
 
 use half::{bf16, f16};
 

@@ -1,6 +1,5 @@
-//! A bounded map that keeps what is used, in two generations (a segmented LRU cache). What is added or found goes to
-//! the young one. When that is full, it becomes the old one, and the entries of the former old one that nobody used are
-//! dropped.
+//! A bounded map that keeps used entries, in two generations (a segmented LRU cache). An entry that is added or found
+//! goes to the young one. When that is full, it becomes the old one. Unused entries of the former old one are dropped.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;

@@ -1,7 +1,7 @@
 //! Computes nodes into leaves, in five steps: plan, claim, allocate, launch, commit.
 //!
-//! A short lock covers planning and binding: which values exist, which this thread will compute, which buffers it may
-//! take. Scheduling, compiling and launching happen outside of it. An error before the first launch changes nothing.
+//! A short lock covers planning and binding: a thread looks for values that exist, claims the others, and takes
+//! buffers. Scheduling, compiling and launching happen outside of it. An error before the first launch changes nothing.
 //! After it, every value that was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
@@ -79,8 +79,8 @@ fn realize_into(
     }
 }
 
-/// The roots that other threads may wait for and that remember their leaf: all that are made from a leaf. A filler (a
-/// constant, `arange`) is shared by everybody who writes it down, on any device, and belongs to nobody.
+/// The roots made from a leaf. They remember their own leaf, and other threads may wait for them. A filler (a constant,
+/// `arange`) is shared by all programs that write it down, on any device, and belongs to none.
 fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
     let filler = closed.fillers();
     let root = |&at: &usize| {

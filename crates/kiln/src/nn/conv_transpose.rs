@@ -138,7 +138,7 @@ impl ConvTranspose2d {
     /// ```
     ///
     /// # Errors
-    /// Shapes that do not belong together; padding that leaves no output; an argument of the layer that made no sense.
+    /// Shapes that do not fit each other; padding by which no output is left; a broken argument of the layer.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
         match self.output(x) {

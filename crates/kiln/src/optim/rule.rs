@@ -45,7 +45,7 @@ pub trait Rule {
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error>;
 }
 
-/// Numbers with names, of which none may be negative, infinite or NaN: what is wrong with the first that is.
+/// The fault of the first number that is negative, infinite or NaN, by its name.
 pub(super) fn unsigned<'a>(numbers: impl IntoIterator<Item = (&'a str, f64)>) -> Option<String> {
     let is_wrong = |&(_, x): &(&str, f64)| !(0.0..f64::INFINITY).contains(&x);
     let (name, x) = numbers.into_iter().find(is_wrong)?;

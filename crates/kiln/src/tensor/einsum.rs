@@ -49,7 +49,7 @@ fn input(text: &str, rank: usize) -> Result<Vec<Label>, Fault> {
     }
 }
 
-/// What the result has where the equation does not say: what `...` stands for, and the letters that stand once.
+/// The result's labels if the equation has no `->`: the axes of `...`, then the letters that occur once.
 fn implied(inputs: &[Vec<Label>]) -> Vec<Label> {
     let mut counts = BTreeMap::new();
     for label in inputs.iter().flatten() {

@@ -83,8 +83,8 @@ fn nearly_equal(len: usize, n: usize) -> Shape {
     (0..n).map(|i| len / n + usize::from(i < len % n)).collect()
 }
 
-/// Start and length of what lies between positions in an axis, which count from its end where they are negative. What
-/// ends before it starts is empty.
+/// Start and length of the pieces between positions of an axis. Negative positions count from its end. A piece that
+/// would end before its start is empty.
 fn between(len: usize, cuts: &[i64]) -> Vec<(usize, usize)> {
     let from_end = |at: i64| if at < 0 { at.saturating_add(len as i64) } else { at };
     let place = |&at: &i64| from_end(at).clamp(0, len as i64) as usize;
@@ -151,8 +151,8 @@ impl Tensor {
         })
     }
 
-    /// Views along `axis`, cut before each of the positions, which count from the end where they are negative. What is wrong
-    /// is carried by a single tensor.
+    /// Views along `axis`, cut before each of the positions. Negative positions count from the end. An error is carried by
+    /// a single tensor.
     ///
     /// ```
     /// let parts = kiln::Tensor::arange(5).tensor_split_at([1, 3], 0);

@@ -16,8 +16,8 @@ pub(super) const DIVIDED: i64 = 4;
 /// From so many times as many on, what those iterations take does not count.
 pub(in super::super) const LONG: usize = 16;
 
-/// The kernel with two loops instead of that of `range`, which `closers` close, if that pays and they contain only
-/// arithmetic. The new loop is numbered `next_axis`.
+/// The kernel with the loop of `range` divided in two. The loop ends at `closers`. None if dividing does not pay, or if
+/// the loop contains more than arithmetic. The new loop is numbered `next_axis`.
 pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -> Option<UOp> {
     let mut bounds = Bounds::default();
     for closer in closers {

@@ -16,8 +16,8 @@ use smallvec::smallvec;
 const SHORTEST: i64 = 8;
 const WORTH: f64 = 10.0;
 
-/// The kernel in which the loop that `end` closes ends where the stored value becomes constant, and loops of their own
-/// store the constant. New loops are numbered from `next_axis`.
+/// The kernel with the loop of `end` made shorter. It ends as soon as the stored value becomes constant, and loops of
+/// their own store the constant. New loops are numbered from `next_axis`.
 pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
     let store = end.src(0);
     let is_scratch = |m: &UOp| m.arg().memory().is_some_and(|(space, ..)| space == Space::Scratch);

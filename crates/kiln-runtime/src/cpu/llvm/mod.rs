@@ -1,7 +1,7 @@
 //! LLVM in this process: the text of IR in, an object in memory out.
 //!
-//! Everything that LLVM reports is returned as an error, also that it cannot go on. What it does not report (a wrong
-//! address, a failed assertion) cannot be caught, so renderers write only IR that the verifier accepts.
+//! Everything that LLVM reports is returned as an error, fatal errors included. A wrong address or a failed assertion is
+//! not reported and cannot be caught, so renderers write only IR accepted by the verifier.
 
 mod apart;
 mod api;

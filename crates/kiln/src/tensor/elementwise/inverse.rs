@@ -90,8 +90,8 @@ fn atan(x: &UOp) -> UOp {
     negative.where_(&-&angle, &angle)
 }
 
-/// NaN with the gradient NaN where `outside`, of which `x` is negative there. (A gradient of 0 times NaN would reach what
-/// lies inside.)
+/// NaN with the gradient NaN where `outside` is true; `x` must be negative there. Elsewhere 1, with the gradient 0. (A
+/// product by NaN would give the gradient 0 * NaN elsewhere.)
 pub(super) fn undefined(x: &UOp, outside: &UOp) -> UOp {
     UOp::unary(Op::Sqrt, &outside.where_(x, &like(x, 1)))
 }

@@ -23,7 +23,7 @@ fn wide_binary(
     })
 }
 
-/// Where a remainder that is rounded down is not the one that is rounded toward 0.
+/// Whether rounding the quotient down and toward 0 give different remainders.
 fn is_other_side(x: &UOp, remainder: &UOp) -> UOp {
     let zero = like(x, 0);
     remainder.ne_(&zero) & x.lt(&zero).ne_(&remainder.lt(&zero))

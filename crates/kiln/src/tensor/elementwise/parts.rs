@@ -109,7 +109,7 @@ impl Tensor {
         })
     }
 
-    /// 0 where the value is negative or NaN, 1 where it is positive, `values` where it is 0.
+    /// The step function: 0 for negative numbers and NaN, 1 for positive numbers, `values` at 0.
     ///
     /// ```
     /// let t = kiln::Tensor::from([-3.0, 0.0, 2.0]).heaviside(0.5);

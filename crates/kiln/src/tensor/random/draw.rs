@@ -36,8 +36,8 @@ fn wants_float(dtype: DType) -> Result<DType, Fault> {
     }
 }
 
-/// `n` integers below `count`, at most 2^32. Where that is no power of two they are remainders of 64 bits, so that no
-/// integer is likelier than another by more than one part in 2^32.
+/// `n` integers below `count`, at most 2^32. For a power of two they are exactly uniform. Else they are remainders of 64
+/// bits: no integer is likelier than another by more than one part in 2^32.
 fn below(rng: &Rng, n: usize, count: u64) -> UOp {
     if count.is_power_of_two() {
         let bits = bits32(rng, n);
