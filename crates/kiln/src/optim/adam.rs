@@ -1,8 +1,7 @@
 //! Adam and AdamW.
 
-use super::rule::{
-    Now, Rule, betas_fault, mean, plus, setters, shrunk, times, unsigned, with_decay,
-};
+use super::means::{self, Means};
+use super::rule::{Now, Rule, plus, setters, shrunk, times, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -67,7 +66,7 @@ impl<const DECOUPLED: bool> Updates<Moments<DECOUPLED>> {
 
 impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
     fn kept(&self) -> Vec<&'static str> {
-        vec!["exp_avg", "exp_avg_sq"]
+        means::NAMES.to_vec()
     }
 
     fn weight_decay(&self) -> f64 {
@@ -75,24 +74,18 @@ impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
     }
 
     fn fault(&self) -> Option<String> {
-        let others = [("eps", self.eps), ("the weight decay", self.weight_decay)];
-        betas_fault(self.betas).or_else(|| unsigned(others))
+        means::fault(self.betas, self.eps, self.weight_decay)
     }
 
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
-        let [first, second] = state else { unreachable!("two tensors are kept") };
         let (value, grad) = match DECOUPLED {
             true => (shrunk(now, value), grad.clone()),
             false => (value.clone(), with_decay(now, value, grad)),
         };
-        let (b1, b2) = self.betas;
-        *first = mean(first, &grad, b1);
-        *second = mean(second, &(&grad * &grad), b2);
-        // both means start at 0: what is missing from their weights yet
-        let (fill1, fill2) = (1.0 - b1.powi(now.exponent()), 1.0 - b2.powi(now.exponent()));
-        let root = value.const_like(fill2.sqrt());
-        let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, second), &root);
+        let Means { first, second, fill } = Means::after(state, &grad, self.betas, now);
+        let root = value.const_like(fill[1].sqrt());
+        let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, &second), &root);
         let divisor = plus(&size, self.eps);
-        Ok(&value - UOp::binary(Op::Div, &times(first, now.lr / fill1), &divisor))
+        Ok(&value - UOp::binary(Op::Div, &times(&first, now.lr / fill[0]), &divisor))
     }
 }

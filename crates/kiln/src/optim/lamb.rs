@@ -1,6 +1,7 @@
 //! LAMB.
 
-use super::rule::{Now, Rule, betas_fault, mean, setters, unsigned};
+use super::means::{self, Means};
+use super::rule::{Now, Rule, setters};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -51,7 +52,7 @@ impl Updates<LayerMoments> {
 
 impl Rule for LayerMoments {
     fn kept(&self) -> Vec<&'static str> {
-        vec!["exp_avg", "exp_avg_sq"]
+        means::NAMES.to_vec()
     }
 
     fn weight_decay(&self) -> f64 {
@@ -59,18 +60,13 @@ impl Rule for LayerMoments {
     }
 
     fn fault(&self) -> Option<String> {
-        let others = [("eps", self.eps), ("the weight decay", self.weight_decay)];
-        betas_fault(self.betas).or_else(|| unsigned(others))
+        means::fault(self.betas, self.eps, self.weight_decay)
     }
 
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
-        let [first, second] = state else { unreachable!("two tensors are kept") };
-        let (b1, b2) = self.betas;
-        *first = mean(first, grad, b1);
-        *second = mean(second, &(grad * grad), b2);
-        let (fill1, fill2) = (1.0 - b1.powi(now.exponent()), 1.0 - b2.powi(now.exponent()));
-        let (w, mean) = (now.tensor(value), now.tensor(first) * (1.0 / fill1));
-        let size = (now.tensor(second) * (1.0 / fill2)).sqrt() + self.eps;
+        let Means { first, second, fill } = Means::after(state, grad, self.betas, now);
+        let (w, mean) = (now.tensor(value), now.tensor(&first) * (1.0 / fill[0]));
+        let size = (now.tensor(&second) * (1.0 / fill[1])).sqrt() + self.eps;
         let change = mean / size + &w * now.weight_decay;
         let (length, of_change) = (w.norm(2.0, ..), change.norm(2.0, ..));
         let is_some = length.gt(0.0) & of_change.gt(0.0);

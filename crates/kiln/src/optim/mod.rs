@@ -2,6 +2,7 @@
 
 mod group;
 mod rule;
+mod means;
 mod updates;
 mod saved;
 mod clip;

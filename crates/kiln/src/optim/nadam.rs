@@ -1,6 +1,7 @@
 //! NAdam.
 
-use super::rule::{Now, Rule, betas_fault, mean, plus, setters, times, unsigned, with_decay};
+use super::means::{self, Means};
+use super::rule::{Now, Rule, betas_fault, plus, setters, times, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -81,7 +82,7 @@ impl LooksAhead {
 
 impl Rule for LooksAhead {
     fn kept(&self) -> Vec<&'static str> {
-        vec!["exp_avg", "exp_avg_sq"]
+        means::NAMES.to_vec()
     }
 
     fn weight_decay(&self) -> f64 {
@@ -95,16 +96,13 @@ impl Rule for LooksAhead {
     }
 
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
-        let [first, second] = state else { unreachable!("two tensors are kept") };
         let grad = with_decay(now, value, grad);
-        let (b1, b2) = self.betas;
-        *first = mean(first, &grad, b1);
-        *second = mean(second, &(&grad * &grad), b2);
-        let root = value.const_like((1.0 - b2.powi(now.exponent())).sqrt());
-        let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, second), &root);
+        let Means { first, second, fill } = Means::after(state, &grad, self.betas, now);
+        let root = value.const_like(fill[1].sqrt());
+        let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, &second), &root);
         let divisor = plus(&size, self.eps);
         let (of_grad, of_mean) = self.shares(now.step);
-        let change = times(&grad, now.lr * of_grad) + times(first, now.lr * of_mean);
+        let change = times(&grad, now.lr * of_grad) + times(&first, now.lr * of_mean);
         Ok(value - UOp::binary(Op::Div, &change, &divisor))
     }
 }

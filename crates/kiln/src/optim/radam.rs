@@ -1,6 +1,7 @@
 //! RAdam.
 
-use super::rule::{Now, Rule, betas_fault, mean, plus, setters, times, unsigned, with_decay};
+use super::means::{self, Means};
+use super::rule::{Now, Rule, plus, setters, times, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -64,7 +65,7 @@ impl Rectified {
 
 impl Rule for Rectified {
     fn kept(&self) -> Vec<&'static str> {
-        vec!["exp_avg", "exp_avg_sq"]
+        means::NAMES.to_vec()
     }
 
     fn weight_decay(&self) -> f64 {
@@ -72,21 +73,16 @@ impl Rule for Rectified {
     }
 
     fn fault(&self) -> Option<String> {
-        let others = [("eps", self.eps), ("the weight decay", self.weight_decay)];
-        betas_fault(self.betas).or_else(|| unsigned(others))
+        means::fault(self.betas, self.eps, self.weight_decay)
     }
 
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
-        let [first, second] = state else { unreachable!("two tensors are kept") };
         let grad = with_decay(now, value, grad);
-        let (b1, b2) = self.betas;
-        *first = mean(first, &grad, b1);
-        *second = mean(second, &(&grad * &grad), b2);
-        let fill1 = 1.0 - b1.powi(now.exponent());
-        let change = times(first, now.lr / fill1);
+        let Means { first, second, fill } = Means::after(state, &grad, self.betas, now);
+        let change = times(&first, now.lr / fill[0]);
         Ok(match self.rectification(now) {
             Some(factor) => {
-                let divisor = plus(&UOp::unary(Op::Sqrt, second), self.eps);
+                let divisor = plus(&UOp::unary(Op::Sqrt, &second), self.eps);
                 value - UOp::binary(Op::Div, &times(&change, factor), &divisor)
             }
             None => value - change,
