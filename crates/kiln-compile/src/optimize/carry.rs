@@ -2,7 +2,7 @@
 //! what a block reads stays in a cache. The partial sums are carried from block to block in scratch.
 
 use super::ranges::{
-    axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
+    axis_of, kind_of, next_axis, open_ranges, ranges_of, replace_ranges, size_of, substitute,
 };
 use super::stage::{flat, reading_order};
 use kiln_ir::affine::strides;
@@ -53,7 +53,7 @@ fn carried(ast: &UOp, reduce: &UOp, over: &UOp, id: u32) -> UOp {
     let (outer, inner): (Vec<UOp>, Vec<UOp>) =
         open_ranges(reduce).into_iter().partition(|r| is_around(r, over));
     let inner = reading_order(inner);
-    let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let mut next = next_axis(ast);
     let mut copy = |ranges: &[UOp]| Copy::of(ranges, &mut next);
 
     let len = inner.iter().map(size_of).product();

@@ -6,7 +6,7 @@
 //! over all the loops, or a constant would be read from memory.
 
 use super::ranges::{
-    axis_of, is_outer, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
+    axis_of, is_outer, kind_of, next_axis, open_ranges, replace_ranges, size_of, substitute,
 };
 use super::stage::{flat, reading_order};
 use kiln_ir::arg::{RangeKind, Space};
@@ -272,7 +272,7 @@ fn waits(ast: &UOp, found: &Repeated) -> bool {
 
 /// Copies of loops, nested inside all loops that there are.
 fn copies_of(ast: &UOp, ranges: &[UOp]) -> Vec<UOp> {
-    let next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let next = next_axis(ast);
     let kind = |r: &UOp| match kind_of(r) {
         RangeKind::Reduce => RangeKind::Loop,
         RangeKind::Unroll => RangeKind::Upcast,

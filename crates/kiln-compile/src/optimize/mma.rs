@@ -4,7 +4,7 @@
 
 use super::carry::{Copy, end};
 use super::ranges::{
-    axis_of, kind_of, open_ranges, ranges_of, replace_ranges, size_of, substitute,
+    axis_of, kind_of, next_axis, open_ranges, replace_ranges, size_of, substitute,
 };
 use super::stage::{flat, reading_order};
 use kiln_ir::affine::strides;
@@ -29,7 +29,7 @@ fn held(ast: &UOp, reduce: &UOp, id: u32) -> UOp {
     let (inner, outer): (Vec<UOp>, Vec<UOp>) =
         open_ranges(reduce).into_iter().partition(|r| kind_of(r).is_expanded());
     let inner = reading_order(inner);
-    let mut next = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let mut next = next_axis(ast);
     let copy = Copy::of(&[&inner, &reduce.srcs()[1..]].concat(), &mut next);
     let (outputs, own) = copy.ranges.split_at(inner.len());
     let op = reduce.arg().reduce_op().expect("a reduce has an op");

@@ -81,3 +81,14 @@ pub(super) fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
     }
     done[ast].clone()
 }
+
+/// The nodes that end a loop.
+pub(super) fn closers(ast: &UOp, range: &UOp) -> Vec<UOp> {
+    let closes = |n: &UOp| matches!(n.op(), Op::Reduce | Op::End) && n.srcs()[1..].contains(range);
+    toposort(ast).into_iter().filter(closes).collect()
+}
+
+/// The number of a new loop.
+pub(super) fn next_axis(ast: &UOp) -> u32 {
+    ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1)
+}

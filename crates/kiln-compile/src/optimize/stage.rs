@@ -5,7 +5,9 @@
 //! element.
 
 use super::dot::parts_of;
-use super::ranges::{axis_of, is_outer, kind_of, ranges_of, replace_ranges, size_of, substitute};
+use super::ranges::{
+    axis_of, is_outer, kind_of, next_axis, ranges_of, replace_ranges, size_of, substitute,
+};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::scope::Scopes;
@@ -138,7 +140,7 @@ impl Copy {
     /// The order in which the value's memory is read: longest strides outermost. If neighbours in that memory are not
     /// neighbours in the panel, small blocks are copied, so that neither is accessed with a long stride for long.
     fn new(ast: &UOp, value: &UOp, inner: &[UOp], lanes: usize) -> Copy {
-        let next_axis = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+        let next_axis = next_axis(ast);
         let mut copy = Copy { map: FxHashMap::default(), ranges: Vec::new(), next_axis };
         let Some(last) = inner.last() else { return copy };
         let strides = value_strides(value);

@@ -15,10 +15,9 @@ mod switch;
 
 pub(super) use divide::LONG;
 
-use super::ranges::{axis_of, kind_of, ranges_of, substitute};
+use super::ranges::{closers, kind_of, next_axis, ranges_of, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
@@ -30,9 +29,7 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
 
 /// The kernel with fewer iterations of `range`, or with two loops instead of its.
 fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
-    let closes = |n: &UOp| matches!(n.op(), Op::Reduce | Op::End) && n.srcs()[1..].contains(range);
-    let closers: Vec<UOp> = toposort(ast).into_iter().filter(closes).collect();
-    let next_axis = ranges_of(ast).last().map_or(0, |r| axis_of(r) + 1);
+    let (closers, next_axis) = (closers(ast, range), next_axis(ast));
     let kind = kind_of(range);
     let only = match &closers[..] {
         [only] => Some(only),

@@ -4,7 +4,7 @@
 //! Two tensors that are joined are one loop over `where(i < 5, a[i], b[i - 5])`. It becomes a loop over `a[i]` up to 5 and
 //! one over `b[i - 5]` from 5 on. Iterations in which lanes of a vector disagree are a loop of their own between the two.
 
-use super::super::ranges::{axis_of, kind_of, ranges_of};
+use super::super::ranges::{axis_of, closers, kind_of, next_axis, ranges_of};
 use super::bounds::{Bounds, Limit};
 use super::divide::{DIVIDED, in_parts, is_plain};
 use super::effects::replaced;
@@ -23,9 +23,11 @@ const MOST_NODES: usize = 200;
 /// The kernel with loops divided at the places where values change.
 pub(super) fn split(ast: &UOp) -> UOp {
     let (mut ast, mut between) = (ast.clone(), Vec::new());
-    for _ in 0..MOST {
+    // most kernels join nothing, and end here
+    let joins = toposort(&ast).iter().any(is_choice);
+    for _ in 0..if joins { MOST } else { 0 } {
         let ranges = ranges_of(&ast);
-        let next_axis = ranges.last().map_or(0, |r| axis_of(r) + 1);
+        let next_axis = next_axis(&ast);
         // the iterations between two parts are few, whatever bounds say of them
         let mut open = ranges.iter().filter(|r| !between.contains(&axis_of(r)));
         let Some(divided) = open.find_map(|r| divided(&ast, r, next_axis)) else { break };
@@ -37,8 +39,7 @@ pub(super) fn split(ast: &UOp) -> UOp {
 
 /// The kernel with `range` in parts; the one in which lanes disagree has number `next_axis`.
 fn divided(ast: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
-    let closes = |n: &UOp| matches!(n.op(), Op::Reduce | Op::End) && n.srcs()[1..].contains(range);
-    let closers: Vec<UOp> = toposort(ast).into_iter().filter(closes).collect();
+    let closers = closers(ast, range);
     let [closer] = &closers[..] else { return None };
     let stores = closer.op() == Op::End && closer.src(0).op() == Op::Store;
     if !stores || kind_of(range) != RangeKind::Loop || !is_plain(closer, range) {
@@ -49,8 +50,14 @@ fn divided(ast: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
     replaced(ast, &FxHashMap::from_iter([(closer.clone(), in_parts(closer, range, &parts))]))
 }
 
-/// The first comparison that chooses between values in the loop, if whatever one of them loads is loaded only where it is
-/// chosen.
+/// Whether one of two values is chosen by a comparison, and both vary. Where one of them is a constant, other steps of
+/// this pass leave its iterations out.
+fn is_choice(node: &UOp) -> bool {
+    let is_value = |n: &UOp| n.as_const().is_none();
+    node.op() == Op::Where && node.src(0).op() == Op::CmpLt && node.srcs()[1..].iter().all(is_value)
+}
+
+/// The first comparison that chooses between two values with loads, and is part of the predicate of a load.
 fn switch(closer: &UOp, range: &UOp) -> Option<Limit> {
     let nodes = toposort(closer);
     if nodes.len() > MOST_NODES {
@@ -59,11 +66,9 @@ fn switch(closer: &UOp, range: &UOp) -> Option<Limit> {
     let gates: Vec<&UOp> =
         nodes.iter().filter(|n| n.op() == Op::Load).filter_map(UOp::gate).collect();
     let decides = |c: &UOp| gates.iter().any(|gate| toposort(gate).contains(c));
-    // where one of the values is nothing, other steps of this pass leave its iterations out
     let reads = |value: &UOp| toposort(value).iter().any(|n| n.op() == Op::Load);
-    let two = |n: &&UOp| n.op() == Op::Where && reads(n.src(1)) && reads(n.src(2));
-    let chosen = nodes.iter().filter(two).map(|n| n.src(0));
-    let mut chosen = chosen.filter(|c| c.op() == Op::CmpLt && decides(c));
+    let two = |n: &&UOp| is_choice(n) && n.srcs()[1..].iter().all(reads);
+    let mut chosen = nodes.iter().filter(two).map(|n| n.src(0)).filter(|c| decides(c));
     chosen.find_map(|condition| {
         let mut bounds = Bounds::default();
         bounds.learn(vec![condition.clone()], range);
