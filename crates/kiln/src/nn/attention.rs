@@ -133,17 +133,25 @@ impl FeedForward {
     }
 }
 
-/// `x` plus what a part of the layer makes of it, normalized before or after.
-#[track_caller]
-fn residual(
-    x: &Tensor,
-    norm: &LayerNorm,
-    before: bool,
-    part: impl Fn(&Tensor) -> Tensor,
-) -> Tensor {
-    match before {
-        true => x.add(part(&norm.forward(x))),
-        false => norm.forward(&x.add(part(x))),
+/// The sum of `x` and a part of a layer, and its normalization, which comes before the part or after the sum. Two steps
+/// and no closure: a closure would hide the caller's line.
+struct Residual<'a> {
+    norm: &'a LayerNorm,
+    is_first: bool,
+}
+
+impl Residual<'_> {
+    /// The input of the part.
+    #[track_caller]
+    fn enter(&self, x: &Tensor) -> Tensor {
+        if self.is_first { self.norm.forward(x) } else { x.clone() }
+    }
+
+    /// The sum with the part's output.
+    #[track_caller]
+    fn leave(&self, x: &Tensor, part: Tensor) -> Tensor {
+        let sum = x.add(part);
+        if self.is_first { sum } else { self.norm.forward(&sum) }
     }
 }
 
@@ -166,6 +174,26 @@ macro_rules! setters {
         pub fn dropout(mut self, p: f64) -> $layer {
             (self.feed.dropout, self.drop) = (Dropout::new(p), Dropout::new(p));
             self
+        }
+
+        fn residual<'a>(&self, norm: &'a LayerNorm) -> Residual<'a> {
+            Residual { norm, is_first: self.norm_first }
+        }
+
+        /// `x` after it has attended to itself.
+        #[track_caller]
+        fn attend(&self, x: &Tensor, mask: Option<&Tensor>, is_causal: bool) -> Tensor {
+            let residual = self.residual(&self.norm1);
+            let part = residual.enter(x);
+            let part = self.self_attn.forward(&part, &part, &part, mask, is_causal);
+            residual.leave(x, self.drop.forward(&part))
+        }
+
+        /// `x` after the two linear layers.
+        #[track_caller]
+        fn fed(&self, x: &Tensor, norm: &LayerNorm) -> Tensor {
+            let residual = self.residual(norm);
+            residual.leave(x, self.feed.forward(&residual.enter(x)))
         }
     };
 }
@@ -219,10 +247,7 @@ impl TransformerEncoderLayer {
     /// As [`MultiheadAttention::forward`].
     #[track_caller]
     pub fn forward(&self, x: &Tensor, mask: Option<&Tensor>, is_causal: bool) -> Tensor {
-        let attend =
-            |x: &Tensor| self.drop.forward(&self.self_attn.forward(x, x, x, mask, is_causal));
-        let x = residual(x, &self.norm1, self.norm_first, attend);
-        residual(&x, &self.norm2, self.norm_first, |x| self.feed.forward(x))
+        self.fed(&self.attend(x, mask, is_causal), &self.norm2)
     }
 }
 
@@ -288,12 +313,8 @@ impl TransformerDecoderLayer {
         mask: Option<&Tensor>,
         is_causal: bool,
     ) -> Tensor {
-        let own = |x: &Tensor| self.drop.forward(&self.self_attn.forward(x, x, x, mask, is_causal));
-        let other = |x: &Tensor| {
-            self.drop.forward(&self.multihead_attn.forward(x, memory, memory, None, false))
-        };
-        let x = residual(x, &self.norm1, self.norm_first, own);
-        let x = residual(&x, &self.norm2, self.norm_first, other);
-        residual(&x, &self.norm3, self.norm_first, |x| self.feed.forward(x))
+        let (x, residual) = (self.attend(x, mask, is_causal), self.residual(&self.norm2));
+        let part = self.multihead_attn.forward(&residual.enter(&x), memory, memory, None, false);
+        self.fed(&residual.leave(&x, self.drop.forward(&part)), &self.norm3)
     }
 }

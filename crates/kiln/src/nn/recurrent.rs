@@ -56,6 +56,7 @@ trait Cell: Module {
     const GATES: usize;
     fn of(gates: Gates) -> Self;
     fn gates(&self) -> &Gates;
+    #[track_caller]
     fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor>;
 }
 
@@ -216,6 +217,7 @@ impl<C: Cell> Stack<C> {
     }
 
     /// The outputs of the last layer, `[length, batch, hidden]`, and the last states, each `[layers, batch, hidden]`.
+    #[track_caller]
     fn run(&self, x: &Tensor, first: &[Tensor]) -> Result<(Tensor, Vec<Tensor>), Fault> {
         self.check(x, first)?;
         let (mut steps, mut last) = (x.unbind(0), vec![Vec::new(); first.len()]);

@@ -79,7 +79,11 @@ impl Upsample {
     /// ```
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        (2..x.ndim()).fold(x.clone(), |x, axis| x.repeat_interleave(self.factor, axis))
+        let mut larger = x.clone();
+        for axis in 2..x.ndim() {
+            larger = larger.repeat_interleave(self.factor, axis);
+        }
+        larger
     }
 }
 

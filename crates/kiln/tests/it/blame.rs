@@ -96,3 +96,21 @@ fn a_mode_goes_to_other_threads() {
     assert_eq!(nn::train(|| nn::eval(|| seen(nn::mode()))), (false, false));
     assert_eq!(seen(nn::mode()), (false, false));
 }
+
+/// A layer that is made of others names the line of the program, not one of kiln's.
+#[test]
+fn errors_of_layers_are_at_the_line_that_calls_them() {
+    let here = |y: Tensor| {
+        let text = y.error().expect("shapes that do not fit").to_string();
+        assert!(text.contains("tests/it/blame.rs:") && !text.contains("/src/"), "{text}");
+    };
+    let narrow = Tensor::ones([2, 5, 7]);
+    let encoder = nn::TransformerEncoderLayer::new(8, 2, 32);
+    here(encoder.forward(&narrow, None, false));
+    here(encoder.norm_first(true).forward(&narrow, None, false));
+    let decoder = nn::TransformerDecoderLayer::new(8, 2, 32);
+    here(decoder.forward(&narrow, &narrow, None, false));
+    here(decoder.forward(&Tensor::ones([2, 5, 8]), &narrow, None, false));
+    here(nn::RNN::new(4, 3).forward(&narrow, None).0);
+    here(nn::LSTM::new(4, 3).forward(&narrow, None).0);
+}
