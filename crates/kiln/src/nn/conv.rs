@@ -2,6 +2,7 @@
 
 use super::Module;
 use super::build::{kaiming_bound, uniform};
+use super::pairs::pair_setters;
 use crate::Tensor;
 use crate::args::PairArg;
 use crate::error::Fault;
@@ -26,21 +27,6 @@ pub struct Conv2d {
     padding: [usize; 2],
 }
 
-/// A number for each axis; where the argument makes none, the weight carries why.
-macro_rules! pair_setter {
-    ($(#[$doc:meta])+ $name:ident, $least:literal) => {
-        $(#[$doc])+
-        #[track_caller]
-        pub fn $name(mut self, $name: impl PairArg) -> Conv2d {
-            match pair(stringify!($name), $name, $least) {
-                Ok(pair) => self.$name = pair,
-                Err(fault) => self.weight = Tensor::broken(fault.at("Conv2d")),
-            }
-            self
-        }
-    };
-}
-
 impl Conv2d {
     /// Stride 1, no padding, one group, with weights and bias drawn as PyTorch draws them.
     ///
@@ -60,32 +46,28 @@ impl Conv2d {
         Conv2d { weight, bias, groups: 1, stride: [1; 2], dilation: [1; 2], padding: [0; 2] }
     }
 
-    pair_setter! {
+    pair_setters! { Conv2d:
         /// The layer with another distance between windows.
         ///
         /// ```
         /// let conv = kiln::nn::Conv2d::new(1, 1, 1).stride((2, 1));
         /// assert_eq!(conv.forward(&kiln::Tensor::ones([1, 1, 4, 4])).shape(), [1, 1, 2, 4]);
         /// ```
-        stride, 1
-    }
-    pair_setter! {
+        stride >= 1;
         /// The layer with another distance between the elements of a window.
         ///
         /// ```
         /// let conv = kiln::nn::Conv2d::new(1, 1, 2).dilation(2);
         /// assert_eq!(conv.forward(&kiln::Tensor::ones([1, 1, 4, 4])).shape(), [1, 1, 2, 2]);
         /// ```
-        dilation, 1
-    }
-    pair_setter! {
+        dilation >= 1;
         /// The layer with zeros around its input.
         ///
         /// ```
         /// let conv = kiln::nn::Conv2d::new(1, 1, 3).padding(1);
         /// assert_eq!(conv.forward(&kiln::Tensor::ones([1, 1, 4, 4])).shape(), [1, 1, 4, 4]);
         /// ```
-        padding, 0
+        padding >= 0;
     }
 
     /// The layer in which each of `groups` parts of the outputs sees its part of the inputs only. Draws new weights.

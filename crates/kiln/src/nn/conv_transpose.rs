@@ -2,6 +2,7 @@
 
 use super::Module;
 use super::build::{kaiming_bound, uniform};
+use super::pairs::pair_setters;
 use crate::Tensor;
 use crate::args::PairArg;
 use crate::error::{Fault, refuse};
@@ -27,21 +28,6 @@ pub struct ConvTranspose2d {
     output_padding: [usize; 2],
 }
 
-/// A number for each axis; where the argument makes none, the weight carries why.
-macro_rules! pair_setter {
-    ($(#[$doc:meta])+ $name:ident, $least:literal) => {
-        $(#[$doc])+
-        #[track_caller]
-        pub fn $name(mut self, $name: impl PairArg) -> ConvTranspose2d {
-            match pair(stringify!($name), $name, $least) {
-                Ok(pair) => self.$name = pair,
-                Err(fault) => self.weight = Tensor::broken(fault.at("ConvTranspose2d")),
-            }
-            self
-        }
-    };
-}
-
 impl ConvTranspose2d {
     /// Stride 1, no padding, one group, with weights and bias drawn as PyTorch draws them.
     ///
@@ -62,41 +48,35 @@ impl ConvTranspose2d {
         ConvTranspose2d { weight, bias, groups: 1, stride, dilation, padding, output_padding }
     }
 
-    pair_setter! {
+    pair_setters! { ConvTranspose2d:
         /// The layer whose inputs are so far apart in the output.
         ///
         /// ```
         /// let up = kiln::nn::ConvTranspose2d::new(1, 1, 1).stride(2);
         /// assert_eq!(up.forward(&kiln::Tensor::ones([1, 1, 3, 3])).shape(), [1, 1, 5, 5]);
         /// ```
-        stride, 1
-    }
-    pair_setter! {
+        stride >= 1;
         /// The layer with another distance between the elements of a window.
         ///
         /// ```
         /// let up = kiln::nn::ConvTranspose2d::new(1, 1, 2).dilation(2);
         /// assert_eq!(up.forward(&kiln::Tensor::ones([1, 1, 3, 3])).shape(), [1, 1, 5, 5]);
         /// ```
-        dilation, 1
-    }
-    pair_setter! {
+        dilation >= 1;
         /// The layer with so much of its output cut off at each side.
         ///
         /// ```
         /// let up = kiln::nn::ConvTranspose2d::new(1, 1, 3).padding(1);
         /// assert_eq!(up.forward(&kiln::Tensor::ones([1, 1, 3, 3])).shape(), [1, 1, 3, 3]);
         /// ```
-        padding, 0
-    }
-    pair_setter! {
+        padding >= 0;
         /// The layer with so much more output at the end of each axis.
         ///
         /// ```
         /// let up = kiln::nn::ConvTranspose2d::new(1, 1, 1).stride(2).output_padding(1);
         /// assert_eq!(up.forward(&kiln::Tensor::ones([1, 1, 3, 3])).shape(), [1, 1, 6, 6]);
         /// ```
-        output_padding, 0
+        output_padding >= 0;
     }
 
     /// The layer in which each of `groups` parts of the outputs sees its part of the inputs only. Draws new weights.

@@ -1,6 +1,7 @@
 //! Layers: structs of tensors with a `forward`, and what all of them can do because they name their tensors.
 
 mod linear;
+mod pairs;
 mod conv;
 mod conv1d;
 mod conv_transpose;
