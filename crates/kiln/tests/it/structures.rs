@@ -1,6 +1,7 @@
 //! Kernels with several reductions: beside each other, over different windows, and one after the other through the steps
 //! of a loop. Small whole numbers make every order of a sum exact.
 
+mod joins;
 mod networks;
 mod updates;
 
