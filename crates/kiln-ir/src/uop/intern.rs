@@ -36,7 +36,6 @@ fn intern(op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
 }
 
 /// The node with these parts. Another node of the same hash, a collision, stays another node.
-#[inline(always)]
 fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg) -> UOp {
     // what dies here, `srcs` included, does so after the lock is free: the end of a node takes it
     let mut others = Vec::new();
