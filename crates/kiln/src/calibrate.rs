@@ -87,10 +87,10 @@ impl Bench {
         Ok((self.doubled(LARGE)? - self.launch()?) * self.threads / bytes)
     }
 
-    /// A sum over what is in the second cache, less one over half of it.
+    /// A sum over what is in the second cache, less one over half of it: too short for threads to share.
     fn near_byte(&self) -> Result<f64, Error> {
         let n = 8 * SMALL;
-        Ok((self.sum(n)? - self.sum(n / 2)?) * self.threads / bytes(n / 2))
+        Ok((self.sum(n)? - self.sum(n / 2)?) / bytes(n / 2))
     }
 
     /// Small kernels of which each waits for the one before, less what their arithmetic and memory take.
