@@ -4,6 +4,7 @@ write it: PyTorch without gradients where none are asked for, tinygrad under its
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,20 @@ class Torch:
 
     def conv(self, x, w):
         return self.F.conv2d(x, w, padding=1)
+
+    def convolution(self, way, x, w, slope, stride):
+        padding, torch = w.shape[-1] // 2, self.torch
+        if way == "forward":
+            return self.run(lambda x, w: self.F.conv2d(x, w, stride=stride, padding=padding), x, w)
+        wanted = [way == "image", way == "weights", False]
+        slopes = torch.ops.aten.convolution_backward
+
+        def gradient(x, w, slope):
+            steps, zeros = [stride] * 2, [0, 0]
+            all = slopes(slope, x, w, None, steps, [padding] * 2, [1, 1], False, zeros, 1, wanted)
+            return all[wanted.index(True)]
+
+        return self.run(gradient, x, w, slope)
 
     def attention(self, q, k, v, causal):
         return self.F.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -218,6 +233,16 @@ class Tinygrad:
     def conv(self, x, w):
         return x.conv2d(w, padding=1)
 
+    def convolution(self, way, x, w, slope, stride):
+        def of(x, w):
+            return x.conv2d(w, stride=stride, padding=w.shape[-1] // 2)
+
+        if way == "forward":
+            return self.run(of, x, w)
+        x, w = x.requires_grad_(), w.requires_grad_()
+        target = x if way == "image" else w
+        return self.run(lambda x, w, slope: (of(x, w) * slope).sum().gradient(target)[0], x, w, slope)
+
     def attention(self, q, k, v, causal):
         return q.scaled_dot_product_attention(k, v, is_causal=causal)
 
@@ -304,6 +329,20 @@ def convolution(lib, batch):
     return lib.run(lib.conv, x, w)
 
 
+def layer(lib, name):
+    """A convolution whose name says its shapes, as src/workloads/convolutions.rs explains."""
+    way, batch, channels, size, outputs, window, stride = re.fullmatch(
+        r"cnn-(\w+)-(\d+)x(\d+)x(\d+)-to-(\d+)-(\d+)/(\d+)", name
+    ).groups()
+    batch, channels, size, outputs, window, stride = map(
+        int, (batch, channels, size, outputs, window, stride)
+    )
+    after = -(-size // stride)
+    x, w = floats(1, (batch, channels, size, size)), floats(2, (outputs, channels, window, window))
+    slope = floats(3, (batch, outputs, after, after))
+    return lib.convolution(way, *(lib.tensor(t) for t in (x, w, slope)), stride)
+
+
 def attention(lib, causal=False):
     q, k, v = (lib.tensor(floats(seed, (1, 12, 512, 64))) for seed in (1, 2, 3))
     return lib.run(lambda q, k, v: lib.attention(q, k, v, causal), q, k, v)
@@ -385,7 +424,7 @@ def load(lib, name):
         raise RuntimeError("the same as torch")
     if name == "host":
         raise RuntimeError("kernels cannot be left out")
-    call = WORKLOADS[name](lib)
+    call = layer(lib, name) if name.startswith("cnn-") else WORKLOADS[name](lib)
     seconds = []
     for _ in range(3):
         start = time.perf_counter()

@@ -31,7 +31,7 @@ use failure::Failure;
 use options::{Options, SERVE, START};
 use std::process::ExitCode;
 use subject::Subject;
-use workloads::{CASES, Case};
+use workloads::{Case, cases};
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
@@ -75,7 +75,7 @@ fn bench(options: &Options) -> Result<(), Failure> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Case>, Failure> {
-    let cases = CASES.iter().flat_map(|group| group.iter());
+    let cases = cases();
     if let Some(unknown) = names.iter().find(|n| !cases.clone().any(|c| c.name.starts_with(*n))) {
         return Err(format!("no workload is called {unknown}; --list shows all"));
     }

@@ -5,7 +5,7 @@ use crate::machine;
 use crate::options::Options;
 use crate::subject::Subject;
 use crate::turns::{Measured, Times, median};
-use crate::workloads::{CASES, Case};
+use crate::workloads::{Case, is_of_table};
 use std::path::Path;
 
 /// The head of the table.
@@ -99,9 +99,8 @@ pub(crate) fn summary(subjects: &[Subject], lines: &[(&Case, Measured)]) -> Stri
 
 /// A subject's times over kiln's, of the table's workloads.
 fn table_ratios(lines: &[(&Case, Measured)], subject: usize) -> Vec<f64> {
-    let is_table = |case: &Case| CASES[0].iter().any(|c| c.name == case.name);
     let ratio = |m: &Measured| Some(time(&m.times[subject])? / time(&m.times[0])?);
-    lines.iter().filter(|(case, _)| is_table(case)).filter_map(|(_, m)| ratio(m)).collect()
+    lines.iter().filter(|(case, _)| is_of_table(case)).filter_map(|(_, m)| ratio(m)).collect()
 }
 
 /// Why there is no time, or how wrong a result is.

@@ -48,7 +48,7 @@ fn answer(line: &str) -> Result<(), Failure> {
 /// A workload after three calls: the first compiles, and the second may, as constants become arguments.
 fn load(name: &str) -> Result<(Run, String), Failure> {
     let case = workloads::find(name).ok_or("no such workload")?;
-    let mut run = (case.build)().map_err(|e| e.to_string())?;
+    let mut run = case.build.run().map_err(|e| e.to_string())?;
     let mut call = || -> Result<(f64, Option<Tensor>), Failure> {
         let start = Instant::now();
         let result = run().map_err(|e| e.to_string())?;

@@ -1,7 +1,7 @@
 //! What a table of round sizes would not show: sizes that no tile divides, transposed operands, one row, other dtypes,
 //! other axes.
 
-use super::case::{Case, Run, Tolerance, Unit, Work, run};
+use super::case::{Build, Case, Run, Tolerance, Unit, Work, run};
 use super::table::{attention, convolution, convolution_case, square_of, squares};
 use crate::data::{floats, labels, scaled, typed};
 use kiln::{DType, Error, Tensor};
@@ -47,7 +47,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(512),
         goal: 0.0,
         pieces: 1,
-        build: || attention(true),
+        build: Build::By(|| attention(true)),
     },
     convolution_case(
         "conv-one",
@@ -94,10 +94,10 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance { epsilon: f64::EPSILON, terms: 512 },
         goal: 0.0,
         pieces: 1,
-        build: || {
+        build: Build::By(|| {
             let (a, b) = (typed(1, &[512, 512], DType::F64)?, typed(2, &[512, 512], DType::F64)?);
             run(move || a.matmul(&b))
-        },
+        }),
     },
     Case {
         tolerance: Tolerance { epsilon: f64::EPSILON, terms: 1 },
@@ -115,7 +115,15 @@ const fn product(
     build: fn() -> Result<Run, Error>,
 ) -> Case {
     let work = Work::product(sizes, Unit::F32, 4);
-    Case { name, what, work, tolerance: Tolerance::f32(sizes[1]), goal: 0.0, pieces: 1, build }
+    Case {
+        name,
+        what,
+        work,
+        tolerance: Tolerance::f32(sizes[1]),
+        goal: 0.0,
+        pieces: 1,
+        build: Build::By(build),
+    }
 }
 
 /// So many f32 read and written.
@@ -126,7 +134,15 @@ const fn streaming(
     build: fn() -> Result<Run, Error>,
 ) -> Case {
     let work = Work::streaming(read, written);
-    Case { name, what, work, tolerance: Tolerance::f32(4096), goal: 0.0, pieces: 1, build }
+    Case {
+        name,
+        what,
+        work,
+        tolerance: Tolerance::f32(4096),
+        goal: 0.0,
+        pieces: 1,
+        build: Build::By(build),
+    }
 }
 
 fn squares_of(f: fn(&Tensor, &Tensor) -> Tensor) -> Result<Run, Error> {

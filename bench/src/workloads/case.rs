@@ -1,5 +1,6 @@
 //! A workload: what it computes, how much that is, and how far off it may be.
 
+use super::convolutions::Convolution;
 use kiln::{Error, Tensor};
 
 /// Computes, once: what it returns is in memory.
@@ -16,8 +17,26 @@ pub(crate) struct Case {
     pub(crate) goal: f64,
     /// How many pieces a call's time is divided by, such as launches.
     pub(crate) pieces: u32,
+    pub(crate) build: Build,
+}
+
+/// How the inputs are made.
+#[derive(Clone, Copy)]
+pub(crate) enum Build {
+    /// By a function.
+    By(fn() -> Result<Run, Error>),
+    /// As a convolution wants them.
+    Convolution(Convolution),
+}
+
+impl Build {
     /// Makes the inputs.
-    pub(crate) build: fn() -> Result<Run, Error>,
+    pub(crate) fn run(self) -> Result<Run, Error> {
+        match self {
+            Build::By(make) => make(),
+            Build::Convolution(convolution) => convolution.build(),
+        }
+    }
 }
 
 /// What any implementation has to do at least.

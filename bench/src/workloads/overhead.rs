@@ -1,6 +1,6 @@
 //! What is not computing: launching, updating what is small, starting a process.
 
-use super::case::{Case, Run, Tolerance, Work};
+use super::case::{Build, Case, Run, Tolerance, Work};
 use crate::data::{floats, scaled};
 use crate::options::START;
 use kiln::optim::AdamW;
@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(16 * LAUNCHES),
         goal: 0.0,
         pieces: LAUNCHES as u32,
-        build: || launches(None),
+        build: Build::By(|| launches(None)),
     },
     Case {
         name: "host",
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(1),
         goal: 0.0,
         pieces: LAUNCHES as u32,
-        build: || launches(Some("NULL")),
+        build: Build::By(|| launches(Some("NULL"))),
     },
     Case {
         name: "optimizer",
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(16),
         goal: 0.0,
         pieces: 1,
-        build: optimizer,
+        build: Build::By(optimizer),
     },
     Case {
         name: "start",
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(1),
         goal: 0.0,
         pieces: 1,
-        build: || Ok(Box::new(|| start().map(|()| None))),
+        build: Build::By(|| Ok(Box::new(|| start().map(|()| None)))),
     },
 ];
 

@@ -1,6 +1,6 @@
 //! The table that kiln is compared by.
 
-use super::case::{Case, Run, Tolerance, Unit, Work, run};
+use super::case::{Build, Case, Run, Tolerance, Unit, Work, run};
 use super::convnet;
 use crate::data::{floats, typed};
 use kiln::{DType, Error, Tensor};
@@ -21,11 +21,11 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance { epsilon: 1.0 / 256.0, terms: 1 },
         goal: 0.8,
         pieces: 1,
-        build: || {
+        build: Build::By(|| {
             let a = typed(1, &[1024, 1024], DType::BF16)?;
             let b = typed(2, &[1024, 1024], DType::BF16)?;
             run(move || a.matmul(&b))
-        },
+        }),
     },
     Case {
         name: "matvec",
@@ -34,10 +34,10 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(768),
         goal: 1.1,
         pieces: 1,
-        build: || {
+        build: Build::By(|| {
             let (a, x) = (floats(1, &[50257, 768])?, floats(2, &[768])?);
             run(move || a.matmul(&x))
-        },
+        }),
     },
     Case {
         name: "add",
@@ -46,10 +46,10 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(1),
         goal: 2.2,
         pieces: 1,
-        build: || {
+        build: Build::By(|| {
             let (a, b) = (floats(1, &[ROWS, ROWS])?, floats(2, &[ROWS, ROWS])?);
             run(move || &a + &b)
-        },
+        }),
     },
     Case {
         tolerance: Tolerance::f32(N),
@@ -82,7 +82,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance::f32(512),
         goal: 1.3,
         pieces: 1,
-        build: || attention(false),
+        build: Build::By(|| attention(false)),
     },
     Case {
         name: "train",
@@ -92,7 +92,7 @@ pub(super) const CASES: &[Case] = &[
         tolerance: Tolerance { epsilon: 1e-2 / 8.0, terms: 1 },
         goal: 1.5,
         pieces: 1,
-        build: convnet::training,
+        build: Build::By(convnet::training),
     },
 ];
 
@@ -105,7 +105,7 @@ const fn square<const SIZE: usize>(name: &'static str, what: &'static str) -> Ca
         tolerance: Tolerance::f32(SIZE),
         goal: 1.0,
         pieces: 1,
-        build: || squares(SIZE),
+        build: Build::By(|| squares(SIZE)),
     }
 }
 
@@ -131,7 +131,15 @@ const fn streaming(
     build: fn() -> Result<Run, Error>,
 ) -> Case {
     let work = Work::streaming(N, written);
-    Case { name, what, work, tolerance: Tolerance::f32(ROWS), goal, pieces: 1, build }
+    Case {
+        name,
+        what,
+        work,
+        tolerance: Tolerance::f32(ROWS),
+        goal,
+        pieces: 1,
+        build: Build::By(build),
+    }
 }
 
 /// A function of one square of [`ROWS`].
@@ -156,7 +164,15 @@ pub(super) const fn convolution_case(
         4.0 * (pixels + weights),
         4.0 * pixels,
     );
-    Case { name, what, work, tolerance: Tolerance::f32(64 * 9), goal, pieces: 1, build }
+    Case {
+        name,
+        what,
+        work,
+        tolerance: Tolerance::f32(64 * 9),
+        goal,
+        pieces: 1,
+        build: Build::By(build),
+    }
 }
 
 /// A convolution of so many images.
