@@ -1,6 +1,5 @@
 //! A workload: what it computes, how much that is, and how far off it may be.
 
-use super::convolutions::Convolution;
 use kiln::{Error, Tensor};
 
 /// Computes, once: what it returns is in memory.
@@ -25,8 +24,8 @@ pub(crate) struct Case {
 pub(crate) enum Build {
     /// By a function.
     By(fn() -> Result<Run, Error>),
-    /// As a convolution wants them.
-    Convolution(Convolution),
+    /// By a function that knows the shapes.
+    With(&'static (dyn Fn() -> Result<Run, Error> + Sync)),
 }
 
 impl Build {
@@ -34,7 +33,7 @@ impl Build {
     pub(crate) fn run(self) -> Result<Run, Error> {
         match self {
             Build::By(make) => make(),
-            Build::Convolution(convolution) => convolution.build(),
+            Build::With(make) => make(),
         }
     }
 }

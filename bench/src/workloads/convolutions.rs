@@ -54,7 +54,7 @@ enum Way {
 
 /// A convolution whose padding keeps the size, but for the stride.
 #[derive(Clone, Copy)]
-pub(crate) struct Convolution {
+struct Convolution {
     way: Way,
     batch: usize,
     channels: usize,
@@ -103,7 +103,7 @@ impl Convolution {
             tolerance: Tolerance::f32(self.terms()),
             goal: 0.9,
             pieces: 1,
-            build: Build::Convolution(self),
+            build: Build::With(Box::leak(Box::new(move || self.build()))),
         }
     }
 
@@ -155,7 +155,7 @@ impl Convolution {
     }
 
     /// The inputs, and what to do with them.
-    pub(super) fn build(self) -> Result<Run, Error> {
+    fn build(self) -> Result<Run, Error> {
         let x = floats(1, &self.image())?;
         let w = floats(2, &self.weights())?;
         if self.way == Way::Forward {
