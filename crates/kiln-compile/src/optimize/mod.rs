@@ -22,6 +22,8 @@ mod nests;
 mod carry;
 /// Staging: operands copied to scratch in the order in which they are read.
 mod stage;
+/// What overlapping windows cover.
+mod cover;
 /// Values of a reduction that a later loop reuses.
 mod keep;
 /// Sums of products as dot products of packed words.

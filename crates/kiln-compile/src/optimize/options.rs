@@ -3,6 +3,8 @@
 
 use super::align::Rows;
 use super::carry::{carry, settle};
+use super::cover::Covered;
+use super::dot;
 use super::gate::gate;
 use super::keep::keep;
 use super::legal::{Rules, Standing};
@@ -13,6 +15,7 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
@@ -129,7 +132,7 @@ impl FromStr for Opt {
         let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
         let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
         if name == "DOT" {
-            return dot(text).ok_or_else(|| format!("{text:?} is not an option"));
+            return packing(text).ok_or_else(|| format!("{text:?} is not an option"));
         }
         match (name, kind, &numbers[..]) {
             (_, Some(kind), &[axis, by]) => Ok(Opt::Split { kind, axis: axis as u32, by }),
@@ -149,7 +152,7 @@ impl FromStr for Opt {
 }
 
 /// Such as `DOT(axis 2, bf16 bf16)`.
-fn dot(text: &str) -> Option<Opt> {
+fn packing(text: &str) -> Option<Opt> {
     let (axis, parts) = text.strip_prefix("DOT(axis ")?.strip_suffix(')')?.split_once(", ")?;
     let (x, y) = parts.split_once(' ')?;
     let parts = [DType::parse(x)?, DType::parse(y)?];
@@ -316,7 +319,7 @@ impl Loops {
             done[ast].clone()
         };
         // the predicates are written over the old ranges, and then replaced with everything else
-        let mut ast = ast.clone();
+        let (kernel, mut ast) = (ast, ast.clone());
         for &i in &self.padded {
             let range = &self.ranges[i];
             let below = range.lt(range.src(0));
@@ -337,7 +340,8 @@ impl Loops {
             .collect();
         for (id, (outer, value)) in panels.into_iter().zip(&values).enumerate() {
             let lanes = self.staged[id].lanes;
-            ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes });
+            let covered = self.covered(kernel, &self.staged[id], &map, &outer);
+            ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes, covered });
         }
         let mut id = self.staged.len() as u32;
         for over in &over {
@@ -351,14 +355,35 @@ impl Loops {
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }
     }
 
+    /// What a panel of an operand holds, if its windows overlap.
+    fn covered(
+        &self,
+        kernel: &UOp,
+        staged: &Staged,
+        map: &FxHashMap<UOp, (UOp, Srcs)>,
+        outer: &[UOp],
+    ) -> Option<Covered> {
+        let has_matrices = self.parts.iter().any(|p| p.kind == RangeKind::Matrix);
+        if has_matrices || dot::parts_of(kernel, &staged.value) > 1 {
+            return None;
+        }
+        let padded: Vec<UOp> = self.padded.iter().map(|&i| self.ranges[i].clone()).collect();
+        Covered::of(&staged.value, &padded, map, outer, staged.lanes)
+    }
+
     /// Sorts the parts by nesting. A reduction is inside all loops over outputs, and so inside blocks.
+    ///
+    /// Of unrolled loops over outputs the longest is the outermost. In a tile of 3 vectors and 4 rows the 3 vectors are
+    /// then held in registers while the rows pass one by one; the other way round 4 rows would be held.
     fn sort_parts(&mut self) {
         let blocks = self.blocks;
         self.parts.sort_by_key(|p| {
             let inner = blocks > 0 && (p.block > 0 || p.kind == RangeKind::Reduce);
             let order = if p.kind == RangeKind::Reduce { blocks } else { blocks - p.block };
             let order = if inner { order } else { 0 };
-            (p.kind != RangeKind::Thread, p.kind.is_expanded(), p.side, inner, order, p.range)
+            let held = if p.kind == RangeKind::Upcast { Reverse(p.size) } else { Reverse(0) };
+            let nesting = (p.kind != RangeKind::Thread, p.kind.is_expanded(), p.side, inner, order);
+            (nesting, held, p.range)
         });
     }
 

@@ -120,8 +120,8 @@ impl Planner<'_> {
             let block = fit(share, bytes, room);
             (block, share.div_ceil(block))
         };
-        let row_bytes = self.panel_bytes(staged, tile.row_loop, tile.lane_loop) * tile.rows as f64;
-        let lane_bytes = self.panel_bytes(staged, tile.lane_loop, tile.row_loop);
+        let row_bytes = self.panel_bytes(staged, tile, true) * tile.rows as f64;
+        let lane_bytes = self.panel_bytes(staged, tile, false);
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
         let others: Vec<usize> = others.collect();
         Blocks {
@@ -140,7 +140,7 @@ impl Planner<'_> {
         let is_other = |&i: &usize| {
             ![tile.lane_loop, tile.row_loop].contains(&i) && self.chooser.left[i].0 > 1
         };
-        let lane_bytes = self.panel_bytes(staged, tile.lane_loop, tile.row_loop);
+        let lane_bytes = self.panel_bytes(staged, tile, false);
         let (columns, threads) = (self.chooser.left[tile.lane_loop].0, self.worthwhile_threads());
         let room = self.target.cache_bytes[2] as f64 / (2 * threads) as f64;
         let block = fit(columns, lane_bytes * (tile.across * tile.lanes) as f64, room);
@@ -172,12 +172,14 @@ impl Planner<'_> {
         left / parts.unwrap_or(left)
     }
 
-    /// Bytes that are staged for each iteration of loop `i`, of operands that stand still along `other`.
-    fn panel_bytes(&self, staged: &[bool], i: usize, other: usize) -> f64 {
-        let (i, other) = (self.axis(i), self.axis(other));
+    /// Bytes that are staged for each iteration of the tile's rows, of operands that stand still along the lanes; or the
+    /// other way round.
+    fn panel_bytes(&self, staged: &[bool], tile: &Tile, along_rows: bool) -> f64 {
+        let (row, lane) = (self.axis(tile.row_loop), self.axis(tile.lane_loop));
+        let (i, other) = if along_rows { (row, lane) } else { (lane, row) };
         let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
         let along = staged.filter(|(o, _)| o.moves(i) && !o.moves(other));
-        along.map(|(o, _)| o.bytes * self.block_depth).sum()
+        along.map(|(o, _)| o.bytes * self.block_depth * self.covered(o, tile)).sum()
     }
 
     /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes, the other

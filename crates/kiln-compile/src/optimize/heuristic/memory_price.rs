@@ -14,8 +14,7 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
-        // the copies of overlapping windows would repeat elements
-        if self.slides(operand) {
+        if self.slides(operand) && !self.has_panel_of_windows(operand) {
             return false;
         }
         if self.is_in_a_row(operand, tile) {
@@ -23,8 +22,9 @@ impl Planner<'_> {
         }
         let loaded = self.loads(operand, tile) as f64 * operand.bytes;
         let packed = loaded / LINE * self.lanes_of(operand, tile) * self.costs().line_in_a_row;
-        let steps = self.steps();
-        self.misses(operand, tile) * steps > packed * steps + self.copy(operand, tile)
+        let gates = if self.slides(operand) { self.gates(operand, tile) } else { 0.0 };
+        let in_place = self.misses(operand, tile) + gates;
+        in_place * self.steps() > packed * self.steps() + self.copy(operand, tile)
     }
 
     /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which
@@ -53,12 +53,19 @@ impl Planner<'_> {
 
     /// The price of copying all of an operand.
     pub(super) fn copy(&self, operand: &Operand, tile: &Tile) -> f64 {
-        self.elements(operand) * self.copy_of_one(operand, tile)
+        self.elements(operand) * self.covered(operand, tile) * self.copy_of_one(operand, tile)
     }
 
     /// The price of copying an element: in vectors along the lanes, or along as many rows of a tile as make one.
     fn copy_of_one(&self, operand: &Operand, tile: &Tile) -> f64 {
         let in_a_row = |i: usize| operand.stride(self.axis(i)) == Some(1);
+        if self.has_rows_of_windows(operand, tile) {
+            return match (operand.gated, self.target.masks) {
+                (false, _) => self.costs().copy(true),
+                (true, true) => self.costs().gated_copy,
+                (true, false) => self.costs().copy(false),
+            };
+        }
         let rows = lanes_of_copy(tile.rows, tile.lanes) > 1
             && self.size(tile.row_loop).is_multiple_of(tile.rows);
         self.costs().copy(in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows)
@@ -98,9 +105,19 @@ impl Planner<'_> {
                 (tile.lane_loop, self.line_price(read_again, step, step))
             }
         };
+        let again =
+            if self.streams(operand) { again.min(self.costs().line_in_a_row) } else { again };
         let first = self.line_price(span, 1.0, 1.0).max(self.costs().second_line);
         let rounds = self.chooser.left[rounds].0 as f64;
         self.lines(operand, tile) * (again + first / rounds)
+    }
+
+    /// Whether the innermost loop reads overlapping windows over several cache lines, one after the other, which the
+    /// processor prefetches.
+    fn streams(&self, operand: &Operand) -> bool {
+        let trips = self.reduces.last().map_or(0, |&inner| self.size(inner)) as f64;
+        let step = self.step(operand);
+        self.slides(operand) && step <= LINE && step * trips > 2.0 * LINE
     }
 
     /// Bytes between what two steps of the innermost loop read.

@@ -1,7 +1,8 @@
 //! Part of pass `choose`: what a reduction reads, and how it moves along the loops.
 
+use super::super::access::value_strides;
+use super::super::cover::{Group, groups};
 use super::super::dot;
-use super::super::stage::value_strides;
 use kiln_ir::scope::{AxisSet, Scopes};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -17,6 +18,8 @@ pub(super) struct Operand {
     pub(super) gated: bool,
     /// How many neighbours in memory are packed into an element.
     pub(super) parts: i64,
+    /// Loops along which windows overlap.
+    pub(super) windows: Vec<Group>,
 }
 
 impl Operand {
@@ -34,6 +37,7 @@ impl Operand {
             gate,
             gated: !gates.is_empty(),
             parts: dot::parts_of(ast, value),
+            windows: groups(value),
         }
     }
 

@@ -16,8 +16,10 @@ use super::{Chooser, vectors};
 use crate::target::{Costs, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::observe::{self, Decision};
+use kiln_ir::scope::{AxisSet, Scopes};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 
 /// A register tile: `across` vectors of `lanes` along loop `lane_loop`, `rows` iterations of loop `row_loop`.
@@ -42,6 +44,8 @@ pub(super) struct Planner<'a> {
     pub(super) reduces: Vec<usize>,
     /// The latter for each reduction by itself; those over the same loops are one.
     pub(super) reductions: Vec<Vec<usize>>,
+    /// The loops that predicates on what is reduced depend on, besides those of operands.
+    pub(super) gate: AxisSet,
     /// Iterations of the reduction in a block of it.
     pub(super) block_depth: f64,
 }
@@ -79,6 +83,18 @@ impl Chooser {
         let lanes = vectors::lanes(ast, target);
         Planner::of(self, ast, target)?.worthwhile_tile(lanes).map(|(price, _)| price)
     }
+}
+
+/// The loops that predicates on what is reduced depend on, where they are not in an operand.
+fn gate_of_products(reduced: &[UOp], operands: &[UOp]) -> AxisSet {
+    let terms = reduced.iter().flat_map(|r| toposort(r.src(0)));
+    let nodes: FxHashSet<UOp> = terms.collect();
+    let inside: FxHashSet<UOp> = operands.iter().flat_map(toposort).collect();
+    let mut gate = AxisSet::default();
+    for node in nodes.difference(&inside).filter(|n| n.op() == Op::Where) {
+        gate.union_with(Scopes::of(node.src(0)).get(node.src(0)));
+    }
+    gate
 }
 
 /// The forms that a reduction can take.
@@ -147,8 +163,8 @@ impl<'a> Planner<'a> {
         let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
         let axes = |loops: &[usize]| loops.iter().map(|&i| axis_of(&chooser.left[i].1)).collect();
         let one_nest = chooser.kernel.is_one_nest(&axes(&outputs), &axes(&reduces));
-        let operands: Vec<Operand> =
-            operands(ast).iter().map(|value| Operand::of(ast, value)).collect();
+        let values = operands(ast);
+        let operands: Vec<Operand> = values.iter().map(|value| Operand::of(ast, value)).collect();
         let has_registers = target.vector_registers >= target.costs.registers_for_tiles;
         let enough = has_registers && !reduces.is_empty() && operands.len() > 1;
         let reduced: Vec<UOp> =
@@ -159,8 +175,18 @@ impl<'a> Planner<'a> {
         let reductions = reductions.into_iter().map(|loops| loops.into_iter().collect()).collect();
         let sums = reduced.len();
         let block_depth = 0.0;
-        let mut planner =
-            Planner { chooser, target, operands, sums, outputs, reduces, reductions, block_depth };
+        let gate = gate_of_products(&reduced, &values);
+        let mut planner = Planner {
+            chooser,
+            target,
+            operands,
+            sums,
+            outputs,
+            reduces,
+            reductions,
+            gate,
+            block_depth,
+        };
         planner.block_depth = planner.depth();
         (one_nest && enough).then_some(planner)
     }

@@ -2,6 +2,7 @@
 //! space.
 
 use super::super::access::Access;
+use super::super::trim::LONG;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
 use kiln_ir::scope::AxisSet;
@@ -25,21 +26,28 @@ impl Planner<'_> {
         let costs = self.costs();
         let width = costs.width(tile.lanes);
         let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
-        // an operand that is staged in any case is read contiguously
-        let as_it_lies = |o: &&Operand| self.forced_copy(o, lane) == 0.0;
-        let in_place = self.operands.iter().filter(as_it_lies);
-        let lines: f64 = in_place.map(|o| self.lines(o, tile)).sum();
-        let gates: f64 = self.operands.iter().map(|o| self.gates(o, tile)).sum();
-        let step = self.sums as f64 * vectors * width
-            + loads as f64 * costs.load
-            + lines * costs.new_line
-            + gates * costs.gate;
-        let step = step.max(costs.latency * width);
-        let copies = |o| self.forced_copy(o, lane) + self.copy_of_rows(o, tile);
-        let copies: f64 = self.operands.iter().map(copies).sum();
-        step * self.rounding(tile) * self.balance(tile) / (vectors * tile.lanes as f64)
-            + copies
-            + self.outside(tile)
+        let points = vectors * tile.lanes as f64 / (self.rounding(tile) * self.balance(tile));
+        let (mut in_place, mut copies) = (0.0, 0.0);
+        for operand in &self.operands {
+            let reads = self.reads_in_place(operand, tile);
+            let windows = self.copy_of_windows(operand, tile);
+            match windows < reads / points {
+                true => copies += windows,
+                false => in_place += reads,
+            }
+            copies += self.forced_copy(operand, lane) + self.copy_of_rows(operand, tile);
+        }
+        let products = self.sums as f64 * vectors * (width + self.gate_of_product(tile));
+        let step = products + loads as f64 * costs.load + in_place;
+        step.max(costs.latency * width) / points + copies + self.outside(tile)
+    }
+
+    /// The price, in each step, of the lines and predicates of an operand. One that is staged in any case is read
+    /// contiguously.
+    fn reads_in_place(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let is_copied = self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0;
+        let lines = if is_copied { 0.0 } else { self.lines(operand, tile) };
+        lines * self.costs().new_line + self.gates(operand, tile)
     }
 
     /// By how much rounding up to whole tiles multiplies the work.
@@ -78,10 +86,39 @@ impl Planner<'_> {
         still.map(|&i| self.size(i) as f64).product()
     }
 
-    /// How many gates a step computes or looks at.
-    fn gates(&self, operand: &Operand, tile: &Tile) -> f64 {
-        let each = if operand.gate.contains(self.axis(tile.row_loop)) { 2.0 } else { 1.0 };
+    /// The price, in each step, of the predicates of an operand.
+    pub(super) fn gates(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let each = self.gate(operand, tile);
         if operand.gated { each * self.loads(operand, tile) as f64 } else { 0.0 }
+    }
+
+    /// The price of a predicated load. Wide vectors leave time for the operations on the predicate.
+    fn gate(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let costs = self.costs();
+        let depends = |i: usize| operand.gate.contains(self.axis(i));
+        let is_divided = |&i: &usize| depends(i) && self.size(i) >= LONG;
+        let is_narrow = tile.lanes < costs.wide_lanes;
+        match depends(tile.lane_loop) {
+            true => costs.gate_of_lanes,
+            false if is_narrow && !self.reduces.last().is_some_and(is_divided) => {
+                costs.gate_in_short_loop
+            }
+            false if depends(tile.row_loop) => 2.0 * costs.gate,
+            false => costs.gate,
+        }
+    }
+
+    /// The price of the predicate on a product that is not the same for the whole tile. Any other is looked at outside of
+    /// the loops that it does not depend on. Processors with wide vectors choose between two sums as part of the product.
+    fn gate_of_product(&self, tile: &Tile) -> f64 {
+        let depends = |i: usize| self.gate.contains(self.axis(i));
+        let is_narrow = tile.lanes < self.costs().wide_lanes;
+        match (depends(tile.lane_loop), depends(tile.row_loop)) {
+            (true, _) => self.costs().gate_of_lanes,
+            (false, true) if is_narrow => self.costs().gate_of_lanes,
+            (false, true) => self.costs().gate,
+            (false, false) => 0.0,
+        }
     }
 
     /// Loads and stores outside the reduction: vectors, or elements of which the rows of a tile may share lines.

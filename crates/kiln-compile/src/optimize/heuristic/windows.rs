@@ -1,7 +1,10 @@
 //! Part of pass `choose`: the loop order around a tile whose operands are overlapping windows, as in a convolution.
 
+use super::super::cover::{Group, cover};
+use super::super::ranges::size_of;
 use super::operand::Operand;
 use super::plan::{Planner, Tile};
+use kiln_ir::UOp;
 
 impl Planner<'_> {
     /// Whether the loop over rows goes around all other loops. What overlapping windows read again is then still in the
@@ -26,6 +29,46 @@ impl Planner<'_> {
     /// Whether windows that overlap read the operand.
     pub(super) fn slides(&self, operand: &Operand) -> bool {
         self.elements(operand) * operand.bytes > 2.0 * self.span(operand)
+    }
+
+    /// Whether a panel of the operand holds what windows read again only once.
+    pub(super) fn has_panel_of_windows(&self, operand: &Operand) -> bool {
+        operand.parts == 1 && !operand.windows.is_empty()
+    }
+
+    /// What part of an operand's values a panel inside the loops around a tile holds: windows that overlap hold some values
+    /// again and again.
+    pub(super) fn covered(&self, operand: &Operand, tile: &Tile) -> f64 {
+        if operand.parts > 1 {
+            return 1.0;
+        }
+        operand.windows.iter().map(|group| self.covered_of(group, tile)).product()
+    }
+
+    /// The same for one group of windows.
+    fn covered_of(&self, group: &Group, tile: &Tile) -> f64 {
+        let of_tile = |i: &usize| [tile.row_loop, tile.lane_loop].contains(i);
+        let loops = self.outputs.iter().filter(|i| of_tile(i)).chain(&self.reduces);
+        let loops: Vec<&UOp> = loops.map(|&i| &self.chooser.left[i].1).collect();
+        let inside = || group.members.iter().filter(|(range, _)| loops.contains(&range));
+        let each: usize = inside().map(|(range, _)| size_of(range)).product();
+        let len = cover(inside().map(|(range, factor)| (size_of(range), *factor)));
+        (len as f64 / each as f64).min(1.0)
+    }
+
+    /// Whether a panel holds overlapping windows whose elements are neighbours in memory.
+    pub(super) fn has_rows_of_windows(&self, operand: &Operand, tile: &Tile) -> bool {
+        let in_a_row = |group: &&Group| operand.stride(group.axis()) == Some(1);
+        let mut rows = operand.windows.iter().filter(in_a_row);
+        operand.parts == 1 && rows.any(|group| self.covered_of(group, tile) < 1.0)
+    }
+
+    /// The price per point of copying an operand whose windows overlap.
+    pub(super) fn copy_of_windows(&self, operand: &Operand, tile: &Tile) -> f64 {
+        match self.slides(operand) && self.has_panel_of_windows(operand) {
+            true => self.copy(operand, tile) / (self.elements(operand) * self.uses(operand)),
+            false => f64::INFINITY,
+        }
     }
 
     /// For how many threads there is enough work.
