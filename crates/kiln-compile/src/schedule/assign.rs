@@ -216,7 +216,7 @@ impl Planner {
         } else {
             for r in 0..self.plan.requests[i].len() {
                 self.note_tiles(i, r);
-                self.ask_sources(i, r);
+                self.demand_sources(i, r);
             }
         }
     }
@@ -329,7 +329,7 @@ impl Planner {
         self.plan.placement[i] = Placement::Stored { kernel, request };
         self.note_readers(i, kernel);
         self.note_tiles(i, request);
-        self.ask_sources(i, request);
+        self.demand_sources(i, request);
     }
 
     /// Every other kernel that needs the stored node runs after its kernel.
@@ -372,7 +372,7 @@ impl Planner {
         self.plan.requests[i].push(Request::new(kernel, index, UOp::bool(true), loops));
         self.plan.placement[i] = Placement::Stored { kernel, request };
         self.note_readers(i, kernel);
-        self.ask_written(i, request);
+        self.demand_written(i, request);
     }
 
     /// The kernel of the update that overwrites this one, if nothing else reads the version in between: a run of small
@@ -443,7 +443,7 @@ impl Planner {
     fn open_kernel(&mut self, i: usize) -> (usize, usize) {
         let shape = self.plan.nodes[i].shape().clone();
         let (kernel, identity, loops) = self.new_draft(&shape);
-        (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
+        (kernel, self.demand(i, kernel, identity, UOp::bool(true), loops))
     }
 
     /// Adds loops over `shape` to a kernel, beside those that it has.

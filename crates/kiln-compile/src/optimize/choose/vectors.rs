@@ -1,9 +1,9 @@
 //! Part of pass `choose`: which loops become the lanes of vectors.
 
 use super::super::access::Access;
-use super::super::options::Opt;
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
-use super::Chooser;
+use super::chooser::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;

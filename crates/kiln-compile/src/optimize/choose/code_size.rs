@@ -1,6 +1,6 @@
 //! Part of pass `choose`: how much code a tile makes.
 
-use super::plan::{Planner, Tile};
+use super::planner::{Planner, Tile};
 use kiln_ir::scope::AxisSet;
 
 /// What varies over neither the lanes nor the rows of a tile, over the lanes, the rows, or both.
@@ -8,7 +8,7 @@ const CLASSES: usize = 2 * 2;
 
 /// How much of the code varies over neither, the lanes, the rows, or both of a tile.
 #[derive(Default)]
-pub(super) struct Text {
+pub(super) struct CodeSize {
     inside: [usize; CLASSES],
     /// What is not inside the reduction.
     outside: [usize; CLASSES],
@@ -16,12 +16,12 @@ pub(super) struct Text {
     apart: [usize; CLASSES],
 }
 
-impl Text {
+impl CodeSize {
     /// The code of a kernel with tiles over two loops.
-    pub(super) fn of(planner: &Planner<'_>, lane_loop: usize, row_loop: usize) -> Text {
+    pub(super) fn of(planner: &Planner<'_>, lane_loop: usize, row_loop: usize) -> CodeSize {
         let (lane, row) = (planner.axis(lane_loop), planner.axis(row_loop));
         let class = |s: &AxisSet| s.contains(lane) as usize + 2 * s.contains(row) as usize;
-        let mut text = Text::default();
+        let mut text = CodeSize::default();
         // lane by lane, an access also takes lanes out of vectors, or puts them in
         let (whole, by_lane) = (planner.costs().access_nodes, 2 * planner.costs().access_nodes);
         let kernel = &planner.chooser.kernel;

@@ -5,7 +5,7 @@
 //! stay in a cache while the matrix passes.
 
 use super::operand::Operand;
-use super::plan::Planner;
+use super::planner::Planner;
 use kiln_ir::arg::RangeKind;
 
 /// A tile of inner products: `few` rows of an operand that stays in the caches, and `many` of one that passes. Of each,

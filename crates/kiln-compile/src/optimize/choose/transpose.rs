@@ -7,14 +7,14 @@
 
 use super::super::access::Access;
 use super::super::ranges::{axis_of, kind_of};
-use super::Chooser;
+use super::chooser::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
     /// Unrolls, side by side, iterations that share the cache lines of accesses whose lanes are no neighbours.
-    pub(super) fn turn(&mut self, target: &Target) {
+    pub(super) fn transpose(&mut self, target: &Target) {
         let Some((i, lanes)) = self.lanes_of_outputs() else { return };
         if self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce) {
             return;

@@ -2,7 +2,7 @@
 
 use super::super::access::Access;
 use super::super::ranges::{axis_of, kind_of};
-use super::Chooser;
+use super::chooser::Chooser;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 

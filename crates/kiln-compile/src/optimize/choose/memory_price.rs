@@ -2,7 +2,7 @@
 
 use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
-use super::plan::{Planner, Tile};
+use super::planner::{Planner, Tile};
 use crate::target;
 use kiln_ir::affine::gcd;
 

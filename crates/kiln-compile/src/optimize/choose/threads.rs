@@ -1,8 +1,8 @@
 //! Part of pass `choose`: which loop threads share.
 
-use super::super::options::Opt;
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
-use super::Chooser;
+use super::chooser::Chooser;
 use crate::target::Target;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;

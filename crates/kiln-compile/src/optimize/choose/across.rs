@@ -6,9 +6,9 @@
 //! than that, a few rows at a time are read from end to end, and the sums of all columns are carried in scratch.
 
 use super::super::access::Access;
-use super::super::options::Opt;
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of};
-use super::Chooser;
+use super::chooser::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::DType;

@@ -1,11 +1,11 @@
-//! Part of pass `choose`: chooses options for a kernel without measuring.
+//! Pass `choose` of stage `optimize`: chooses options for a kernel without measuring.
 //!
 //! A reduction whose operands are used again is planned as a whole: tile, blocks, staged operands, threads (`plan`,
 //! `blocks`, or `inner` for inner products; prices are in `tile_price` and `memory_price`). A kernel without such a
 //! plan is treated loop by loop, in this order:
 //!
 //! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
-//! `align`: rows start at a cache line. `turn`: transposes go by squares of lines. `across`: a reduction across rows
+//! `align`: rows start at a cache line. `transpose`: transposes go by squares of lines. `across`: a reduction across rows
 //! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `accumulators`:
 //! several for a long reduction of short steps. `threads`: the outermost loop over outputs is divided among threads.
 //! Last, values that a loop after a reduction needs again are kept.
@@ -16,46 +16,55 @@ mod accumulators;
 mod align;
 mod across;
 mod blocks;
+mod chooser;
 mod inner;
 mod matrices;
 mod memory_price;
 mod operand;
 mod order;
 mod plan;
+mod planner;
 mod rows;
-mod text;
+mod code_size;
 mod threads;
 mod tile;
 mod tile_price;
-mod turn;
+mod transpose;
 mod vectors;
 mod windows;
 
-use super::Room;
-use super::access::Kernel;
 use super::dot;
-use super::keep;
 use super::nests::Nests;
-use super::options::Opt;
-use super::ordered::ordered;
-use super::ranges::{axis_of, ranges_of, size_of};
-use crate::target::{Costs, Dot, Target};
-use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::toposort;
+use super::opt::Opt;
+use super::room::{NOMINAL_THREADS, Room};
+use crate::target::{Dot, Target};
+use chooser::{Around, Chooser, Context};
 use kiln_ir::{DType, UOp};
-use order::{Form, Order};
+use order::{Chosen, Form, Order, sums_of};
 
 pub(super) use order::same_order;
 
-/// The options for a kernel, so that its code stays within `room`.
+/// The options for a kernel, so that its code stays within `room`. Those that decide the order of sums are the same for
+/// any number of threads.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
-    order::choose(ast, target, room)
-}
-
-/// What is chosen for a kernel with one nest, or for one nest of several.
-struct Chosen {
-    options: Vec<Opt>,
-    form: Form,
+    let choose = |target: &Target, nodes, orders: Option<&[Order]>| match Nests::of(ast) {
+        Some(nests) => choose_for_nests(ast, &nests, target, nodes, orders),
+        None => {
+            let order = orders.and_then(|orders| orders.first()).cloned();
+            let chosen = choose_for_nest(ast, target, nodes, Context { around: None, order });
+            let order = Order::of(ast, &chosen, 0);
+            (chosen.options, vec![order])
+        }
+    };
+    let is_nominal = target.threads == NOMINAL_THREADS && room.nodes == room.order;
+    if is_nominal || sums_of(ast).is_empty() {
+        return choose(target, room.nodes, None).0;
+    }
+    let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
+    let (options, orders) = choose(&nominal, room.order, None);
+    let (own, found) = choose(target, room.nodes, Some(&orders));
+    // if other tiles do not fit that order, the tiles too are those for that number of threads
+    if found == orders { own } else { options }
 }
 
 /// First how many rows are computed at a time, then the options of each nest, with the given order of sums.
@@ -103,7 +112,7 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -
     chooser.vectors(vectors::lanes(ast, target));
     chooser.align(ast, target);
     chooser.upcast_lanes();
-    chooser.turn(target);
+    chooser.transpose(target);
     if !chooser.across(target) {
         chooser.tile(target);
     }
@@ -142,103 +151,4 @@ fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
     let packed = packed_for_dots(ast, target)
         .map_or(f64::INFINITY, |(packed, _, parts)| price(&packed) / dot::count(parts[0]) as f64);
     packed.min(price(ast))
-}
-
-struct Chooser {
-    kernel: Kernel,
-    /// Every loop, and how many of its iterations are left after the options so far.
-    left: Vec<(usize, UOp)>,
-    options: Vec<Opt>,
-    costs: Costs,
-    /// Whether predicated vectors are cheap.
-    masks: bool,
-    /// How long the code may become, in nodes.
-    nodes: usize,
-    /// How many times longer the code may still become.
-    room: usize,
-    /// The loops that are around other nests too.
-    around: Option<Around>,
-    /// The order of sums that was chosen before, if it was.
-    order: Option<Order>,
-}
-
-/// What is decided before a nest is planned.
-#[derive(Clone, Default)]
-struct Context {
-    around: Option<Around>,
-    order: Option<Order>,
-}
-
-/// Loops around several nests. Nothing is done to them, except that threads share one.
-#[derive(Clone, Copy)]
-struct Around {
-    /// They have smaller axes than this.
-    number: u32,
-    thread: Option<u32>,
-}
-
-impl Around {
-    fn has(&self, range: &UOp) -> bool {
-        axis_of(range) < self.number
-    }
-}
-
-impl Chooser {
-    fn new(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chooser {
-        let Context { around, order } = context;
-        // loops that must run in order stay as they are
-        let ordered = ordered(ast);
-        let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
-        let free = |r: &UOp| is_around(r) || !ordered.contains(axis_of(r));
-        let free = ranges_of(ast).into_iter().filter(free);
-        Chooser {
-            kernel: Kernel::of(ast),
-            left: free.map(|r| (size_of(&r), r)).collect(),
-            options: Vec::new(),
-            costs: target.costs,
-            masks: target.masks,
-            nodes,
-            room: nodes / toposort(ast).len().max(1),
-            around,
-            order,
-        }
-    }
-
-    /// Whether a loop is around other nests, too.
-    fn is_around(&self, i: usize) -> bool {
-        self.around.is_some_and(|a| a.has(&self.left[i].1))
-    }
-
-    /// The position of the loop that was chosen for threads before the nest was looked at.
-    fn chosen_thread(&self) -> Option<usize> {
-        let thread = self.around?.thread?;
-        self.left.iter().position(|(_, r)| axis_of(r) == thread)
-    }
-
-    /// Splits off a loop over blocks of `by` iterations, outside of earlier blocks.
-    fn block(&mut self, i: usize, by: usize) {
-        if by > 1 {
-            self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
-            self.left[i].0 = self.left[i].0.div_ceil(by);
-        }
-    }
-
-    /// Keeps values that a loop after a reduction needs again, if they fit a share of the second cache.
-    fn keep(&mut self, ast: &UOp, target: &Target) {
-        let bytes = target.cache_bytes[1] / self.costs.cache_share;
-        if keep::pays(ast, bytes) {
-            self.options.push(Opt::Keep { bytes });
-        }
-    }
-
-    fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {
-        if by == 1 && kind != RangeKind::Thread {
-            return;
-        }
-        self.options.push(Opt::Split { kind, axis: axis_of(&self.left[i].1), by });
-        self.left[i].0 = self.left[i].0.div_ceil(by);
-        if kind != RangeKind::Vector {
-            self.room /= by;
-        }
-    }
 }

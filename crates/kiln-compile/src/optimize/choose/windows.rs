@@ -3,7 +3,7 @@
 use super::super::cover::{Group, cover};
 use super::super::ranges::size_of;
 use super::operand::Operand;
-use super::plan::{Planner, Tile};
+use super::planner::{Planner, Tile};
 use kiln_ir::UOp;
 
 impl Planner<'_> {

@@ -2,11 +2,11 @@
 //! matrix by matrix. Blocks, threads and loops are planned as for any other tile.
 
 use super::super::dot;
-use super::super::options::Opt;
+use super::super::opt::Opt;
+use super::chooser::{Chooser, Context};
 use super::operand::Operand;
-use super::order::Form;
-use super::plan::{Planner, Tile};
-use super::{Chooser, Chosen, Context};
+use super::order::{Chosen, Form};
+use super::planner::{Planner, Tile};
 use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;

@@ -5,12 +5,9 @@
 //! unrolling) decide the order of the additions, and so the last bits of the result. These are chosen once, for
 //! `NOMINAL_THREADS` threads. Then the other options are chosen with these given.
 
-use super::super::nests::Rows;
-use super::super::options::Opt;
+use super::super::nests::{Nests, Rows};
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, ranges_of};
-use super::super::{NOMINAL_THREADS, Room};
-use super::{Chooser, Chosen, Context, Nests, choose_for_nest, choose_for_nests};
-use crate::target::Target;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
@@ -31,34 +28,18 @@ pub(super) enum Form {
     Loops,
 }
 
+/// What is chosen for a kernel with one nest, or for one nest of several.
+pub(super) struct Chosen {
+    pub(super) options: Vec<Opt>,
+    pub(super) form: Form,
+}
+
 /// Everything that decides the order in which a nest's reductions add up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     pub(super) form: Form,
     /// Options on the loops of reductions, whose axes are counted from the first inside of all nests.
-    options: Vec<Opt>,
-}
-
-/// Options for a kernel. Those that decide the order of sums are the same for any number of threads.
-pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
-    let choose = |target: &Target, nodes, orders: Option<&[Order]>| match Nests::of(ast) {
-        Some(nests) => choose_for_nests(ast, &nests, target, nodes, orders),
-        None => {
-            let order = orders.and_then(|orders| orders.first()).cloned();
-            let chosen = choose_for_nest(ast, target, nodes, Context { around: None, order });
-            let order = Order::of(ast, &chosen, 0);
-            (chosen.options, vec![order])
-        }
-    };
-    let is_nominal = target.threads == NOMINAL_THREADS && room.nodes == room.order;
-    if is_nominal || sums_of(ast).is_empty() {
-        return choose(target, room.nodes, None).0;
-    }
-    let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
-    let (options, orders) = choose(&nominal, room.order, None);
-    let (own, found) = choose(target, room.nodes, Some(&orders));
-    // if other tiles do not fit that order, the tiles too are those for that number of threads
-    if found == orders { own } else { options }
+    pub(super) options: Vec<Opt>,
 }
 
 /// Whether two lists of options for a collapsed kernel add up its sums in the same order.
@@ -88,7 +69,7 @@ fn options_on_sums(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     kernels.map(|(kernel, options)| of_nest(kernel, options, apart.around)).collect()
 }
 
-fn sums_of(ast: &UOp) -> AxisSet {
+pub(super) fn sums_of(ast: &UOp) -> AxisSet {
     let ranges = ranges_of(ast).into_iter();
     ranges.filter(|r| kind_of(r) == RangeKind::Reduce).map(|r| axis_of(&r)).collect()
 }
@@ -115,28 +96,5 @@ fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
         }
         Opt::Keep { .. } => Some(*option),
         Opt::Stage { .. } | Opt::Rows { .. } | Opt::Nest { .. } => None,
-    }
-}
-
-impl Chooser {
-    /// How many iterations of a loop become this kind in the order that was chosen before.
-    pub(super) fn given(&self, kind: RangeKind, i: usize) -> Option<usize> {
-        self.given_option(i, |option, own| match *option {
-            Opt::Split { kind: k, axis, by } if k == kind && axis == own => Some(by),
-            _ => None,
-        })
-    }
-
-    /// The size of a loop's blocks in that order.
-    pub(super) fn given_block(&self, i: usize) -> Option<usize> {
-        self.given_option(i, |option, own| match *option {
-            Opt::Block { axis, by } if axis == own => Some(by),
-            _ => None,
-        })
-    }
-
-    fn given_option(&self, i: usize, find: impl Fn(&Opt, u32) -> Option<usize>) -> Option<usize> {
-        let own = axis_of(&self.left[i].1) - self.around.map_or(0, |around| around.number);
-        self.order.as_ref()?.options.iter().find_map(|option| find(option, own))
     }
 }

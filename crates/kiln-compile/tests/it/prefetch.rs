@@ -28,7 +28,7 @@ fn compiled(root: &UOp, language: Language) -> (String, Vec<usize>) {
     let target = target(language);
     let program = lower(&optimize(&kernel_of(root), &target, true).ast, &target);
     spec::verify_program(&program.ops).expect("a program");
-    let ahead = program.ops.iter().filter_map(|op| op.arg().ahead()).collect();
+    let ahead = program.ops.iter().filter_map(|op| op.arg().prefetch()).collect();
     (render(&program, &target), ahead)
 }
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 impl Planner {
     /// Records a request and returns its number.
-    pub(super) fn ask(
+    pub(super) fn demand(
         &mut self,
         i: usize,
         kernel: usize,
@@ -32,19 +32,19 @@ impl Planner {
     }
 
     /// Demand `r` of node `i` is computed inline: it demands the node's sources, at their index.
-    pub(super) fn ask_sources(&mut self, i: usize, r: usize) {
+    pub(super) fn demand_sources(&mut self, i: usize, r: usize) {
         let node = self.plan.nodes[i].clone();
         let request = self.plan.requests[i][r].clone();
         match node.op() {
-            op if op.is_movement() => self.ask_through_view(i, r, &node, request),
-            Op::Reduce => self.ask_reduced(i, r, &node, request),
-            Op::Gather => self.ask_gathered(i, r, &node, request),
+            op if op.is_movement() => self.demand_through_view(i, r, &node, request),
+            Op::Reduce => self.demand_reduced(i, r, &node, request),
+            Op::Gather => self.demand_gathered(i, r, &node, request),
             Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
-                self.ask_bits(i, r, &node, request);
+                self.demand_bits(i, r, &node, request);
             }
             _ => {
                 for s in 0..node.srcs().len() {
-                    self.ask_source(
+                    self.demand_source(
                         i,
                         r,
                         &node,
@@ -59,12 +59,12 @@ impl Planner {
     }
 
     /// An update demands its values and their positions, at its own loops.
-    pub(super) fn ask_written(&mut self, i: usize, r: usize) {
+    pub(super) fn demand_written(&mut self, i: usize, r: usize) {
         let node = self.plan.nodes[i].clone();
         let request = self.plan.requests[i][r].clone();
         for s in [1, 2] {
             let index = request.index.clone();
-            self.ask_source(i, r, &node, s, index, &request.gate, &request.nest);
+            self.demand_source(i, r, &node, s, index, &request.gate, &request.nest);
         }
     }
 
@@ -72,7 +72,7 @@ impl Planner {
         clippy::too_many_arguments,
         reason = "a request has this many parts, and nobody keeps them together"
     )]
-    fn ask_source(
+    fn demand_source(
         &mut self,
         i: usize,
         r: usize,
@@ -86,11 +86,11 @@ impl Planner {
         // rank 0 fits any shape
         let index = if node.src(s).shape().is_empty() { Index::new() } else { index };
         let kernel = self.plan.requests[i][r].kernel;
-        let number = self.ask(src, kernel, index, gate.clone(), nest.clone());
+        let number = self.demand(src, kernel, index, gate.clone(), nest.clone());
         self.plan.requests[i][r].made.push((src, number));
     }
 
-    fn ask_through_view(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+    fn demand_through_view(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let (index, valid) = index::through(node, &request.index);
         let gate = index::simplify(&request.gate.and(&valid));
         if matches!(node.op(), Op::Pad | Op::Unwindow) {
@@ -98,23 +98,23 @@ impl Planner {
         }
         // where the element is used the gate is true, which can undo a reshape that the padding had blurred
         let index = index.iter().map(|i| index::simplify_under(&gate, i)).collect();
-        self.ask_source(i, r, node, 0, index, &gate, &request.nest);
+        self.demand_source(i, r, node, 0, index, &gate, &request.nest);
     }
 
     /// A gather demands its position, and the element at the placeholder of that position.
-    fn ask_gathered(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+    fn demand_gathered(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let Request { index, gate, nest, .. } = &request;
-        self.ask_source(i, r, node, 1, index.clone(), gate, nest);
+        self.demand_source(i, r, node, 1, index.clone(), gate, nest);
         let looked_up = self.plan.requests[i][r].made[0];
         let len = node.src(0).numel();
         let position = self.plan.lookups.stand_in(looked_up, index, len);
         let gate = index::simplify(&gate.and(&position.valid));
         let from = index::unflatten(&position.at, node.src(0).shape());
         self.plan.requests[i][r].valid = Some(position.valid);
-        self.ask_source(i, r, node, 0, from, &gate, nest);
+        self.demand_source(i, r, node, 0, from, &gate, nest);
     }
 
-    fn ask_reduced(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+    fn demand_reduced(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let Arg::Reduce { axes, .. } = node.arg() else {
             unreachable!("a reduce has a reduce argument")
         };
@@ -137,12 +137,12 @@ impl Planner {
         let (_, depth) = self.depth(&request);
         let nest: Rc<[UOp]> = request.nest[..depth].iter().chain(&ranges).cloned().collect();
         self.plan.requests[i][r].ranges = ranges;
-        self.ask_source(i, r, node, 0, index, &request.gate, &nest);
+        self.demand_source(i, r, node, 0, index, &request.gate, &nest);
     }
 
     /// A bitcast between sizes: a wide element demands its narrow parts, a narrow one the wide element that it is a
     /// part of.
-    fn ask_bits(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
+    fn demand_bits(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let (to, from) = (node.dtype().size(), node.src(0).dtype().size());
         let (last, outer) =
             request.index.split_last().expect("a bitcast between sizes has an axis");
@@ -153,7 +153,7 @@ impl Planner {
                 false => last.floordiv(&UOp::index((from / to) as i64)),
             };
             let index: Index = outer.iter().cloned().chain([index::simplify(&at)]).collect();
-            self.ask_source(i, r, node, 0, index, &request.gate, &request.nest);
+            self.demand_source(i, r, node, 0, index, &request.gate, &request.nest);
         }
     }
 }

@@ -2,10 +2,10 @@
 //! part must be read first.
 
 use super::super::align::Rows;
-use super::super::options::Opt;
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::trim;
-use super::Chooser;
+use super::chooser::Chooser;
 use crate::target::{LINE, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;

@@ -1,10 +1,10 @@
 //! Part of pass `choose`: gives a reduction several accumulators if one addition would wait for the one before.
 
 use super::super::keep::operations;
-use super::super::options::Opt;
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of};
 use super::super::trim;
-use super::Chooser;
+use super::chooser::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;

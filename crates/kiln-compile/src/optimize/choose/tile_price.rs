@@ -4,7 +4,7 @@
 use super::super::access::Access;
 use super::super::trim::LONG;
 use super::operand::Operand;
-use super::plan::{Planner, Tile};
+use super::planner::{Planner, Tile};
 use kiln_ir::scope::AxisSet;
 
 impl Planner<'_> {

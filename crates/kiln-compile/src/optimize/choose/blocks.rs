@@ -1,9 +1,9 @@
 //! Part of pass `choose`: cache blocks around a tile, the loop that threads share, and the loops inside which operands
 //! are staged.
 
-use super::super::options::Opt;
+use super::super::opt::Opt;
 use super::operand::Operand;
-use super::plan::{Planner, Tile};
+use super::planner::{Planner, Tile};
 use super::tile::largest_divisor;
 use kiln_ir::arg::RangeKind;
 

@@ -19,7 +19,7 @@ const PART: usize = 8;
 const BUSY: usize = 10;
 
 /// The list of a program with such loads marked.
-pub(super) fn fetch_ahead(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
+pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
     let marks = marks(&ops, target);
     if marks.is_empty() {
         return ops;
@@ -28,7 +28,7 @@ pub(super) fn fetch_ahead(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
     let marked = |op: UOp| {
         let srcs: Srcs = op.srcs().iter().map(|s| new.get(s).unwrap_or(s).clone()).collect();
         let made = match marks.get(&op) {
-            Some(&row) => UOp::new(Op::Load, op.dtype(), op.lanes(), srcs, Arg::Ahead(row)),
+            Some(&row) => UOp::new(Op::Load, op.dtype(), op.lanes(), srcs, Arg::Prefetch(row)),
             None => rebuild(&op, srcs),
         };
         new.insert(op, made.clone());
