@@ -31,6 +31,8 @@ mod element;
 mod tensor;
 /// What can be shown of the compiler.
 mod compiler;
+/// Tensors in files.
+mod files;
 /// The description of this machine, and what it measures.
 mod calibrate;
 /// Layers, and weights in files.
