@@ -1,6 +1,6 @@
 //! safetensors: what is read lazily, sharded files, and what is refused.
 
-use super::{Folder, why};
+use super::{Folder, check, golden, why};
 use kiln::nn::{StateDict, state};
 use kiln::{DType, Tensor, measure, s};
 use std::fs::{self, File};
@@ -179,4 +179,11 @@ fn ranges_and_names_are_checked() {
         why(load(r#"{"a":{"dtype":"C64","shape":[2],"data_offsets":[0,16]}}"#)).contains("C64")
     );
     assert!(why(load(&"[".repeat(10_000))).contains("header"));
+}
+
+#[test]
+fn what_pytorch_wrote_is_read() {
+    let path = golden("kinds.safetensors");
+    check("kinds.safetensors", &state::load(&path).unwrap());
+    assert_eq!(state::metadata(&path).unwrap()["by"], "files.py");
 }
