@@ -8,6 +8,8 @@ pub mod numpy;
 pub(crate) mod part;
 /// Files for reading.
 pub(crate) mod source;
+/// PyTorch's files.
+pub(crate) mod torch;
 /// JSON objects whose names are all different.
 pub(crate) mod unique;
 /// Files that appear whole or not at all.

@@ -2,6 +2,7 @@
 
 mod numpy;
 mod safetensors;
+mod torch;
 
 use kiln::nn::StateDict;
 use kiln::{DType, Tensor};
