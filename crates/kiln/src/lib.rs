@@ -31,6 +31,8 @@ mod element;
 mod tensor;
 /// What can be shown of the compiler.
 mod compiler;
+/// Tensors in files.
+mod files;
 /// The description of this machine, and what it measures.
 mod calibrate;
 /// Layers, and weights in files.
@@ -46,6 +48,7 @@ pub use device::Device;
 pub use element::{Element, Operand};
 pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
+pub use files::numpy;
 pub use kiln_ir::DType;
 pub use tensor::{
     ClassLoss, Index, Indices, Nested, Options, PadMode, Reduce, Reduction, Rng, Tensor,

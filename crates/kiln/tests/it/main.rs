@@ -15,6 +15,7 @@ mod draws;
 mod engine;
 mod gradients;
 mod faults;
+mod formats;
 mod fuzz;
 mod random_graphs;
 mod search;

@@ -4,7 +4,6 @@
 //! whose lock can be had is nobody's: the next one who writes in the folder removes it. Names are random, for a process
 //! identifier comes again, in containers at once.
 
-use super::format::failed;
 use crate::error::Fault;
 use std::fmt::Display;
 use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};
@@ -21,11 +20,11 @@ const END: &str = ".tmp";
 const TRIES: usize = 100;
 
 /// Puts what `fill` writes in the place of the file at `path`.
-pub(super) fn write(
+pub(crate) fn write(
     path: &Path,
     fill: impl FnOnce(&mut File) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let failed = |why: &dyn Display| Fault::Failed(failed(path, why));
+    let failed = |why: &dyn Display| Fault::Failed(format!("{}: {why}", path.display()));
     if path.file_name().is_none() {
         return Err(failed(&"is not the name of a file"));
     }
