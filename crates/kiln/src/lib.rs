@@ -52,7 +52,7 @@ pub use files::numpy;
 pub use kiln_ir::DType;
 pub use tensor::{
     ClassLoss, Index, Indices, Nested, Options, PadMode, Reduce, Reduction, Rng, Tensor,
-    manual_seed, realize, sync,
+    enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.

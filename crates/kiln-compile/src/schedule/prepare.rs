@@ -1,6 +1,6 @@
 //! Pass `prepare` of stage `schedule`: rewrites what only tensor graphs have.
 //!
-//! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach` and `After` disappear. A sum of
+//! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach`, `Vjp` and `After` disappear. A sum of
 //! f16 or bf16 is accumulated in f32.
 
 use super::{index, one_hot, shares, split, writes};
@@ -10,7 +10,7 @@ use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
-/// The roots, rewritten. Leaves no `Mark`, `Detach` or `After`, and only updates that are stored.
+/// The roots, rewritten. Leaves no `Mark`, `Detach`, `Vjp` or `After`, and only updates that are stored.
 pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let nodes = toposort_all(roots, |_| true);
@@ -27,7 +27,7 @@ pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
         };
         storages.note(&new);
         // a mark's source keeps its own method, and a parameter has none
-        if !matches!(node.op(), Op::Mark | Op::Detach | Op::After) {
+        if !matches!(node.op(), Op::Mark | Op::Detach | Op::Vjp | Op::After) {
             new.copy_origin(&node);
         }
         done.insert(node, new);
@@ -79,7 +79,7 @@ fn is_filler(node: &UOp) -> bool {
 
 fn prepare_node(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     match node.op() {
-        Op::Mark | Op::Detach | Op::After => srcs[0].clone(),
+        Op::Mark | Op::Detach | Op::Vjp | Op::After => srcs[0].clone(),
         Op::Reduce => reduce(node, srcs, costs),
         Op::Exp if is_less_its_largest(&srcs[0]) => {
             let zero = srcs[0].const_like(0.0);

@@ -57,6 +57,7 @@ fn arity(op: Op) -> (usize, usize) {
         Op::Update => (3, 3),
         Op::Slice => (1, usize::MAX),
         Op::Gather => (2, 2),
+        Op::Vjp => (2, usize::MAX),
         Op::Copy | Op::Range | Op::If | Op::EndIf | Op::Splat | Op::Lane => (1, 1),
         Op::Mma => (3, 3),
         Op::Reduce | Op::After | Op::End | Op::Stack => (1, usize::MAX),

@@ -62,6 +62,7 @@ mod gradient;
 
 pub use border::{PadMode, PadsArg};
 pub use file::sync;
+pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
 pub use index::{Index, Indices};
 pub use list::{List, ListItem};
 pub use loss::{ClassLoss, Reduce};
@@ -164,7 +165,12 @@ impl Tensor {
             return self.clone();
         }
         match (change(&self.view), self.storage.error()) {
-            (Ok(view), _) => Tensor { view, viewers: self.viewers.and(op), ..self.clone() },
+            (Ok(view), _) => Tensor {
+                view,
+                viewers: self.viewers.and(op),
+                detached: self.detached || !is_grad_enabled(),
+                ..self.clone()
+            },
             (Err(_), Some(error)) => Tensor::broken(error),
             (Err(fault), None) => Tensor::broken(fault.at(op)),
         }
@@ -181,11 +187,12 @@ impl Tensor {
 
     /// What `look` sees of the storage's version, with gradients as this handle has them.
     fn seen(&self, look: impl FnOnce(&UOp) -> UOp) -> Result<UOp, Error> {
-        let value = look(&match self.detached {
+        let detached = self.detached || !is_grad_enabled();
+        let value = look(&match detached {
             true => self.storage.version()?,
             false => self.storage.marked_version()?,
         });
-        Ok(if self.detached { value.detach() } else { value })
+        Ok(if detached { value.detach() } else { value })
     }
 
     /// Fails where an operand carries an error; the first one's counts.

@@ -6,6 +6,7 @@
 mod api;
 mod accept;
 mod attention;
+mod autograd;
 mod basics;
 mod indexing;
 mod ops;
