@@ -48,14 +48,15 @@ pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{
-    ClassLoss, Index, Indices, Nested, Options, PadMode, Reduce, Reduction, Rng, Tensor,
-    manual_seed, realize, sync,
+    ClassLoss, ConvOptions, Index, Indices, Nested, Options, PadMode, Padding, PoolOptions, Reduce,
+    Reduction, Rng, Tensor, manual_seed, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
     pub use crate::tensor::{
-        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SplitArg,
+        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SizesArg,
+        SplitArg,
     };
 }
 
