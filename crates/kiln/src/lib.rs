@@ -51,14 +51,16 @@ pub use error::Error;
 pub use files::numpy;
 pub use kiln_ir::DType;
 pub use tensor::{
-    ClassLoss, Index, Indices, Nested, Options, PadMode, Reduce, Reduction, Rng, Tensor,
-    enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, sync,
+    ClassLoss, ConvOptions, Index, Indices, Nested, Options, PadMode, Padding, PoolOptions, Reduce,
+    Reduction, Rng, Tensor, enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed,
+    no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
     pub use crate::tensor::{
-        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SplitArg,
+        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SizesArg,
+        SplitArg,
     };
 }
 

@@ -10,6 +10,7 @@ mod losses;
 mod movement;
 mod products;
 mod reductions;
+mod windows;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -34,4 +35,5 @@ subjects! {
     movement 850;
     products 460;
     reductions 1530;
+    windows 440;
 }
