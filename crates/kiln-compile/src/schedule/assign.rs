@@ -85,7 +85,6 @@ pub(super) struct Plan {
     pub(super) requests: Vec<Vec<Request>>,
     pub(super) placement: Vec<Placement>,
     pub(super) drafts: Vec<Draft>,
-    pub(super) decisions: Vec<Decision>,
     pub(super) lookups: Lookups,
 }
 
@@ -138,7 +137,6 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
             requests: vec![Vec::new(); nodes.len()],
             placement: vec![Placement::Inline; nodes.len()],
             drafts: Vec::new(),
-            decisions: Vec::new(),
             lookups: Lookups::default(),
             nodes,
             position,
@@ -254,15 +252,18 @@ impl Planner {
             return false;
         }
         if self.overfull(i) {
-            let note = "the kernel that uses it is full".to_string();
-            let alternatives = vec![("memory", None)];
-            let about = self.about(i);
-            self.decided(Decision { about, alternatives, unit: "us", chosen: 0, note });
+            observe::decision(|| Decision {
+                about: self.about(i),
+                alternatives: vec![("memory", None)],
+                unit: "us",
+                chosen: 0,
+                note: "the kernel that uses it is full".to_string(),
+            });
             return true;
         }
         let price = self.price(i);
         if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
-            self.decided(price.decision(self.about(i)));
+            observe::decision(|| price.decision(self.about(i)));
         }
         !price.inline_wins()
     }
@@ -274,11 +275,6 @@ impl Planner {
 
     fn about(&self, i: usize) -> String {
         about(&self.plan.nodes[i])
-    }
-
-    fn decided(&mut self, decision: Decision) {
-        observe::decision(&decision);
-        self.plan.decisions.push(decision);
     }
 
     fn price(&mut self, i: usize) -> Price {

@@ -22,6 +22,7 @@ mod random_graphs;
 mod search;
 mod model;
 mod nn;
+mod observed;
 mod offsets;
 mod optim;
 mod training;

@@ -78,9 +78,7 @@ impl Planner<'_> {
             Some(Form::Matrices | Form::Loops) => return None,
             None => {}
         }
-        if observe::is_on() {
-            observe::decision(&self.decision(lanes));
-        }
+        observe::decision(|| self.decision(lanes));
         let tile = self.worthwhile_tile(lanes);
         let others = tile.map_or_else(|| self.reduced_in_vectors(lanes), |(price, _)| price);
         let inner = self.best_inner(lanes).filter(|(price, _)| *price < others);
