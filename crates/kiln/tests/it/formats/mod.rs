@@ -1,5 +1,6 @@
 //! Files that other programs write and read.
 
+mod gguf;
 mod numpy;
 mod safetensors;
 mod torch;
