@@ -202,6 +202,11 @@ def gguf_files():
         of = one_bit(data) if kind == Q.Q1_0 else gguf.quants.dequantize(data, kind)
         known_values[kind.name] = of.reshape(2, n).astype(np.float32)
     write(writer)
+    x = rng.standard_normal((5, 64)).astype(np.float32)
+    x[1, :32], x[2, 3], x[2, 7], x[3] = 0, 9, -9, np.round(x[3] * 4) / 4
+    known_values["x"] = x
+    for kind in [Q.Q8_0, Q.Q4_0]:
+        known_values[f"x as {kind.name}"] = gguf.quants.quantize(x, kind)
     np.savez_compressed(path("gguf-values.npz"), **known_values)
 
     writer, plain = gguf.GGUFWriter(path("plain.gguf"), "test"), {}

@@ -2,6 +2,8 @@
 
 /// Numbers in a file.
 mod cursor;
+/// llama.cpp's files.
+pub(crate) mod gguf;
 /// NumPy's files.
 pub mod numpy;
 /// Bytes of a file, or of what was packed in one.

@@ -1,10 +1,11 @@
-//! Weights in files: the safetensors format, which other libraries read and write, and files of PyTorch.
+//! Weights in files: the safetensors format, which other libraries read and write, and files of PyTorch and llama.cpp.
 
 mod format;
 mod header;
 mod save;
 mod shards;
 
+pub use crate::files::gguf::{Gguf, GgufType, GgufValue, gguf_load, gguf_load_on, gguf_save};
 pub use crate::files::torch::{torch_load, torch_load_on};
 pub use format::Metadata;
 pub use save::{save, save_with};

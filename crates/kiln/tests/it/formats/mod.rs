@@ -1,5 +1,7 @@
 //! Files that other programs write and read.
 
+mod gguf;
+mod mutations;
 mod numpy;
 mod safetensors;
 mod torch;
