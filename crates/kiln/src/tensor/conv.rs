@@ -23,6 +23,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not belong together, a kernel that does not fit, other devices.
+    #[must_use]
     #[track_caller]
     pub fn conv2d(
         &self,
@@ -82,7 +83,7 @@ fn convolution(
     windows: [Window; 2],
     padding: [usize; 2],
 ) -> Result<UOp, Fault> {
-    let (dtype, wide) = product_dtypes(x.dtype(), w.dtype());
+    let (dtype, wide) = product_dtypes(x, w);
     let seen = slide2(&pad2(&x.value()?.cast(wide), padding), windows)?;
     let (rows, columns) = (seen.shape()[2], seen.shape()[4]);
     let [kh, kw] = s.kernel;

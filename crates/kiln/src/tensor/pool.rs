@@ -4,6 +4,7 @@ use super::Tensor;
 use super::elementwise::{like, quotient};
 use super::reduce::wide_sum;
 use super::shape_args::{PairArg, pair};
+use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use kiln_ir::UOp;
 use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
@@ -114,6 +115,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, a kernel that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn max_pool2d(&self, kernel: impl PairArg) -> Tensor {
         let kernel = kernel.pair();
@@ -130,6 +132,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, a kernel that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn max_pool2d_with(
         &self,
@@ -159,6 +162,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, a kernel that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn avg_pool2d(&self, kernel: impl PairArg) -> Tensor {
         let kernel = kernel.pair();
@@ -175,6 +179,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, a kernel that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn avg_pool2d_with(
         &self,
@@ -185,11 +190,11 @@ impl Tensor {
         let pool = || -> Result<UOp, Fault> {
             let x = self.planes()?;
             let (windows, padding) = (windows2(kernel, stride, 1)?, pair("padding", padding, 0)?);
-            let wide = x.cast(x.dtype().least_float().accumulator());
+            let wide = x.cast(x.dtype().or_float().accumulator());
             let sum =
                 wide_sum(&slide2(&pad2(&wide, padding), windows)?, &inside_axes(x.shape().len()));
             let count = windows[0].size * windows[1].size;
-            Ok(quotient(&sum, &like(&sum, count)).cast(x.dtype().least_float()))
+            Ok(quotient(&sum, &like(&sum, count)).cast(x.dtype().or_float()))
         };
         self.lift("avg_pool2d", pool())
     }
