@@ -119,8 +119,8 @@ fn raw(value: Const, dtype: DType) -> i64 {
     }
 }
 
-/// By the graph's shape, the device, and the width of the search for its kernels.
-type Schedules = Generations<(u128, Arc<str>, usize), Vec<Arc<Ready>>>;
+/// By the graph's shape, the device, the width of the search for its kernels, and whether they are optimized.
+type Schedules = Generations<(u128, Arc<str>, (usize, bool)), Vec<Arc<Ready>>>;
 static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
 
 /// An empty map of schedules or kernels. It may hold twice its bound, so both maps together hold what `KILN_CACHE_MB`
@@ -148,7 +148,8 @@ pub(super) fn ready(
     opened: &Opened,
 ) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
-    let key = (closed.key, device.shared_name(), search::width());
+    let settings = (search::width(), env::NOOPT.get() == 0);
+    let key = (closed.key, device.shared_name(), settings);
     let schedules = || SCHEDULES.lock().expect("schedule cache");
     let known = schedules().get(&key).cloned().unwrap_or_default();
     if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {

@@ -24,7 +24,7 @@ fn at(level: i64) -> bool {
 /// Whether somebody can see colour.
 fn is_colored() -> bool {
     static COLORED: LazyLock<bool> = LazyLock::new(|| {
-        std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::io::stderr().is_terminal()
+        crate::scoped::text("NO_COLOR").is_none() && std::io::stderr().is_terminal()
     });
     *COLORED
 }

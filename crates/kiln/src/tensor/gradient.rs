@@ -65,6 +65,7 @@ impl Tensor {
     /// assert_eq!(w.grad().expect("reached").to_vec::<f32>()?, [6.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     pub fn grad(&self) -> Option<Tensor> {
         let grad = Tensor::whole(self.storage.grad().clone()?);
         Some(Tensor { view: self.view.clone(), detached: true, ..grad })

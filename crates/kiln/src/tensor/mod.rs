@@ -12,6 +12,12 @@ pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
 mod source;
+mod convert;
+mod dtypes;
+/// What tests compare tensors with.
+pub(crate) mod close;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod create;
 mod ranges;
 mod patterns;
@@ -57,6 +63,7 @@ mod loss;
 mod random;
 mod index;
 mod list;
+mod literal;
 mod known;
 mod points;
 mod advanced;
@@ -71,6 +78,7 @@ mod gradient;
 
 pub use border::{PadMode, PadsArg};
 pub use conv_options::{ConvOptions, Padding};
+pub use convert::FromNested;
 pub use file::sync;
 pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
 pub use index::{Index, Indices};
@@ -111,6 +119,8 @@ pub struct Tensor {
     storage: Arc<Storage>,
     view: View,
     detached: bool,
+    /// Numbers as the program has them: their dtype gives way to that of a tensor.
+    is_literal: bool,
     viewers: origin::Viewers,
 }
 
@@ -136,7 +146,13 @@ impl Tensor {
 
     fn whole(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype);
-        Tensor { storage, view, detached: false, viewers: origin::Viewers::default() }
+        Tensor {
+            storage,
+            view,
+            detached: false,
+            is_literal: false,
+            viewers: origin::Viewers::default(),
+        }
     }
 
     /// A tensor that carries `error`.
@@ -181,6 +197,7 @@ impl Tensor {
                 view,
                 viewers: self.viewers.and(op),
                 detached: self.detached || !is_grad_enabled(),
+                is_literal: false,
                 ..self.clone()
             },
             (Err(_), Some(error)) => Tensor::broken(error),

@@ -51,6 +51,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Labels that are not integers or not shaped like the logits without their classes; other devices.
+    #[must_use]
     #[track_caller]
     pub fn cross_entropy(&self, labels: &Tensor) -> Tensor {
         let _method = outermost("cross_entropy");
