@@ -1,9 +1,10 @@
 //! Tensors as views of their storages: lengths and strides as slices, permutations and expansions, and where that is not
 //! possible, as positions.
 
-use super::objects::Spec;
+use super::objects::{Objects, Spec};
 use crate::error::Fault;
 use crate::files::part::Part;
+use crate::nn::StateDict;
 use crate::{DType, Device, Tensor};
 
 /// An axis: its number, length and stride.
@@ -70,4 +71,18 @@ fn ordered(t: &Tensor, real: &[Axis], rest: &[Axis], shape: &[usize]) -> Tensor 
     let mut order = vec![0; shape.len()];
     real.iter().chain(rest).enumerate().for_each(|(i, axis)| order[axis.0] = i as i64);
     t.reshape(lengths).permute(order).expand(shape)
+}
+
+/// Tensors by name; `find` has the bytes of storages.
+pub(super) fn named<'a>(
+    specs: &[(String, usize)],
+    objects: &Objects,
+    device: &Device,
+    find: impl Fn(&str) -> Result<Part<'a>, Fault>,
+) -> Result<StateDict, Fault> {
+    let tensor = |spec: &Spec| -> Result<Tensor, Fault> {
+        let part = find(&objects.storages[spec.storage].key)?;
+        view(&part, spec, device)
+    };
+    specs.iter().map(|(name, at)| Ok((name.clone(), tensor(&objects.tensors[*at])?))).collect()
 }
