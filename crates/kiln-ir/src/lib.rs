@@ -2,6 +2,8 @@
 
 /// Scalar types, promotion, constants.
 pub mod dtype;
+/// Floats of eight bits.
+pub mod fp8;
 /// The closed set of ops: the one table of facts about each.
 pub mod op;
 /// Typed payloads that nodes of any stage carry.

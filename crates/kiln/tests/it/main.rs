@@ -16,6 +16,7 @@ mod engine;
 mod gradients;
 mod faults;
 mod formats;
+mod fp8;
 mod fuzz;
 mod random_graphs;
 mod search;
