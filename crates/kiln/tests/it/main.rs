@@ -15,6 +15,8 @@ mod draws;
 mod engine;
 mod gradients;
 mod faults;
+#[cfg(feature = "fetch")]
+mod fetch;
 mod formats;
 mod fp8;
 mod fuzz;

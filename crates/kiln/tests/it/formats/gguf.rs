@@ -13,20 +13,10 @@ fn blocks_of_every_type_are_what_they_stand_for() {
     );
     assert_eq!(model.tensors.len(), 21);
     for (name, t) in &model.tensors {
-        assert_eq!(
-            (t.dtype(), t.shape()),
-            (DType::F32, known[name].shape()),
-            "{name}"
-        );
-        let (found, wanted) = (
-            t.to_vec::<f32>().unwrap(),
-            known[name].to_vec::<f32>().unwrap(),
-        );
+        assert_eq!((t.dtype(), t.shape()), (DType::F32, known[name].shape()), "{name}");
+        let (found, wanted) = (t.to_vec::<f32>().unwrap(), known[name].to_vec::<f32>().unwrap());
         let bits = |x: &f32| if *x == 0.0 { 0 } else { x.to_bits() };
-        let differs = found
-            .iter()
-            .zip(&wanted)
-            .position(|(a, b)| bits(a) != bits(b));
+        let differs = found.iter().zip(&wanted).position(|(a, b)| bits(a) != bits(b));
         if let Some(at) = differs {
             panic!("{name}: {} at {at}, not {}", found[at], wanted[at]);
         }
@@ -49,27 +39,13 @@ fn plain_tensors_and_metadata_are_read() {
     ] {
         assert_eq!(fact(name).as_i64(), Some(value), "{name}");
     }
-    assert_eq!(
-        (fact("u64"), fact("u64").as_i64()),
-        (&GgufValue::U64(u64::MAX), None)
-    );
-    assert_eq!(
-        (fact("f32").as_f64(), fact("f64").as_f64()),
-        (Some(0.25), Some(0.1))
-    );
+    assert_eq!((fact("u64"), fact("u64").as_i64()), (&GgufValue::U64(u64::MAX), None));
+    assert_eq!((fact("f32").as_f64(), fact("f64").as_f64()), (Some(0.25), Some(0.1)));
     assert_eq!((fact("yes"), fact("no")), (&true.into(), &false.into()));
     assert_eq!(fact("text").as_str(), Some("h\u{e9}llo"));
-    let texts = fact("tokens")
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|t| t.as_str().unwrap());
+    let texts = fact("tokens").as_array().unwrap().iter().map(|t| t.as_str().unwrap());
     assert_eq!(texts.collect::<Vec<_>>(), ["a", "", "bc"]);
-    let numbers = fact("numbers")
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|n| n.as_i64().unwrap());
+    let numbers = fact("numbers").as_array().unwrap().iter().map(|n| n.as_i64().unwrap());
     assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 300]);
     assert_eq!(fact("general.architecture").as_str(), Some("test"));
 }
@@ -114,33 +90,19 @@ fn what_is_written_is_read_again() {
         ("c", "text".into()),
         ("d", GgufValue::Array(vec![0.5f32.into(), 1.5f32.into()])),
         ("e", GgufValue::Array(Vec::new())),
-        (
-            "f",
-            GgufValue::Array(vec![GgufValue::Array(vec![true.into()])]),
-        ),
+        ("f", GgufValue::Array(vec![GgufValue::Array(vec![true.into()])])),
     ];
-    model
-        .metadata
-        .extend(facts.map(|(name, value)| (name.to_owned(), value)));
+    model.metadata.extend(facts.map(|(name, value)| (name.to_owned(), value)));
     let w = Tensor::arange(192).reshape([3, 64]).cast(DType::F32) / 8.0;
     model.tensors.insert("w".to_owned(), w.clone());
-    model
-        .tensors
-        .insert("bias".to_owned(), Tensor::from([1.5f32, -2.5, 3.5]));
+    model.tensors.insert("bias".to_owned(), Tensor::from([1.5f32, -2.5, 3.5]));
     let kind = |_: &str, t: &Tensor| {
-        if t.ndim() == 1 {
-            GgufType::F32
-        } else {
-            GgufType::F16
-        }
+        if t.ndim() == 1 { GgufType::F32 } else { GgufType::F16 }
     };
     state::gguf_save(&path, &model, kind).unwrap();
     let again = state::gguf_load(&path).unwrap();
     assert_eq!(again.metadata, model.metadata);
-    assert_eq!(
-        again.tensors["bias"].to_vec::<f32>().unwrap(),
-        [1.5, -2.5, 3.5]
-    );
+    assert_eq!(again.tensors["bias"].to_vec::<f32>().unwrap(), [1.5, -2.5, 3.5]);
     assert_eq!(
         (again.tensors["w"].dtype(), again.tensors["w"].shape()),
         (DType::F16, &[3, 64][..])
@@ -148,13 +110,9 @@ fn what_is_written_is_read_again() {
     let difference = (again.tensors["w"].cast(DType::F32) - &w).abs().max(..);
     assert_eq!(difference.item::<f32>().unwrap(), 0.0);
     let mut none = Gguf::default();
-    none.tensors
-        .insert("none".to_owned(), Tensor::zeros([0, 64]));
+    none.tensors.insert("none".to_owned(), Tensor::zeros([0, 64]));
     state::gguf_save(&path, &none, |_, _| GgufType::Q4_0).unwrap();
-    assert_eq!(
-        state::gguf_load(&path).unwrap().tensors["none"].shape(),
-        [0, 64]
-    );
+    assert_eq!(state::gguf_load(&path).unwrap().tensors["none"].shape(), [0, 64]);
     state::gguf_save(&path, &model, kind).unwrap();
     let save = |name: &str, t: Tensor, kind: GgufType| {
         let mut model = Gguf::default();
@@ -164,11 +122,7 @@ fn what_is_written_is_read_again() {
     assert!(save("w", Tensor::ones([2, 33]), GgufType::Q8_0).contains("rows of 33"));
     assert!(save("w", Tensor::arange(32), GgufType::F32).contains("for floats"));
     assert!(save("w", Tensor::ones([2]).reshape([3]), GgufType::F32).contains("reshape"));
-    assert_eq!(
-        state::gguf_load(&path).unwrap().tensors.len(),
-        2,
-        "it is left alone"
-    );
+    assert_eq!(state::gguf_load(&path).unwrap().tensors.len(), 2, "it is left alone");
 }
 
 #[test]

@@ -51,9 +51,7 @@ fn why<T>(result: Result<T, kiln::Error>) -> String {
 
 /// A file that another program wrote.
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../testdata/files")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/files").join(name)
 }
 
 /// What those files hold: made by testdata/golden/files.py.
@@ -77,11 +75,7 @@ fn hex(t: &Tensor) -> String {
 fn check(name: &str, loaded: &StateDict) {
     let expected = EXPECTED[name].as_object().expect("a file of files.py");
     let names = |keys: Vec<&String>| keys.into_iter().cloned().collect::<Vec<_>>();
-    assert_eq!(
-        names(loaded.keys().collect()),
-        names(expected.keys().collect()),
-        "{name}"
-    );
+    assert_eq!(names(loaded.keys().collect()), names(expected.keys().collect()), "{name}");
     for (key, t) in loaded {
         let as_found = serde_json::json!({
             "dtype": t.dtype().to_string(), "shape": t.shape(), "bytes": hex(t)

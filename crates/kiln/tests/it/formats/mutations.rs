@@ -55,10 +55,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
         1 => bytes[at] = rng.next() as u8,
         2 | 3 => bytes[at] = rng.pick(SIGNS),
         4 => {
-            let edge = rng
-                .pick(&EDGES)
-                .wrapping_add(rng.below(3) as u64)
-                .wrapping_sub(1);
+            let edge = rng.pick(&EDGES).wrapping_add(rng.below(3) as u64).wrapping_sub(1);
             let width = rng.pick(&[1, 2, 4, 8]).min(bytes.len() - at);
             bytes[at..at + width].copy_from_slice(&edge.to_le_bytes()[..width]);
         }
@@ -91,10 +88,8 @@ fn look(state: &StateDict, len: usize, rng: &mut Rng) {
 fn survives(files: &[&str], load: Load) {
     let folder = Folder::new(&format!("mutations-{}", files[0]));
     let device = Device::parse("INTERP").expect("a device");
-    let originals: Vec<Vec<u8>> = files
-        .iter()
-        .map(|f| fs::read(golden(f)).expect("a file"))
-        .collect();
+    let originals: Vec<Vec<u8>> =
+        files.iter().map(|f| fs::read(golden(f)).expect("a file")).collect();
     let mut values = 0;
     for seed in seeds(FILES) {
         let mut rng = Rng(seed);
@@ -104,10 +99,7 @@ fn survives(files: &[&str], load: Load) {
         let run = || {
             let (loaded, n) = measure(|| load(&path, &device));
             // what is unpacked or looked up, and never what a header promises
-            assert!(
-                n.peak_memory <= 64 * bytes.len() as u64 + (1 << 16),
-                "{n:?}"
-            );
+            assert!(n.peak_memory <= 64 * bytes.len() as u64 + (1 << 16), "{n:?}");
             loaded.is_ok_and(|state| {
                 look(&state, bytes.len(), &mut rng);
                 true
@@ -117,11 +109,7 @@ fn survives(files: &[&str], load: Load) {
             Ok(is_value) => values += u64::from(is_value),
             Err(_) => panic!("KILN_SEED={seed} panics, of {files:?}"),
         }
-        assert!(
-            start.elapsed() < LONGEST,
-            "KILN_SEED={seed} took {:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() < LONGEST, "KILN_SEED={seed} took {:?}", start.elapsed());
     }
     tell(files[0], values);
 }
@@ -135,36 +123,23 @@ fn tell(file: &str, values: u64) {
 
 #[test]
 fn damaged_safetensors_files() {
-    survives(&["kinds.safetensors"], |path, device| {
-        state::load_on(path, device)
-    });
+    survives(&["kinds.safetensors"], |path, device| state::load_on(path, device));
 }
 
 #[test]
 fn damaged_numpy_arrays() {
     let load: Load = |path, device| Ok([("x".to_owned(), numpy::load_on(path, device)?)].into());
-    survives(
-        &["v1.npy", "v2.npy", "v3.npy", "bf16.npy", "records.npy"],
-        load,
-    );
+    survives(&["v1.npy", "v2.npy", "v3.npy", "bf16.npy", "records.npy"], load);
 }
 
 #[test]
 fn damaged_numpy_archives() {
-    survives(&["arrays.npz", "packed.npz"], |path, device| {
-        numpy::load_npz_on(path, device)
-    });
+    survives(&["arrays.npz", "packed.npz"], |path, device| numpy::load_npz_on(path, device));
 }
 
 #[test]
 fn damaged_pytorch_archives() {
-    let files = [
-        "kinds.pt",
-        "nested.pt",
-        "views.pt",
-        "one.pt",
-        "protocol4.pt",
-    ];
+    let files = ["kinds.pt", "nested.pt", "views.pt", "one.pt", "protocol4.pt"];
     survives(&files, |path, device| state::torch_load_on(path, device));
 }
 

@@ -15,26 +15,18 @@ fn arrays_of_every_dtype_and_order_are_read() {
 #[test]
 fn every_version_of_the_format_is_read() {
     for name in ["v1.npy", "v2.npy", "v3.npy"] {
-        check(
-            name,
-            &[(String::new(), numpy::load(golden(name)).unwrap())].into(),
-        );
+        check(name, &[(String::new(), numpy::load(golden(name)).unwrap())].into());
     }
     let bf16 = numpy::load(golden("bf16.npy")).unwrap();
     assert_eq!((bf16.dtype(), bf16.shape()), (DType::BF16, &[2, 3][..]));
-    assert_eq!(
-        bf16.cast(DType::F32).to_vec::<f32>().unwrap(),
-        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    );
+    assert_eq!(bf16.cast(DType::F32).to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
 }
 
 #[test]
 fn what_is_no_array_of_numbers_is_an_error() {
-    for (name, says) in [
-        ("objects.npy", "\"|O\""),
-        ("complex.npy", "\"<c8\""),
-        ("records.npy", "records"),
-    ] {
+    for (name, says) in
+        [("objects.npy", "\"|O\""), ("complex.npy", "\"<c8\""), ("records.npy", "records")]
+    {
         let error = why(numpy::load(golden(name)));
         assert!(error.contains(says) && error.contains(name), "{error}");
         assert!(error.contains("formats/numpy.rs"), "{error}");
@@ -42,27 +34,14 @@ fn what_is_no_array_of_numbers_is_an_error() {
     let folder = Folder::new("npy-damage");
     let header = |text: &str| {
         let text = text.as_bytes();
-        [
-            b"\x93NUMPY\x01\0",
-            &(text.len() as u16).to_le_bytes()[..],
-            text,
-            &[0; 16],
-        ]
-        .concat()
+        [b"\x93NUMPY\x01\0", &(text.len() as u16).to_le_bytes()[..], text, &[0; 16]].concat()
     };
     let fine = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }";
     let load = |bytes: Vec<u8>| numpy::load(folder.file("a.npy", bytes));
-    assert_eq!(
-        load(header(fine)).unwrap().to_vec::<f32>().unwrap(),
-        [0.0; 4]
-    );
+    assert_eq!(load(header(fine)).unwrap().to_vec::<f32>().unwrap(), [0.0; 4]);
     for (from, to, says) in [
         ("(2, 2)", "(2, 3)", "ends before 24 bytes"),
-        (
-            "(2, 2)",
-            "(4294967296, 4294967296, 4294967296)",
-            "too large",
-        ),
+        ("(2, 2)", "(4294967296, 4294967296, 4294967296)", "too large"),
         ("(2, 2)", "(99999999999999999999,)", "tuple of lengths"),
         ("(2, 2)", "(-1,)", "tuple of lengths"),
         ("(2, 2)", "(2 2)", "','"),
@@ -75,10 +54,7 @@ fn what_is_no_array_of_numbers_is_an_error() {
         ("}", "", "where one belongs"),
     ] {
         let error = why(load(header(&fine.replace(from, to))));
-        assert!(
-            error.contains(says) && error.contains("a.npy"),
-            "{to}: {error}"
-        );
+        assert!(error.contains(says) && error.contains("a.npy"), "{to}: {error}");
     }
     assert!(why(load(b"\x93NUMPY\x04\0\0\0".to_vec())).contains("version 4"));
     assert!(why(load(b"PK\x03\x04".to_vec())).contains("no .npy file"));
@@ -88,9 +64,7 @@ fn what_is_no_array_of_numbers_is_an_error() {
 
 fn of_all_dtypes() -> StateDict {
     let t = Tensor::from([[0i32, 1, -2], [3, 100, -100]]);
-    let all = DType::STORAGE
-        .iter()
-        .map(|&dtype| (dtype.to_string(), t.cast(dtype)));
+    let all = DType::STORAGE.iter().map(|&dtype| (dtype.to_string(), t.cast(dtype)));
     all.chain([
         ("turned".to_owned(), t.permute([1, 0])),
         ("scalar".to_owned(), Tensor::from(2.5f32)),
@@ -109,27 +83,16 @@ fn what_is_written_is_read_again() {
     for (name, t) in &saved {
         numpy::save(folder.path("one.npy"), t).unwrap();
         let bytes = fs::read(folder.path("one.npy")).unwrap();
-        assert!(
-            (bytes.len() - t.numel() * t.dtype().size()).is_multiple_of(64),
-            "{name}"
-        );
+        assert!((bytes.len() - t.numel() * t.dtype().size()).is_multiple_of(64), "{name}");
         for again in [&loaded[name], &numpy::load(folder.path("one.npy")).unwrap()] {
-            assert_eq!(
-                (again.dtype(), again.shape()),
-                (t.dtype(), t.shape()),
-                "{name}"
-            );
+            assert_eq!((again.dtype(), again.shape()), (t.dtype(), t.shape()), "{name}");
             let values = |t: &Tensor| t.cast(DType::F64).to_vec::<f64>().unwrap();
             assert_eq!(values(again), values(t), "{name}");
         }
     }
     let long = Tensor::from(7).reshape(vec![1; 30_000]);
     numpy::save(folder.path("long.npy"), &long).unwrap();
-    assert_eq!(
-        fs::read(folder.path("long.npy")).unwrap()[6],
-        2,
-        "version 2"
-    );
+    assert_eq!(fs::read(folder.path("long.npy")).unwrap()[6], 2, "version 2");
     assert_eq!(numpy::load(folder.path("long.npy")).unwrap().ndim(), 30_000);
 }
 
@@ -137,16 +100,9 @@ fn what_is_written_is_read_again() {
 fn an_array_is_a_view_of_its_file() {
     let folder = Folder::new("npy-lazy");
     let path = folder.path("large.npy");
-    let text = format!(
-        "{{'descr': '>f4', 'fortran_order': True, 'shape': (4, {}), }}",
-        1 << 20
-    );
-    let header = [
-        b"\x93NUMPY\x01\0",
-        &(text.len() as u16).to_le_bytes()[..],
-        text.as_bytes(),
-    ]
-    .concat();
+    let text = format!("{{'descr': '>f4', 'fortran_order': True, 'shape': (4, {}), }}", 1 << 20);
+    let header =
+        [b"\x93NUMPY\x01\0", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
     let file = fs::File::create(&path).unwrap();
     std::io::Write::write_all(&mut &file, &header).unwrap();
     file.set_len(header.len() as u64 + (16 << 20)).unwrap();

@@ -10,12 +10,7 @@ use std::time::Instant;
 
 /// A file with this header and these bytes.
 fn file_of(header: &str, data: &[u8]) -> Vec<u8> {
-    [
-        &(header.len() as u64).to_le_bytes(),
-        header.as_bytes(),
-        data,
-    ]
-    .concat()
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
 }
 
 fn one(name: &str, t: Tensor) -> StateDict {
@@ -65,32 +60,17 @@ fn a_tensor_may_start_at_any_byte() {
         "b":{"dtype":"F32","shape":[2,2],"data_offsets":[3,19]},
         "c":{"dtype":"I64","shape":[1],"data_offsets":[19,27]},
         "none":{"dtype":"F64","shape":[0,5],"data_offsets":[27,27]}}"#;
-    let numbers = [1.5f32, -2.0, 0.25, 8.0]
-        .iter()
-        .flat_map(|x| x.to_le_bytes());
-    let data: Vec<u8> = [0, 7, 1]
-        .into_iter()
-        .chain(numbers)
-        .chain((-5i64).to_le_bytes())
-        .collect();
+    let numbers = [1.5f32, -2.0, 0.25, 8.0].iter().flat_map(|x| x.to_le_bytes());
+    let data: Vec<u8> = [0, 7, 1].into_iter().chain(numbers).chain((-5i64).to_le_bytes()).collect();
     for spaces in 0..3 {
         let header = header.to_owned() + &" ".repeat(spaces);
         let loaded = state::load(folder.file("w.safetensors", file_of(&header, &data))).unwrap();
         assert_eq!(loaded["a"].to_vec::<bool>().unwrap(), [false, true, true]);
-        assert_eq!(
-            loaded["a"].cast(DType::U8).to_vec::<u8>().unwrap(),
-            [0, 1, 1]
-        );
+        assert_eq!(loaded["a"].cast(DType::U8).to_vec::<u8>().unwrap(), [0, 1, 1]);
         assert_eq!(floats(&loaded["b"]), [1.5, -2.0, 0.25, 8.0]);
-        assert_eq!(
-            floats(&loaded["b"].matmul(&Tensor::eye(2))),
-            [1.5, -2.0, 0.25, 8.0]
-        );
+        assert_eq!(floats(&loaded["b"].matmul(&Tensor::eye(2))), [1.5, -2.0, 0.25, 8.0]);
         assert_eq!(loaded["c"].item::<i64>().unwrap(), -5);
-        assert_eq!(
-            (loaded["none"].shape(), loaded["none"].dtype()),
-            (&[0, 5][..], DType::F64)
-        );
+        assert_eq!((loaded["none"].shape(), loaded["none"].dtype()), (&[0, 5][..], DType::F64));
     }
 }
 
@@ -128,12 +108,7 @@ fn a_file_that_is_cut_short_is_an_error() {
     let path = folder.path("w.safetensors");
     state::save(&path, &one("w", Tensor::ones([1000]))).unwrap();
     let loaded = state::load(&path).unwrap();
-    File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_len(1000)
-        .unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
     assert!(why((&loaded["w"] + 1.0).to_vec::<f32>()).contains("was cut"));
     assert!(why(loaded["w"].to_vec::<f32>()).contains("was cut"));
 }
@@ -141,15 +116,9 @@ fn a_file_that_is_cut_short_is_an_error() {
 #[test]
 fn shards_are_one_state() {
     let folder = Folder::new("shards");
-    let [a, b] = [
-        "model-00001-of-00002.safetensors",
-        "model-00002-of-00002.safetensors",
-    ];
+    let [a, b] = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
     state::save(folder.path(a), &one("x", Tensor::from([1.0f32]))).unwrap();
-    let two = [
-        ("y".to_owned(), Tensor::from([2.0f32])),
-        ("z".to_owned(), Tensor::from([3i64])),
-    ];
+    let two = [("y".to_owned(), Tensor::from([2.0f32])), ("z".to_owned(), Tensor::from([3i64]))];
     state::save(folder.path(b), &two.into()).unwrap();
     let index = |map: &str| {
         let json =
@@ -158,32 +127,20 @@ fn shards_are_one_state() {
     };
     let path = index(&format!(r#""x":"{a}","y":"{b}","z":"{b}""#));
     let loaded = state::load(&path).unwrap();
-    assert_eq!(
-        (floats(&loaded["x"]), floats(&loaded["y"])),
-        (vec![1.0], vec![2.0])
-    );
+    assert_eq!((floats(&loaded["x"]), floats(&loaded["y"])), (vec![1.0], vec![2.0]));
     assert_eq!(loaded["z"].item::<i64>().unwrap(), 3);
     let metadata = state::metadata(&path).unwrap();
-    assert_eq!(
-        (&metadata["total_size"][..], &metadata["by"][..]),
-        ("16", "me")
-    );
+    assert_eq!((&metadata["total_size"][..], &metadata["by"][..]), ("16", "me"));
     for (map, says) in [
         (format!(r#""x":"{b}""#), "\"x\" is not in"),
         (r#""x":"no.safetensors""#.to_owned(), "no.safetensors"),
-        (
-            r#""x":"../x.safetensors""#.to_owned(),
-            "not the name of a file",
-        ),
+        (r#""x":"../x.safetensors""#.to_owned(), "not the name of a file"),
         (r#""x":"/etc/passwd""#.to_owned(), "not the name of a file"),
         (format!(r#""x":"{a}","x":"{b}""#), "stands twice"),
         (r#""x":3"#.to_owned(), "expected a string"),
     ] {
         let error = why(state::load(index(&map)));
-        assert!(
-            error.contains(says) && error.contains("formats/safetensors.rs"),
-            "{error}"
-        );
+        assert!(error.contains(says) && error.contains("formats/safetensors.rs"), "{error}");
     }
 }
 
@@ -192,10 +149,7 @@ fn header_of(entries: &[(&str, usize, usize, usize)]) -> String {
     let entry = |&(name, n, start, end): &(&str, usize, usize, usize)| {
         format!(r#""{name}":{{"dtype":"F32","shape":[{n}],"data_offsets":[{start},{end}]}}"#)
     };
-    format!(
-        "{{{}}}",
-        entries.iter().map(entry).collect::<Vec<_>>().join(",")
-    )
+    format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(","))
 }
 
 #[test]
@@ -218,17 +172,11 @@ fn ranges_and_names_are_checked() {
         (&[("a", 4, 0, usize::MAX)], ""),
     ] {
         let error = why(of(entries)).to_lowercase();
-        assert!(
-            error.contains(says) && error.contains("w.safetensors"),
-            "{entries:?}: {error}"
-        );
+        assert!(error.contains(says) && error.contains("w.safetensors"), "{entries:?}: {error}");
     }
     assert!(why(load(r#"{"__metadata__":{"a":"b","a":"c"}}"#)).contains("stands twice"));
     assert!(
-        why(load(
-            r#"{"a":{"dtype":"C64","shape":[2],"data_offsets":[0,16]}}"#
-        ))
-        .contains("C64")
+        why(load(r#"{"a":{"dtype":"C64","shape":[2],"data_offsets":[0,16]}}"#)).contains("C64")
     );
     assert!(why(load(&"[".repeat(10_000))).contains("header"));
 }
@@ -237,9 +185,6 @@ fn ranges_and_names_are_checked() {
 fn what_pytorch_wrote_is_read() {
     let path = golden("kinds.safetensors");
     check("kinds.safetensors", &state::load(&path).unwrap());
-    check(
-        "fp8.safetensors",
-        &state::load(golden("fp8.safetensors")).unwrap(),
-    );
+    check("fp8.safetensors", &state::load(golden("fp8.safetensors")).unwrap());
     assert_eq!(state::metadata(&path).unwrap()["by"], "files.py");
 }

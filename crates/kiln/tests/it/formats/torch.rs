@@ -37,10 +37,7 @@ fn nested_values_have_names_with_dots() {
 
 #[test]
 fn other_functions_and_types_are_refused_by_name() {
-    for (name, says) in [
-        ("counter.pt", "collections.Counter"),
-        ("module.pt", "__main__.Net"),
-    ] {
+    for (name, says) in [("counter.pt", "collections.Counter"), ("module.pt", "__main__.Net")] {
         let error = why(state::torch_load(golden(name)));
         assert!(error.contains(says) && error.contains(name), "{error}");
         assert!(error.contains("formats/torch.rs"), "{error}");
@@ -50,14 +47,7 @@ fn other_functions_and_types_are_refused_by_name() {
 /// A file of the legacy form whose value is this pickle.
 fn legacy(pickle: &[u8]) -> Vec<u8> {
     let magic = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.".as_slice();
-    [
-        magic,
-        b"\x80\x02M\xe9\x03.",
-        b"\x80\x02}.",
-        pickle,
-        b"\x80\x02].",
-    ]
-    .concat()
+    [magic, b"\x80\x02M\xe9\x03.", b"\x80\x02}.", pickle, b"\x80\x02]."].concat()
 }
 
 #[test]
@@ -82,29 +72,17 @@ fn hostile_pickles_are_errors() {
         (b"\x80\x02t.", "mark"),
         (b"\x80\x02h\x07.", "remember"),
         (b"\x80\x02X\xff\xff\xff\xff.", "too early"),
-        (
-            b"\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.",
-            "too early",
-        ),
+        (b"\x80\x02\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "too early"),
         (b"\x80\x02}K\x01a.", "where a list belongs"),
         (b"\x80\x02K\x01Q.", "where a tuple belongs"),
         (b"\x80\x02K\x01)R.", "is called"),
         (b"\x80\x02\xfe.", "0xfe"),
         (b"\x80\x02}}K\x01s.", "neither text"),
-        (
-            b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n)R.",
-            "of 0 values",
-        ),
-        (
-            b"\x80\x02ctorch\nQInt8Storage\n.",
-            "dtype that kiln does not have",
-        ),
+        (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n)R.", "of 0 values"),
+        (b"\x80\x02ctorch\nQInt8Storage\n.", "dtype that kiln does not have"),
     ] {
         let error = why(load(pickle));
-        assert!(
-            error.contains(says) && error.contains("x.pt"),
-            "{pickle:?}: {error}"
-        );
+        assert!(error.contains(says) && error.contains("x.pt"), "{pickle:?}: {error}");
     }
     for other in [&b"hello"[..], b"", b"\x80\x02K\x01.\x80\x02K\x01."] {
         let error = why(state::torch_load(folder.file("x.pt", other)));
@@ -120,13 +98,7 @@ fn tensor_of(offset: u8, shape: &[u8], strides: &[u8]) -> Vec<u8> {
     };
     let storage = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x02NtQ";
     let start = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(".as_slice();
-    let rest = [
-        &[b'K', offset],
-        &numbers(shape)[..],
-        &numbers(strides),
-        b"\x89}tR.",
-    ]
-    .concat();
+    let rest = [&[b'K', offset], &numbers(shape)[..], &numbers(strides), b"\x89}tR."].concat();
     let magic = legacy(&[start, storage, &rest].concat());
     let without_keys = &magic[..magic.len() - 4];
     let keys = b"\x80\x02]X\x01\0\0\x000a.".as_slice();
@@ -154,10 +126,7 @@ fn a_tensor_stays_inside_of_its_storage() {
         (0, &[255; 9], &[0; 9]),
         (0, &[2], &[]),
     ] {
-        assert!(
-            load(offset, shape, strides).is_err(),
-            "{offset} {shape:?} {strides:?}"
-        );
+        assert!(load(offset, shape, strides).is_err(), "{offset} {shape:?} {strides:?}");
     }
 }
 
@@ -168,10 +137,7 @@ fn damaged_files_are_errors() {
         let whole = fs::read(golden(name)).unwrap();
         for len in [0, 1, 4, 30, 100, whole.len() / 2, whole.len() - 1] {
             let path = folder.file("x.pt", &whole[..len]);
-            assert!(
-                why(state::torch_load(path)).contains("x.pt"),
-                "{name} {len}"
-            );
+            assert!(why(state::torch_load(path)).contains("x.pt"), "{name} {len}");
         }
     }
 }
@@ -180,10 +146,7 @@ fn damaged_files_are_errors() {
 fn what_is_read_is_a_view_of_the_file() {
     let (sum, n) = measure(|| {
         let loaded = load("views.pt");
-        (loaded["whole"].get(s![0, 0]) + 1.0)
-            .sum(..)
-            .item::<f32>()
-            .unwrap()
+        (loaded["whole"].get(s![0, 0]) + 1.0).sum(..).item::<f32>().unwrap()
     });
     assert_eq!(sum, 10.0);
     assert!(n.bytes <= 64, "{n:?}");
