@@ -39,6 +39,9 @@ mod tensor;
 mod compiler;
 /// Tensors in files.
 mod files;
+/// Files from the network.
+#[cfg(feature = "fetch")]
+mod fetch;
 /// The description of this machine, and what it measures.
 mod calibrate;
 /// Layers, and weights in files.
@@ -55,6 +58,8 @@ pub use device::Device;
 pub use element::{Element, Operand};
 pub use engine::{Counts, Found, measure, search};
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "fetch")]
+pub use fetch::{Fetch, fetch};
 pub use files::numpy;
 pub use half::{self, bf16, f16};
 pub use kiln_ir::{DType, UnknownDType};

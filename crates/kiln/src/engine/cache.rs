@@ -111,6 +111,7 @@ fn raw(value: Const, dtype: DType) -> i64 {
         Const::Int(i) => i,
         Const::UInt(u) => u as i64,
         Const::Float(f) => match dtype {
+            _ if dtype.is_fp8() => kiln_ir::eval::to_bits(value, dtype) as i64,
             DType::F64 => f.to_bits() as i64,
             DType::F16 => half::f16::from_f64(f).to_bits() as i64,
             DType::BF16 => half::bf16::from_f64(f).to_bits() as i64,

@@ -17,7 +17,10 @@ mod draws;
 mod engine;
 mod gradients;
 mod faults;
+#[cfg(feature = "fetch")]
+mod fetch;
 mod formats;
+mod fp8;
 mod fuzz;
 mod random_graphs;
 mod search;

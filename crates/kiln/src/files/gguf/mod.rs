@@ -23,7 +23,7 @@ pub use write::gguf_save;
 use super::source::Source;
 use crate::error::{Error, Fault, at_caller};
 use crate::nn::StateDict;
-use crate::{Device, Tensor};
+use crate::{DType, Device, Tensor};
 use read::Header;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,10 +88,13 @@ fn load(path: &Path, device: &Device) -> Result<Gguf, Fault> {
         let at = data.checked_add(info.offset).ok_or_else(|| source.fault("an absurd offset"))?;
         let tensor: Tensor = match info.kind.plain() {
             Some(dtype) => source.tensor(at, dtype, &info.shape, device)?,
+            None if info.shape.contains(&0) => {
+                Tensor::zeros_with(&info.shape, (DType::F32, device))
+            }
             None => {
                 let (elements, bytes) = info.kind.block();
                 let n = info.shape.iter().product::<usize>() / elements;
-                let blocks = source.tensor(at, crate::DType::U8, &[n, bytes], device)?;
+                let blocks = source.tensor(at, DType::U8, &[n, bytes], device)?;
                 blocks::decoded(info.kind, &blocks).reshape(&info.shape)
             }
         };

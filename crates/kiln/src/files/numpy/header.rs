@@ -39,8 +39,9 @@ impl Header {
     }
 }
 
-/// Dtypes by NumPy's names, which are without the order of bytes. `V2` is what NumPy calls the bf16 of other packages.
-const DTYPES: [(&str, DType); 13] = [
+/// Dtypes by NumPy's names, which are without the order of bytes. `V2`, `V1`
+/// and `f1` are what NumPy calls bf16, e4m3fn and e5m2 of the package `ml_dtypes`.
+const DTYPES: [(&str, DType); 15] = [
     ("b1", DType::Bool),
     ("i1", DType::I8),
     ("i2", DType::I16),
@@ -54,6 +55,8 @@ const DTYPES: [(&str, DType); 13] = [
     ("f4", DType::F32),
     ("f8", DType::F64),
     ("V2", DType::BF16),
+    ("V1", DType::F8E4M3),
+    ("f1", DType::F8E5M2),
 ];
 
 fn dtype(descr: &str) -> Result<(DType, bool), String> {

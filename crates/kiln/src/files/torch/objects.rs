@@ -30,7 +30,7 @@ pub(super) struct Spec {
 }
 
 /// Types of storages and of elements, by PyTorch's names.
-const DTYPES: [(&str, &str, DType); 13] = [
+const DTYPES: [(&str, &str, DType); 17] = [
     ("torch.BoolStorage", "torch.bool", DType::Bool),
     ("torch.CharStorage", "torch.int8", DType::I8),
     ("torch.ShortStorage", "torch.int16", DType::I16),
@@ -44,6 +44,10 @@ const DTYPES: [(&str, &str, DType); 13] = [
     ("torch.BFloat16Storage", "torch.bfloat16", DType::BF16),
     ("torch.FloatStorage", "torch.float32", DType::F32),
     ("torch.DoubleStorage", "torch.float64", DType::F64),
+    ("", "torch.float8_e4m3fn", DType::F8E4M3),
+    ("", "torch.float8_e5m2", DType::F8E5M2),
+    ("", "torch.float8_e4m3fnuz", DType::F8E4M3FNUZ),
+    ("", "torch.float8_e5m2fnuz", DType::F8E5M2FNUZ),
 ];
 
 /// Storages without a type.

@@ -96,7 +96,9 @@ fn what_is_written_is_read_again() {
     let w = Tensor::arange(192).reshape([3, 64]).cast(DType::F32) / 8.0;
     model.tensors.insert("w".to_owned(), w.clone());
     model.tensors.insert("bias".to_owned(), Tensor::from([1.5f32, -2.5, 3.5]));
-    let kind = |_: &str, t: &Tensor| if t.ndim() == 1 { GgufType::F32 } else { GgufType::F16 };
+    let kind = |_: &str, t: &Tensor| {
+        if t.ndim() == 1 { GgufType::F32 } else { GgufType::F16 }
+    };
     state::gguf_save(&path, &model, kind).unwrap();
     let again = state::gguf_load(&path).unwrap();
     assert_eq!(again.metadata, model.metadata);
@@ -107,6 +109,11 @@ fn what_is_written_is_read_again() {
     );
     let difference = (again.tensors["w"].cast(DType::F32) - &w).abs().max(..);
     assert_eq!(difference.item::<f32>().unwrap(), 0.0);
+    let mut none = Gguf::default();
+    none.tensors.insert("none".to_owned(), Tensor::zeros([0, 64]));
+    state::gguf_save(&path, &none, |_, _| GgufType::Q4_0).unwrap();
+    assert_eq!(state::gguf_load(&path).unwrap().tensors["none"].shape(), [0, 64]);
+    state::gguf_save(&path, &model, kind).unwrap();
     let save = |name: &str, t: Tensor, kind: GgufType| {
         let mut model = Gguf::default();
         model.tensors.insert(name.to_owned(), t);

@@ -185,5 +185,6 @@ fn ranges_and_names_are_checked() {
 fn what_pytorch_wrote_is_read() {
     let path = golden("kinds.safetensors");
     check("kinds.safetensors", &state::load(&path).unwrap());
+    check("fp8.safetensors", &state::load(golden("fp8.safetensors")).unwrap());
     assert_eq!(state::metadata(&path).unwrap()["by"], "files.py");
 }

@@ -12,7 +12,7 @@ fn load(name: &str) -> StateDict {
 
 #[test]
 fn every_dtype_is_read_in_both_forms() {
-    for name in ["kinds.pt", "kinds.legacy.pt"] {
+    for name in ["kinds.pt", "kinds.legacy.pt", "fp8.pt"] {
         check(name, &load(name));
     }
 }
