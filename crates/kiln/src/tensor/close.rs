@@ -14,7 +14,7 @@ use crate::error::{Fault, refuse};
 /// ```
 /// use kiln::{Tensor, assert_close};
 /// let t = Tensor::from([1.0f32, 4.0]).sqrt();
-/// assert_close!(t, [1.0, 2.0]);
+/// assert_close!(&t, [1.0, 2.0]);
 /// assert_close!(&t, [1.1, 1.9], rtol = 0.0, atol = 0.2);
 /// ```
 #[macro_export]

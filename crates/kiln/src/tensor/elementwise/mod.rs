@@ -1,8 +1,13 @@
 //! Arithmetic, element by element.
 
 mod activation;
+mod bessel;
 mod compare;
+mod divisors;
 mod error_function;
+mod exponents;
+mod gamma;
+mod inverse_error;
 mod gates;
 mod hyperbolic;
 mod inverse;

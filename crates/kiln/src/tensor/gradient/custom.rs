@@ -16,7 +16,7 @@ impl Tensor {
     /// ```
     /// use kiln::Tensor;
     /// // rounds, and passes the gradient on as if it did not
-    /// let x = Tensor::from([0.3f32, 1.6]);
+    /// let x = Tensor::from([0.3f32, 1.6]).set_requires_grad(true);
     /// let y = x.round().with_gradient([&x], |g| [g.clone()]);
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 2.0]);
     /// assert_eq!((y * 3.0).sum(..).gradient([&x])?[0].to_vec::<f32>()?, [3.0, 3.0]);

@@ -1,6 +1,7 @@
 //! Losses.
 
 mod classes;
+mod margins;
 mod pairs;
 
 pub use classes::ClassLoss;

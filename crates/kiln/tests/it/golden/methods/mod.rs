@@ -7,6 +7,7 @@ mod check;
 mod creation;
 mod elementwise;
 mod losses;
+mod more;
 mod movement;
 mod products;
 mod reductions;
@@ -32,6 +33,7 @@ subjects! {
     creation 480;
     elementwise 600;
     losses 1200;
+    more 280;
     movement 850;
     products 460;
     reductions 1530;
