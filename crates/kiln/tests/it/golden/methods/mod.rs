@@ -10,6 +10,7 @@ mod losses;
 mod movement;
 mod products;
 mod reductions;
+mod sampling;
 mod windows;
 
 /// A test for each subject, of so many cases at least.
@@ -35,5 +36,6 @@ subjects! {
     movement 850;
     products 460;
     reductions 1530;
+    sampling 150;
     windows 440;
 }
