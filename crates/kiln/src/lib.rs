@@ -48,7 +48,7 @@ pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{
-    ClassLoss, ConvOptions, Index, Indices, Nested, Options, PadMode, Padding,
+    ClassLoss, ConvOptions, Index, Indices, MatrixNorm, Nested, Options, PadMode, Padding,
     PoolOptions, Reduce, Reduction, Resize, Rng, Sampling, Tensor, manual_seed, realize, sync,
 };
 

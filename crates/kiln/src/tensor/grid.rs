@@ -173,7 +173,7 @@ impl Sampler {
                 }
                 // a wave that goes up and down
                 let phase = place.sub(low).modulo(2.0 * span);
-                let mirrored = phase.le(span).where_(&phase, &phase.neg().add(2.0 * span));
+                let mirrored = phase.le(span).where_(&phase, phase.neg().add(2.0 * span));
                 mirrored.add(low).clamp(0.0, n - 1.0)
             }
             Some(_) => place.clamp(0.0, n - 1.0),

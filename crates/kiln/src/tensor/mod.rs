@@ -41,6 +41,7 @@ mod softmax;
 mod matmul;
 mod products;
 mod einsum;
+mod linalg;
 /// A number for each axis that windows slide along.
 pub(crate) mod sizes;
 mod window;
@@ -77,6 +78,7 @@ pub use conv_options::{ConvOptions, Padding};
 pub use file::sync;
 pub use index::{Index, Indices};
 pub use interpolate::{Resize, Sampling};
+pub use linalg::MatrixNorm;
 pub use list::{List, ListItem};
 pub use loss::{ClassLoss, Reduce};
 pub use pieces::SplitArg;

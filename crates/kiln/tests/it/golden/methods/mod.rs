@@ -6,6 +6,7 @@ mod calls;
 mod check;
 mod creation;
 mod elementwise;
+mod linalg;
 mod losses;
 mod movement;
 mod products;
@@ -32,6 +33,7 @@ subjects! {
     activations 460;
     creation 480;
     elementwise 600;
+    linalg 220;
     losses 1200;
     movement 850;
     products 460;
