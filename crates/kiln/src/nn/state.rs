@@ -2,6 +2,7 @@
 
 mod format;
 mod header;
+mod read;
 mod save;
 mod shards;
 
@@ -11,11 +12,11 @@ pub use format::Metadata;
 pub use save::{save, save_with};
 
 use super::StateDict;
-use crate::error::{Error, Fault, at_caller};
+use crate::Device;
+use crate::error::{Error, at_caller};
 use crate::files::source::Source;
-use crate::{Device, Tensor};
-use format::from_file;
 use header::Header;
+use read::tensors_of;
 use std::path::Path;
 
 /// The tensors of a safetensors file, on the default device. They are views of the file: opening it reads the header, and
@@ -79,20 +80,4 @@ pub fn metadata(path: impl AsRef<Path>) -> Result<Metadata, Error> {
             false => Source::open(path).and_then(|file| Ok(Header::read(&file)?.metadata)),
         },
     )
-}
-
-/// The tensors of one file.
-fn tensors_of(path: &Path, device: &Device) -> Result<StateDict, Fault> {
-    let source = Source::open(path)?;
-    let header = Header::read(&source)?;
-    let view = |(name, info): (String, safetensors::tensor::TensorInfo)| {
-        let Some(dtype) = from_file(info.dtype) else {
-            let why = format!("{name} is {:?}, a dtype that kiln does not have", info.dtype);
-            return Err(source.fault(why));
-        };
-        let at = header.start + info.data_offsets.0;
-        let tensor: Tensor = source.tensor(at, dtype, &info.shape, device)?;
-        Ok((name, tensor))
-    };
-    header.tensors.into_iter().map(view).collect()
 }

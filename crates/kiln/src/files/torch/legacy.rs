@@ -2,10 +2,10 @@
 //! mark, a version, facts about the machine, the value, the names of the storages), then each storage with its length.
 
 use super::flatten::flatten;
-use super::named;
 use super::objects::Objects;
 use super::pickle::run;
 use super::stream::Stream;
+use super::strided::named;
 use super::values::{Loaded, Value, text, tuple};
 use crate::Device;
 use crate::error::Fault;

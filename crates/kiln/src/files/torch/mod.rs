@@ -19,17 +19,16 @@ mod strided;
 /// What pickles make.
 mod values;
 
-use super::part::Part;
 use super::source::Source;
 use super::zip::Archive;
+use crate::Device;
 use crate::error::{Error, Fault, at_caller};
 use crate::nn::StateDict;
-use crate::{Device, Tensor};
 use flatten::flatten;
-use objects::{Objects, Spec};
+use objects::Objects;
 use std::path::Path;
 use stream::Stream;
-use strided::view;
+use strided::named;
 
 /// The tensors of a file that `torch.save` wrote, on the default device: a `state_dict`, or any nesting of dictionaries and
 /// lists, whose keys are joined by dots (`optimizer.state.0.exp_avg`). What is no tensor is left out. A file of one tensor
@@ -94,18 +93,4 @@ fn archived(source: &Source, device: &Device) -> Result<StateDict, Fault> {
     let loaded = loaded.map_err(|why| pickle.fault(why))?;
     let specs = flatten(&loaded, pickle.len()).map_err(|why| pickle.fault(why))?;
     named(&specs, &objects, device, |key| archive.part(&format!("{folder}/data/{key}")))
-}
-
-/// Tensors by name; `find` has the bytes of storages.
-fn named<'a>(
-    specs: &[(String, usize)],
-    objects: &Objects,
-    device: &Device,
-    find: impl Fn(&str) -> Result<Part<'a>, Fault>,
-) -> Result<StateDict, Fault> {
-    let tensor = |spec: &Spec| -> Result<Tensor, Fault> {
-        let part = find(&objects.storages[spec.storage].key)?;
-        view(&part, spec, device)
-    };
-    specs.iter().map(|(name, at)| Ok((name.clone(), tensor(&objects.tensors[*at])?))).collect()
 }

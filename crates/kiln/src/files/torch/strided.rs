@@ -1,16 +1,31 @@
 //! Tensors as views of their storages: lengths and strides as slices, permutations and expansions, and where that is not
 //! possible, as positions.
 
-use super::objects::Spec;
+use super::objects::{Objects, Spec};
 use crate::error::Fault;
 use crate::files::part::Part;
+use crate::nn::StateDict;
 use crate::{DType, Device, Tensor};
 
 /// An axis: its number, length and stride.
 type Axis = (usize, usize, usize);
 
+/// Tensors by name; `find` has the bytes of storages.
+pub(super) fn named<'a>(
+    specs: &[(String, usize)],
+    objects: &Objects,
+    device: &Device,
+    find: impl Fn(&str) -> Result<Part<'a>, Fault>,
+) -> Result<StateDict, Fault> {
+    let tensor = |spec: &Spec| -> Result<Tensor, Fault> {
+        let part = find(&objects.storages[spec.storage].key)?;
+        view(&part, spec, device)
+    };
+    specs.iter().map(|(name, at)| Ok((name.clone(), tensor(&objects.tensors[*at])?))).collect()
+}
+
 /// The tensor that `spec` describes in a storage.
-pub(super) fn view(part: &Part<'_>, spec: &Spec, device: &Device) -> Result<Tensor, Fault> {
+fn view(part: &Part<'_>, spec: &Spec, device: &Device) -> Result<Tensor, Fault> {
     let Spec { dtype, offset, shape, strides, .. } = spec;
     let wrong = || part.fault(format!("it has no {shape:?} of {dtype} with strides {strides:?}"));
     let numel = shape.iter().try_fold(1, |n: usize, &len| n.checked_mul(len)).ok_or_else(wrong)?;

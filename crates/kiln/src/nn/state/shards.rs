@@ -2,7 +2,7 @@
 
 use super::format::Metadata;
 use super::header::MOST_HEADER;
-use super::tensors_of;
+use super::read::tensors_of;
 use crate::Device;
 use crate::error::Fault;
 use crate::files::source::Source;
