@@ -2,7 +2,6 @@
 
 mod format;
 mod header;
-mod read;
 mod save;
 mod shards;
 
@@ -15,8 +14,7 @@ use super::StateDict;
 use crate::Device;
 use crate::error::{Error, at_caller};
 use crate::files::source::Source;
-use header::Header;
-use read::tensors_of;
+use header::{Header, tensors_of};
 use std::path::Path;
 
 /// The tensors of a safetensors file, on the default device. They are views of the file: opening it reads the header, and

@@ -1,8 +1,8 @@
 //! Elements added around a tensor, and taken off.
 
 use super::Tensor;
-use super::pool::padded_with;
 use super::shape_args::{Int, Lengths, ShapeArg, holdable};
+use super::window::padded_with;
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
@@ -53,7 +53,7 @@ pub enum PadMode {
 type Pads = SmallVec<[PadAxis; 2]>;
 
 /// `x` without what the negative numbers take off, and the numbers that are left.
-fn cropped(x: &UOp, pads: &[[i64; 2]]) -> Result<(UOp, Pads), Fault> {
+pub(super) fn cropped(x: &UOp, pads: &[[i64; 2]]) -> Result<(UOp, Pads), Fault> {
     let shape = x.shape();
     if pads.len() != shape.len() {
         return refuse!("{} pairs for {} axes", pads.len(), shape.len());
@@ -78,7 +78,7 @@ fn cropped(x: &UOp, pads: &[[i64; 2]]) -> Result<(UOp, Pads), Fault> {
     Ok((x, pads))
 }
 
-fn padded(x: &UOp, pads: &[[i64; 2]], value: Const) -> Result<UOp, Fault> {
+pub(super) fn padded(x: &UOp, pads: &[[i64; 2]], value: Const) -> Result<UOp, Fault> {
     let (x, pads) = cropped(x, pads)?;
     match value.as_f64().to_bits() {
         0 => Ok(x.pad(&pads)),
@@ -99,6 +99,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of pairs than axes; more taken off than is there.
+    #[must_use]
     #[track_caller]
     pub fn pad(&self, pads: impl PadsArg) -> Tensor {
         self.pad_with(pads, false)
@@ -113,6 +114,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of pairs than axes; more taken off than is there; a value that is a tensor.
+    #[must_use]
     #[track_caller]
     pub fn pad_with(&self, pads: impl PadsArg, value: impl Operand) -> Tensor {
         let pad = || -> Result<UOp, Fault> {
@@ -134,6 +136,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of lengths than axes, one that is less than the axis has.
+    #[must_use]
     #[track_caller]
     pub fn pad_to(&self, shape: impl ShapeArg) -> Tensor {
         let lengths = shape.lengths();
@@ -153,6 +156,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of lengths than axes, one that is more than the axis has.
+    #[must_use]
     #[track_caller]
     pub fn shrink_to(&self, shape: impl ShapeArg) -> Tensor {
         let lengths = shape.lengths();
@@ -197,6 +201,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of pairs than axes; more added than the axis has to mirror or repeat.
+    #[must_use]
     #[track_caller]
     pub fn pad_mode(&self, pads: impl PadsArg, mode: PadMode) -> Tensor {
         let _method = outermost("pad_mode");

@@ -12,6 +12,12 @@ pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
 mod source;
+mod convert;
+mod dtypes;
+/// What tests compare tensors with.
+pub(crate) mod close;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod create;
 mod ranges;
 mod patterns;
@@ -41,19 +47,32 @@ mod softmax;
 mod matmul;
 mod products;
 mod einsum;
+/// A number for each axis that windows slide along.
+pub(crate) mod sizes;
+mod window;
+mod pool_options;
 mod pool;
+mod pool_indices;
+mod adaptive;
+/// How the windows of a convolution lie.
+pub(crate) mod conv_options;
 mod conv;
+mod conv_transpose;
 mod norm;
 mod loss;
 mod random;
 mod index;
 mod list;
+mod literal;
 mod known;
 mod points;
 mod advanced;
 mod mask;
 mod gather;
 mod scatter;
+mod placed;
+mod sets;
+mod rounded;
 mod write;
 mod inplace;
 mod read;
@@ -61,16 +80,21 @@ mod display;
 mod gradient;
 
 pub use border::{PadMode, PadsArg};
+pub use conv_options::{ConvOptions, Padding};
+pub use convert::FromNested;
 pub use file::sync;
+pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
 pub use index::{Index, Indices};
 pub use list::{List, ListItem};
 pub use loss::{ClassLoss, Reduce};
 pub use pieces::SplitArg;
+pub use pool_options::PoolOptions;
 pub use random::{Rng, manual_seed};
 pub use ranges::RangeArg;
 pub use read::realize;
 pub use scatter::{Reduction, ReductionArg};
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
+pub use sizes::SizesArg;
 pub use source::{Nested, Options};
 
 use crate::Device;
@@ -98,6 +122,8 @@ pub struct Tensor {
     storage: Arc<Storage>,
     view: View,
     detached: bool,
+    /// Numbers as the program has them: their dtype gives way to that of a tensor.
+    is_literal: bool,
     viewers: origin::Viewers,
 }
 
@@ -123,7 +149,13 @@ impl Tensor {
 
     fn whole(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype);
-        Tensor { storage, view, detached: false, viewers: origin::Viewers::default() }
+        Tensor {
+            storage,
+            view,
+            detached: false,
+            is_literal: false,
+            viewers: origin::Viewers::default(),
+        }
     }
 
     /// A tensor that carries `error`.
@@ -164,7 +196,13 @@ impl Tensor {
             return self.clone();
         }
         match (change(&self.view), self.storage.error()) {
-            (Ok(view), _) => Tensor { view, viewers: self.viewers.and(op), ..self.clone() },
+            (Ok(view), _) => Tensor {
+                view,
+                viewers: self.viewers.and(op),
+                detached: self.detached || !is_grad_enabled(),
+                is_literal: false,
+                ..self.clone()
+            },
             (Err(_), Some(error)) => Tensor::broken(error),
             (Err(fault), None) => Tensor::broken(fault.at(op)),
         }
@@ -181,11 +219,12 @@ impl Tensor {
 
     /// What `look` sees of the storage's version, with gradients as this handle has them.
     fn seen(&self, look: impl FnOnce(&UOp) -> UOp) -> Result<UOp, Error> {
-        let value = look(&match self.detached {
+        let detached = self.detached || !is_grad_enabled();
+        let value = look(&match detached {
             true => self.storage.version()?,
             false => self.storage.marked_version()?,
         });
-        Ok(if self.detached { value.detach() } else { value })
+        Ok(if detached { value.detach() } else { value })
     }
 
     /// Fails where an operand carries an error; the first one's counts.

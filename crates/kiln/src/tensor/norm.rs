@@ -3,6 +3,7 @@
 use super::Tensor;
 use super::shape_args::AxesArg;
 use crate::DType;
+use crate::defaults::OrFloat;
 use crate::error::refuse;
 use crate::origin::outermost;
 
@@ -18,6 +19,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn layernorm(&self, axes: impl AxesArg) -> Tensor {
         self.layernorm_with(axes, 1e-5)
@@ -33,10 +35,11 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn layernorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
         let _method = outermost("layernorm");
-        let dtype = self.dtype().least_float();
+        let dtype = self.dtype().or_float();
         let x = self.cast(dtype.accumulator());
         let centred = &x - x.mean_keepdim(&axes);
         let variance = centred.square().mean_keepdim(&axes);
@@ -54,6 +57,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn rmsnorm(&self, axes: impl AxesArg) -> Tensor {
         self.rmsnorm_with(axes, 1e-6)
@@ -69,10 +73,11 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn rmsnorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
         let _method = outermost("rmsnorm");
-        let dtype = self.dtype().least_float();
+        let dtype = self.dtype().or_float();
         let x = self.cast(dtype.accumulator());
         let scale = x.square().mean_keepdim(&axes).add(eps).rsqrt();
         x.mul(scale).cast(dtype)
@@ -89,6 +94,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Statistics or weights that are not as long as axis 1.
+    #[must_use]
     #[track_caller]
     pub fn batchnorm(
         &self,
@@ -130,6 +136,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`matmul`](Tensor::matmul); fewer than two axes; a mask that does not broadcast.
+    #[must_use]
     #[track_caller]
     pub fn scaled_dot_product_attention(
         &self,

@@ -1,13 +1,16 @@
 //! The header that a safetensors file starts with: its length as eight bytes, and as much JSON.
 //! (<https://github.com/huggingface/safetensors#format>)
 
-use super::format::Metadata;
+use super::format::{Metadata, from_file};
 use crate::error::Fault;
 use crate::files::source::Source;
 use crate::files::unique::{Names, Unique};
+use crate::nn::StateDict;
+use crate::{Device, Tensor};
 use safetensors::tensor::{Metadata as Checked, TensorInfo};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::fmt::{self, Formatter};
+use std::path::Path;
 
 /// The longest header that is read or written, as other libraries have it.
 pub(super) const MOST_HEADER: usize = 100_000_000;
@@ -90,4 +93,20 @@ impl<'de> Visitor<'de> for EntriesVisitor {
         entries.tensors.sort_by_key(|(_, info)| info.data_offsets);
         Ok(entries)
     }
+}
+
+/// The tensors of one file.
+pub(super) fn tensors_of(path: &Path, device: &Device) -> Result<StateDict, Fault> {
+    let source = Source::open(path)?;
+    let header = Header::read(&source)?;
+    let view = |(name, info): (String, TensorInfo)| {
+        let Some(dtype) = from_file(info.dtype) else {
+            let why = format!("{name} is {:?}, a dtype that kiln does not have", info.dtype);
+            return Err(source.fault(why));
+        };
+        let at = header.start + info.data_offsets.0;
+        let tensor: Tensor = source.tensor(at, dtype, &info.shape, device)?;
+        Ok((name, tensor))
+    };
+    header.tensors.into_iter().map(view).collect()
 }

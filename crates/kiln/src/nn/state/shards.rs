@@ -1,8 +1,7 @@
 //! Tensors that are spread over several safetensors files, and the index that says which is where.
 
 use super::format::Metadata;
-use super::header::MOST_HEADER;
-use super::read::tensors_of;
+use super::header::{MOST_HEADER, tensors_of};
 use crate::Device;
 use crate::error::Fault;
 use crate::files::source::Source;

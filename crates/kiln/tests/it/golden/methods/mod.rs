@@ -7,9 +7,11 @@ mod check;
 mod creation;
 mod elementwise;
 mod losses;
+mod more;
 mod movement;
 mod products;
 mod reductions;
+mod windows;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -31,7 +33,9 @@ subjects! {
     creation 480;
     elementwise 600;
     losses 1200;
+    more 280;
     movement 850;
     products 460;
     reductions 1530;
+    windows 440;
 }
