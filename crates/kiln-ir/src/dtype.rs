@@ -70,20 +70,20 @@ impl DType {
         !matches!(self, Index | Void)
     }
 
+    /// What it is, if it is a float of eight bits.
+    pub const fn fp8(self) -> Option<Fp8> {
+        match self {
+            DType::F8E4M3 => Some(Fp8::E4M3FN),
+            DType::F8E5M2 => Some(Fp8::E5M2),
+            DType::F8E4M3FNUZ => Some(Fp8::E4M3FNUZ),
+            DType::F8E5M2FNUZ => Some(Fp8::E5M2FNUZ),
+            _ => None,
+        }
+    }
+
     /// A float of eight bits.
     pub const fn is_fp8(self) -> bool {
         matches!(self, F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ)
-    }
-
-    /// What a float of eight bits is.
-    pub const fn fp8(self) -> Option<Fp8> {
-        match self {
-            F8E4M3 => Some(Fp8::E4M3),
-            F8E5M2 => Some(Fp8::E5M2),
-            F8E4M3FNUZ => Some(Fp8::E4M3FNUZ),
-            F8E5M2FNUZ => Some(Fp8::E5M2FNUZ),
-            _ => None,
-        }
     }
 
     /// A float that is computed with in f32.

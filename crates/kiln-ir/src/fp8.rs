@@ -26,24 +26,23 @@ pub struct Fp8 {
 pub const SIGN: u32 = 0x80;
 
 impl Fp8 {
-    /// Four bits of exponent.
-    pub const E4M3: Fp8 = Fp8::signed(3, 7, 0x7e, 0x7e);
+    /// Four bits of exponent, three of mantissa, one NaN, no infinity.
+    pub const E4M3FN: Fp8 = Fp8::new((3, 7), 0x7e, 0x7e, 0x7f, true);
+    /// Five bits of exponent, two of mantissa, infinities as in IEEE 754.
+    pub const E5M2: Fp8 = Fp8::new((2, 15), 0x7b, 0x7c, 0x7f, true);
+    /// As `E4M3FN`, with NaN where -0 would be.
+    pub const E4M3FNUZ: Fp8 = Fp8::new((3, 8), 0x7f, SIGN, SIGN, false);
+    /// As `E5M2`, with NaN where -0 would be, and no infinity.
+    pub const E5M2FNUZ: Fp8 = Fp8::new((2, 16), 0x7f, SIGN, SIGN, false);
 
-    /// Five bits of exponent.
-    pub const E5M2: Fp8 = Fp8::signed(2, 15, 0x7b, 0x7c);
-
-    /// Four bits of exponent, without -0.
-    pub const E4M3FNUZ: Fp8 = Fp8::unsigned_zero(3, 8);
-
-    /// Five bits of exponent, without -0.
-    pub const E5M2FNUZ: Fp8 = Fp8::unsigned_zero(2, 16);
-
-    const fn signed(mantissa: u32, bias: u32, largest: u32, over: u32) -> Fp8 {
-        Fp8 { mantissa, bias, largest, over, nan: 0x7f, has_minus_zero: true }
-    }
-
-    const fn unsigned_zero(mantissa: u32, bias: u32) -> Fp8 {
-        Fp8 { mantissa, bias, largest: 0x7f, over: SIGN, nan: SIGN, has_minus_zero: false }
+    const fn new(
+        (mantissa, bias): (u32, u32),
+        largest: u32,
+        over: u32,
+        nan: u32,
+        has_minus_zero: bool,
+    ) -> Fp8 {
+        Fp8 { mantissa, bias, largest, over, nan, has_minus_zero }
     }
 
     /// The bits of `x`, rounded.

@@ -83,6 +83,30 @@ impl Tensor {
         x.mul(scale).cast(dtype)
     }
 
+    /// Each element divided by `(k + alpha m)^beta`, where `m` is the mean of the squares of `size` neighbours along axis 1
+    /// (Krizhevsky et al., 2012).
+    ///
+    /// ```
+    /// let y = kiln::Tensor::ones([1, 2, 1]).local_response_norm(1, 3.0, 1.0, 1.0);
+    /// assert_eq!(y.to_vec::<f32>()?, [0.25, 0.25]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fewer than three axes, a size of 0.
+    #[track_caller]
+    pub fn local_response_norm(&self, size: usize, alpha: f64, beta: f64, k: f64) -> Tensor {
+        let _method = outermost("local_response_norm");
+        if self.ndim() < 3 || size == 0 {
+            let why = format!("wants three axes and a size, not {:?} and {size}", self.shape());
+            return self.refused("local_response_norm", why.into());
+        }
+        let mut pads = vec![(0, 0); self.ndim()];
+        pads[1] = (size / 2, (size - 1) / 2);
+        let mean = self.square().pad(pads).unfold(1, size, 1).mean(-1);
+        self.div(mean.mul(alpha).add(k).pow(beta))
+    }
+
     /// `(x - mean) * invstd * weight + bias`, with statistics and weights along axis 1.
     ///
     /// ```

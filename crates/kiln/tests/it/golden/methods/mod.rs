@@ -6,11 +6,13 @@ mod calls;
 mod check;
 mod creation;
 mod elementwise;
+mod linalg;
 mod losses;
 mod more;
 mod movement;
 mod products;
 mod reductions;
+mod sampling;
 mod windows;
 
 /// A test for each subject, of so many cases at least.
@@ -32,10 +34,12 @@ subjects! {
     activations 460;
     creation 480;
     elementwise 600;
+    linalg 220;
     losses 1200;
     more 280;
     movement 850;
     products 460;
     reductions 1530;
+    sampling 150;
     windows 440;
 }
