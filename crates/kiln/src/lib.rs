@@ -48,8 +48,9 @@ pub use engine::{Counts, Found, measure, search};
 pub use error::Error;
 pub use kiln_ir::DType;
 pub use tensor::{
-    ClassLoss, ConvOptions, Index, Indices, MatrixNorm, Nested, Options, PadMode, Padding,
-    PoolOptions, Reduce, Reduction, Resize, Rng, Sampling, Tensor, manual_seed, realize, sync,
+    AttentionOptions, ClassLoss, ConvOptions, Index, Indices, MatrixNorm, Nested, Options, PadMode,
+    Padding, PoolOptions, Reduce, Reduction, Resize, Rng, Sampling, Tensor, manual_seed, realize,
+    sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
