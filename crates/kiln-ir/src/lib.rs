@@ -2,6 +2,10 @@
 
 /// Scalar types, promotion, constants.
 pub mod dtype;
+/// Types by their names.
+mod dtype_name;
+/// Floats of eight bits.
+pub mod fp8;
 /// The closed set of ops: the one table of facts about each.
 pub mod op;
 /// Typed payloads that nodes of any stage carry.
@@ -39,6 +43,7 @@ pub mod program;
 
 pub use arg::Arg;
 pub use dtype::{Const, DType};
+pub use dtype_name::UnknownDType;
 pub use op::Op;
 pub use rewrite::{graph_rewrite, graph_rewrite_all, graph_rewrite_with};
 pub use rule::{Rule, RuleSet};

@@ -178,6 +178,9 @@ ops! {
     /// The first source, ordered after the effects that follow it. In a tensor graph the effects are values that are
     /// computed whenever the first source is; with `Arg::Check` the effect is one bool, and true is an error.
     After "after" Memory;
+    /// `vjp(value, seed, x, dx, ..)`: the value, with a gradient of its own. The gradient of each source `x` is the source
+    /// `dx` after it, in which `seed` stands for the gradient of the value.
+    Vjp "vjp" Memory;
     /// The value on a device, whose graph it belongs to from there on; `Arg::Device`.
     Copy "copy" Memory;
 
@@ -197,7 +200,7 @@ ops! {
     /// Memory inside a kernel; `Arg::Memory` says which kind, its number and its length in elements.
     Local "local" Memory;
     /// `load(memory, index)` or `load(memory, index, gate)`: 0 where the gate is false. `lanes` consecutive elements.
-    /// `Arg::Ahead` is a hint to a program's target, without a meaning.
+    /// `Arg::Prefetch` is a hint to a program's target, without a meaning.
     Load "load" Memory;
     /// `store(memory, index, value)` or `store(memory, index, value, gate)`.
     Store "store" Memory;

@@ -204,6 +204,19 @@ impl Buffer {
         Ok(numbers)
     }
 
+    /// Shows all of it as numbers; a copy where it is a file, or is not aligned to them. Nobody may write to it meanwhile.
+    pub fn with_slice<T: Plain, R>(&self, see: impl FnOnce(&[T]) -> R) -> Result<R> {
+        let len = self.len / size_of::<T>();
+        self.same_len(len * size_of::<T>())?;
+        let from = self.as_ptr()?.cast::<T>();
+        if self.is_empty() || self.is_file() || !from.is_aligned() {
+            return Ok(see(&self.to_vec()?));
+        }
+        // SAFETY: `from` is aligned and valid for `self.len` initialised bytes as long as this handle, and any bytes are
+        // numbers. Kernels write only to memory whose value nobody holds, and whoever calls this holds it.
+        Ok(see(unsafe { std::slice::from_raw_parts(from, len) }))
+    }
+
     /// Has its only owner write to it.
     pub fn fill<R>(&mut self, write: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         if !self.is_unique() {

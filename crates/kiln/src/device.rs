@@ -1,9 +1,11 @@
 //! The name of a device: where a tensor lives and which compiler writes its kernels.
 
 use crate::error::{Error, Fault, at_caller, refuse};
+use crate::scoped;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock, RwLock};
 
 /// A device by its canonical name, such as `CPU`, `CPU:LLVM` or `INTERP`. `CPU:LLVM:x86_64,haswell` is this machine with
 /// kernels written for that processor.
@@ -14,6 +16,9 @@ use std::sync::{Arc, OnceLock};
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Device(Arc<str>);
+
+/// The device that a program made the default.
+static SET: RwLock<Option<Device>> = RwLock::new(None);
 
 impl Device {
     /// The device that `name` names, in any case; a trailing `:0` is the first one and is left out.
@@ -30,9 +35,29 @@ impl Device {
         canonical(name).map(|n| Device(n.into()))
     }
 
-    /// The device that tensors are made on unless they say otherwise: what `DEV` names, else `CPU`. A `DEV` that names
-    /// none is kept, and refused on first use.
+    /// The device that tensors are made on unless they say otherwise: what [`with`](crate::with) sets `DEV` to, else what
+    /// [`set_default`](Device::set_default) did, else what `DEV` names, else `CPU`. A `DEV` that names none is kept, and
+    /// refused on first use.
     pub fn default_device() -> Device {
+        let named = |name: &str| Device::named(name).ok();
+        let scoped = scoped::scoped("DEV", named).flatten();
+        scoped
+            .or_else(|| SET.read().expect("default lock").clone())
+            .unwrap_or_else(Device::of_process)
+    }
+
+    /// Makes this the [default device](Device::default_device) of the process.
+    ///
+    /// ```
+    /// let device = kiln::Device::default_device();
+    /// device.set_default();
+    /// assert_eq!(kiln::Tensor::zeros([2]).device(), &device);
+    /// ```
+    pub fn set_default(&self) {
+        *SET.write().expect("default lock") = Some(self.clone());
+    }
+
+    fn of_process() -> Device {
         static DEFAULT: OnceLock<Device> = OnceLock::new();
         let from_env = || {
             let name = std::env::var("DEV").ok().filter(|name| !name.is_empty());
@@ -94,6 +119,39 @@ fn written_for(device: &str, processor: &str) -> Result<String, Fault> {
             Ok(format!("{device}:{}", format!("{arch},{processor}").to_ascii_lowercase()))
         }
         _ => refuse!("{processor:?} names no processor, as in \"CPU:LLVM:x86_64,haswell\""),
+    }
+}
+
+/// The [default](Device::default_device).
+impl Default for Device {
+    fn default() -> Device {
+        Device::default_device()
+    }
+}
+
+/// As [`Device::parse`].
+impl FromStr for Device {
+    type Err = Error;
+
+    #[track_caller]
+    fn from_str(name: &str) -> Result<Device, Error> {
+        Device::parse(name)
+    }
+}
+
+/// A device is its name in files.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Device {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Device {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Device, D::Error> {
+        let name = String::deserialize(from)?;
+        Device::named(&name).map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The Rust types that elements and scalar operands have.
 
 use crate::Tensor;
+use crate::defaults::OrFloat;
 use crate::error::Fault;
 use crate::sealed::Sealed;
 use kiln_ir::dtype::{Const, Weak};
@@ -20,6 +21,10 @@ pub trait Element: Bytes + Send + Sync + Sealed + 'static {
     #[doc(hidden)]
     fn of_raw(raw: Vec<Self::Raw>) -> Vec<Self>;
 
+    /// The same memory as elements, unless it must be looked at.
+    #[doc(hidden)]
+    fn of_raw_slice(raw: &[Self::Raw]) -> Option<&[Self]>;
+
     #[doc(hidden)]
     fn decode(bytes: &[u8]) -> Self;
 }
@@ -31,6 +36,7 @@ macro_rules! elements {
             const DTYPE: DType = DType::$dtype;
             type Raw = $t;
             fn of_raw(raw: Vec<$t>) -> Vec<$t> { raw }
+            fn of_raw_slice(raw: &[$t]) -> Option<&[$t]> { Some(raw) }
             fn decode(bytes: &[u8]) -> $t {
                 <$t>::from_ne_bytes(bytes.try_into().expect("as many bytes as an element has"))
             }
@@ -47,6 +53,9 @@ impl Element for bool {
     fn of_raw(raw: Vec<u8>) -> Vec<bool> {
         raw.into_iter().map(|b| b != 0).collect()
     }
+    fn of_raw_slice(_: &[u8]) -> Option<&[bool]> {
+        None
+    }
     fn decode(bytes: &[u8]) -> bool {
         bytes[0] != 0
     }
@@ -61,10 +70,11 @@ pub(crate) fn with_room<T>(len: usize) -> Result<Vec<T>, Fault> {
     Ok(elements)
 }
 
-/// A value in an expression: a tensor, or any Rust number or bool. Numbers are weak: they take the tensor's dtype unless
+/// A value in an expression: a tensor, any Rust number or bool, or arrays, slices and `Vec`s of them, nested. Numbers are weak: they take the tensor's dtype unless
 /// their kind (bool < integer < float) is higher.
 pub trait Operand: Sealed {
     #[doc(hidden)]
+    #[track_caller]
     fn into_value(self) -> Value;
 }
 
@@ -115,15 +125,21 @@ impl Operand for half::bf16 {
 }
 
 impl Value {
+    /// A value on the device of what it is combined with.
+    pub(crate) fn beside(&self, other: &Value) -> Value {
+        match (self, other) {
+            (Value::Tensor(t), Value::Tensor(other)) => Value::Tensor(t.literal_on(other.device())),
+            _ => self.clone(),
+        }
+    }
+
     /// The dtype that two values meet in; two scalars meet as i32, f32 or bool.
     pub(crate) fn common_dtype(&self, other: &Value) -> DType {
         match (self, other) {
-            (Value::Tensor(a), Value::Tensor(b)) => a.dtype().promote(b.dtype()),
+            (Value::Tensor(a), Value::Tensor(b)) => a.common_dtype(b),
             (Value::Tensor(t), Value::Scalar(_, weak))
-            | (Value::Scalar(_, weak), Value::Tensor(t)) => t.dtype().promote_weak(*weak),
-            (Value::Scalar(_, a), Value::Scalar(_, b)) => {
-                DType::Bool.promote_weak(*a).promote_weak(*b)
-            }
+            | (Value::Scalar(_, weak), Value::Tensor(t)) => t.dtype().beside(*weak),
+            (Value::Scalar(_, a), Value::Scalar(_, b)) => DType::Bool.beside(*a).beside(*b),
         }
     }
 

@@ -14,13 +14,34 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
+#[derive(PartialEq, Eq)]
 struct Inner {
     op: &'static str,
     kind: Kind,
     at: &'static Location<'static>,
 }
 
+/// What kind of error it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The program asked for something that has no meaning.
+    Invalid,
+    /// A device, compiler or file failed.
+    Failed,
+}
+
+/// Errors are equal if they say the same of the same line.
+impl PartialEq for Error {
+    fn eq(&self, other: &Error) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || *self.0 == *other.0
+    }
+}
+
+impl Eq for Error {}
+
 /// Who is to blame; messages differ in nothing else.
+#[derive(PartialEq, Eq)]
 enum Kind {
     /// The program asked for something that has no meaning.
     Invalid(String),
@@ -34,7 +55,7 @@ impl Error {
     pub(crate) fn invalid(op: &'static str, why: impl Into<String>) -> Error {
         let kind = Kind::Invalid(why.into());
         let error = Error(Arc::new(Inner { op, kind, at: Location::caller() }));
-        if std::env::var_os("KILN_PANIC").is_some_and(|v| v == "1") {
+        if crate::scoped::text("KILN_PANIC").is_some_and(|v| v == "1") {
             panic!("{error}");
         }
         error
@@ -45,6 +66,39 @@ impl Error {
     pub(crate) fn failed(op: &'static str, why: impl Into<String>) -> Error {
         let kind = Kind::Failed(why.into());
         Error(Arc::new(Inner { op, kind, at: Location::caller() }))
+    }
+
+    /// Whether the program is wrong or the machine failed.
+    ///
+    /// ```
+    /// let error = kiln::Tensor::zeros([2]).reshape([3]).error().expect("no such shape");
+    /// assert_eq!(error.kind(), kiln::ErrorKind::Invalid);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        match self.0.kind {
+            Kind::Invalid(_) => ErrorKind::Invalid,
+            Kind::Failed(_) => ErrorKind::Failed,
+        }
+    }
+
+    /// The name of the operation.
+    ///
+    /// ```
+    /// let error = kiln::Tensor::zeros([2]).reshape([3]).error().expect("no such shape");
+    /// assert_eq!(error.op(), "reshape");
+    /// ```
+    pub fn op(&self) -> &'static str {
+        self.0.op
+    }
+
+    /// The line of the program that asked for it.
+    ///
+    /// ```
+    /// let error = kiln::Tensor::zeros([2]).reshape([3]).error().expect("no such shape");
+    /// assert!(error.location().line() > 0);
+    /// ```
+    pub fn location(&self) -> &'static Location<'static> {
+        self.0.at
     }
 
     /// What went wrong, without the operation and the line: for messages to people who did not write the program.

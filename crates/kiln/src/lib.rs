@@ -21,6 +21,12 @@ mod origin;
 mod error;
 /// Names of devices.
 mod device;
+/// What a thread has instead of the environment.
+mod scoped;
+/// Settings in code.
+mod settings;
+/// What new tensors have that are told nothing.
+mod defaults;
 /// What computes.
 mod engine;
 /// What closes traits.
@@ -31,6 +37,11 @@ mod element;
 mod tensor;
 /// What can be shown of the compiler.
 mod compiler;
+/// Tensors in files.
+mod files;
+/// Files from the network.
+#[cfg(feature = "fetch")]
+mod fetch;
 /// The description of this machine, and what it measures.
 mod calibrate;
 /// Layers, and weights in files.
@@ -42,15 +53,21 @@ pub mod data;
 
 pub use calibrate::{Cost, calibrate};
 pub use compiler::{Pass, passes};
+pub use defaults::{default_float, set_default_float};
 pub use device::Device;
 pub use element::{Element, Operand};
 pub use engine::{Counts, Found, measure, search};
-pub use error::Error;
-pub use kiln_ir::DType;
+pub use error::{Error, ErrorKind};
+#[cfg(feature = "fetch")]
+pub use fetch::{Fetch, fetch};
+pub use files::numpy;
+pub use half::{self, bf16, f16};
+pub use kiln_ir::{DType, UnknownDType};
+pub use settings::with;
 pub use tensor::{
-    AttentionOptions, ClassLoss, ConvOptions, Index, Indices, MatrixNorm, Nested, Options, PadMode,
-    Padding, PoolOptions, Reduce, Reduction, Resize, Rng, Sampling, Tensor, manual_seed, realize,
-    sync,
+    AttentionOptions, ClassLoss, ConvOptions, FromNested, Index, Indices, MatrixNorm, Nested,
+    Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng, Sampling, Tensor,
+    enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
@@ -69,6 +86,7 @@ pub mod testing {
         reserve_nothing,
     };
     pub use crate::engine::{regret, stages};
+    pub use crate::tensor::close::assert_close;
 }
 
 /// The environment variables that kiln reads.

@@ -2,8 +2,9 @@
 //! these are `g * y` and `g * x`.
 
 use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
-use kiln_ir::uop::toposort_all;
+use kiln_ir::uop::{substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp, region};
+use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::f64::consts::LN_2;
 
@@ -62,6 +63,7 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::Contiguous | Op::Mark => |_, g| one(g.clone()),
         // the effects that come first get nothing
         Op::After => |_, g| one(g.clone()),
+        Op::Vjp => vjp,
         Op::Update => update,
         Op::Gather => gather,
         Op::Copy => copy,
@@ -74,6 +76,15 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::Local | Op::Load | Op::Store => return None,
         Op::Stack | Op::Splat | Op::Lane | Op::Mma => return None,
     })
+}
+
+/// Each input gets the gradient that follows it, in which the seed stands for the value's.
+fn vjp(y: &UOp, g: &UOp) -> Parts {
+    let [_, seed, inputs @ ..] = y.srcs() else { return Parts::new() };
+    let slopes: Vec<UOp> = inputs.iter().skip(1).step_by(2).cloned().collect();
+    let given: FxHashMap<UOp, UOp> = [(seed.clone(), g.clone())].into_iter().collect();
+    let slopes = substitute(&slopes, &given);
+    [None, None].into_iter().chain(slopes.into_iter().flat_map(|d| [Some(d), None])).collect()
 }
 
 fn one(grad: UOp) -> Parts {

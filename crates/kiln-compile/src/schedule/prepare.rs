@@ -1,16 +1,16 @@
 //! Pass `prepare` of stage `schedule`: rewrites what only tensor graphs have.
 //!
-//! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach` and `After` disappear. A sum of
+//! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach`, `Vjp` and `After` disappear. A sum of
 //! f16 or bf16 is accumulated in f32.
 
-use super::{index, pick, shares, split, writes};
+use super::{index, one_hot, shares, split, writes};
 use crate::target::Costs;
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
 use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
-/// The roots, rewritten. Leaves no `Mark`, `Detach` or `After`, and only updates that are stored.
+/// The roots, rewritten. Leaves no `Mark`, `Detach`, `Vjp` or `After`, and only updates that are stored.
 pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let nodes = toposort_all(roots, |_| true);
@@ -27,7 +27,7 @@ pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
         };
         storages.note(&new);
         // a mark's source keeps its own method, and a parameter has none
-        if !matches!(node.op(), Op::Mark | Op::Detach | Op::After) {
+        if !matches!(node.op(), Op::Mark | Op::Detach | Op::Vjp | Op::After) {
             new.copy_origin(&node);
         }
         done.insert(node, new);
@@ -79,7 +79,7 @@ fn is_filler(node: &UOp) -> bool {
 
 fn prepare_node(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     match node.op() {
-        Op::Mark | Op::Detach | Op::After => srcs[0].clone(),
+        Op::Mark | Op::Detach | Op::Vjp | Op::After => srcs[0].clone(),
         Op::Reduce => reduce(node, srcs, costs),
         Op::Exp if is_less_its_largest(&srcs[0]) => {
             let zero = srcs[0].const_like(0.0);
@@ -127,7 +127,7 @@ fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     }
     let x = srcs[0].cast(wide);
     if let (ReduceOp::Add, [axis]) = (op, axes.as_slice())
-        && let Some(picked) = pick::looked_up(&x, *axis)
+        && let Some(picked) = one_hot::looked_up(&x, *axis)
     {
         return picked.cast(node.dtype());
     }

@@ -62,7 +62,10 @@ fn store_deep(nodes: &[UOp], stored: &mut FxHashSet<UOp>) {
 /// The node whose row-major bytes this one has too.
 pub(super) fn same_memory(node: &UOp) -> &UOp {
     let mut node = node;
-    while matches!(node.op(), Op::Reshape | Op::Bitcast | Op::Mark | Op::Detach | Op::After) {
+    while matches!(
+        node.op(),
+        Op::Reshape | Op::Bitcast | Op::Mark | Op::Detach | Op::Vjp | Op::After
+    ) {
         node = node.src(0);
     }
     node

@@ -15,6 +15,7 @@ pub(super) fn check(node: &UOp) -> Result<(), String> {
     match op {
         Op::Reduce | Op::After | Op::Splat | Op::Lane | Op::Copy => like(node, 0),
         Op::Gather => like(node, 0),
+        Op::Vjp => like(node, 0).and_then(|()| like(node, 1)),
         Op::Update => like(node, 0).and_then(|()| like(node, 1)),
         Op::Slice => {
             like(node, 0)?;

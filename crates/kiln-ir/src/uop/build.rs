@@ -416,6 +416,14 @@ impl UOp {
         UOp::new(Op::Gather, self.dtype(), 1, smallvec![self.clone(), at.clone()], Arg::None)
     }
 
+    /// `self` with a gradient of its own: that of each input is the expression beside it, in which `seed` stands for the
+    /// gradient of `self`.
+    pub fn with_vjp(&self, seed: &UOp, inputs: impl IntoIterator<Item = (UOp, UOp)>) -> UOp {
+        let pairs = inputs.into_iter().flat_map(|(x, dx)| [x, dx]);
+        let srcs: Srcs = [self.clone(), seed.clone()].into_iter().chain(pairs).collect();
+        UOp::new(Op::Vjp, self.dtype(), 1, srcs, Arg::None)
+    }
+
     /// `self`, ordered after `effects`.
     pub fn after(&self, effects: impl IntoIterator<Item = UOp>) -> UOp {
         let mut srcs: Srcs = smallvec![self.clone()];

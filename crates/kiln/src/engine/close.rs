@@ -275,7 +275,7 @@ impl Closed {
             let new = match slots.remove(&at) {
                 Some(slot) => UOp::param(slot, node.dtype(), node.shape().clone()),
                 None if self.is_computed(at)
-                    || matches!(node.op(), Op::Mark | Op::After | Op::Copy) =>
+                    || matches!(node.op(), Op::Mark | Op::Vjp | Op::After | Op::Copy) =>
                 {
                     srcs[0].clone()
                 }

@@ -1,5 +1,6 @@
 //! Environment variables: one registry with defaults and help, read once.
 
+use crate::scoped;
 use std::sync::OnceLock;
 
 /// A variable that holds a number.
@@ -19,6 +20,11 @@ impl Var {
 
     /// The value. One that is not a number from 0 on is said once and ignored.
     pub(crate) fn get(&self) -> i64 {
+        let scoped = scoped::scoped(self.name, |text| text.trim().parse().unwrap_or(self.default));
+        scoped.unwrap_or_else(|| self.of_process())
+    }
+
+    fn of_process(&self) -> i64 {
         *self.value.get_or_init(|| self.read())
     }
 
@@ -106,8 +112,9 @@ static NUMBERS: [&Var; 9] = [
 ];
 
 /// Every other variable: its name, what holds where it is not set, and help.
-static TEXTS: [[&str; 3]; 8] = [
+static TEXTS: [[&str; 3]; 9] = [
     ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, INTERP, NULL"],
+    ["DEFAULT_FLOAT", "f32", "the dtype of new tensors that are given none: f16, bf16, f32, f64"],
     ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
     ["KILN_CC", "search", "a path to a C compiler; none hides every one"],
     ["KILN_THREADS", "all processors", "how many threads share a kernel"],
@@ -125,6 +132,17 @@ static TEXTS: [[&str; 3]; 8] = [
     ["NO_COLOR", "", "anything turns colour in DEBUG output off"],
 ];
 
+/// The variable of this name.
+pub(crate) fn known(name: &str) -> Option<&'static str> {
+    let mut names = NUMBERS.iter().map(|v| v.name).chain(TEXTS.iter().map(|[name, ..]| *name));
+    names.find(|known| *known == name)
+}
+
+/// Whether a variable holds a number.
+pub(crate) fn is_number(name: &str) -> bool {
+    NUMBERS.iter().any(|v| v.name == name)
+}
+
 /// A variable of the environment that kiln reads.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -133,7 +151,7 @@ pub struct Variable {
     pub name: &'static str,
     /// What holds where it is not set.
     pub default: String,
-    /// What it is set to in this process, if it is and is not empty.
+    /// What it is set to on this thread, if it is and is not empty.
     pub value: Option<String>,
     /// What it does, in one sentence.
     pub help: &'static str,
@@ -151,6 +169,7 @@ pub fn describe() -> Vec<Variable> {
 }
 
 fn variable(name: &'static str, default: String, help: &'static str) -> Variable {
-    let value = std::env::var_os(name).filter(|v| !v.is_empty());
-    Variable { name, default, value: value.map(|v| v.to_string_lossy().into_owned()), help }
+    let of_process = || std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+    let value = scoped::scoped(name, str::to_owned).or_else(of_process).filter(|v| !v.is_empty());
+    Variable { name, default, value, help }
 }

@@ -1,5 +1,6 @@
 //! Runs work of the host on all of its processors.
 
+use crate::scoped;
 use kiln_ir::observe;
 use std::iter::{from_fn, once};
 use std::panic::resume_unwind;
@@ -36,7 +37,8 @@ fn on_threads<R: Send, E: Send>(
 ) -> Result<Vec<R>, E> {
     let threads = available_parallelism().map_or(1, |n| n.get()).min(most);
     let observer = observe::own();
-    let observed = || observe::with(observer.clone(), &some);
+    let own = scoped::own();
+    let observed = || scoped::within(own.clone(), || observe::with(observer.clone(), &some));
     scope(|scope| {
         let spawn = |_| Builder::new().spawn_scoped(scope, observed).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
@@ -91,7 +93,7 @@ mod tests {
             note: String::new(),
         };
         let decide = |_: &usize| {
-            observe::decision(&decision);
+            observe::decision(|| decision.clone());
             Ok::<(), Infallible>(())
         };
         let items: Vec<usize> = (0..1000).collect();

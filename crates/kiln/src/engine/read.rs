@@ -21,6 +21,15 @@ pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Fail
     look(node, device, |memory| memory.to_vec().map_err(|e| e.to_string()))
 }
 
+/// Computes a node and shows its memory, row-major. The leaf is held meanwhile: what is written goes elsewhere.
+pub(crate) fn show<T: Plain, R>(
+    node: &UOp,
+    device: &Device,
+    see: impl FnOnce(&[T]) -> R,
+) -> Result<R, Failure> {
+    look(node, device, |memory| memory.with_slice(see).map_err(|e| e.to_string()))
+}
+
 /// Computes a node and copies out the elements at these positions.
 pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Failure> {
     let size = node.dtype().size();

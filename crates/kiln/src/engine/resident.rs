@@ -28,7 +28,7 @@ impl Resident {
                 break leaf;
             }
             match below.op() {
-                Op::Mark | Op::Detach | Op::Contiguous | Op::Copy => {}
+                Op::Mark | Op::Detach | Op::Vjp | Op::Contiguous | Op::Copy => {}
                 Op::Reshape | Op::Permute | Op::Slice | Op::Expand => views.push(below),
                 // not to bool: a bool is 0 or 1, whatever the bits were
                 Op::Bitcast if below.dtype() != DType::Bool => views.push(below),

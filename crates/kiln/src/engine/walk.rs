@@ -85,7 +85,7 @@ impl Walk {
     /// Gives a node its position, after all its sources.
     fn leave(&mut self, open: Open) -> usize {
         let at = self.nodes.len();
-        if matches!(open.below, Below::First) {
+        if matches!(open.below, Below::First) && open.node.op() == Op::After {
             self.effects.extend(open.node.srcs()[1..].iter().cloned());
             if let Arg::Check(text) = open.node.arg() {
                 self.checks.push((open.node.src(1).clone(), text.clone()));
@@ -108,7 +108,7 @@ impl Walk {
     fn leads_on(&self, open: &Open) -> bool {
         match (open.node.op(), &open.below) {
             (Op::Detach, _) => false,
-            (Op::Mark, _) => true,
+            (Op::Mark | Op::Vjp, _) => true,
             (Op::Buffer, _) => leaf::history(&open.node).is_some(),
             (_, Below::Value { value, .. }) => value.differentiable,
             _ => open.edges.iter().any(|&s| self.differentiable[s]),
@@ -128,7 +128,7 @@ struct Open {
 enum Below {
     /// It has been computed, and keeps its leaf alive or not.
     Value { value: Value, keeps: bool },
-    /// The first source; the others are effects, which become roots of their own.
+    /// The first source. The others of an `After` are effects, which become roots of their own.
     First,
     /// Its sources.
     All,
@@ -140,7 +140,7 @@ impl Open {
             Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
             slot => match slot.and_then(Slot::value) {
                 Some(value) => Below::Value { value, keeps: slot.is_some_and(Slot::keeps) },
-                None if node.op() == Op::After => Below::First,
+                None if matches!(node.op(), Op::After | Op::Vjp) => Below::First,
                 None => Below::All,
             },
         };

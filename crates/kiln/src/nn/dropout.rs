@@ -1,8 +1,9 @@
 //! Dropout.
 
 use super::{Module, is_training};
+use crate::Tensor;
+use crate::defaults::OrFloat;
 use crate::error::Fault;
-use crate::{DType, Tensor};
 
 /// In training, makes each element 0 with probability `p` and scales the others so that the mean stays.
 ///
@@ -96,7 +97,7 @@ impl Dropout2d {
         };
         let mut shape = vec![1; x.ndim()];
         (shape[0], shape[1]) = (batch, channels);
-        let dtype = if x.dtype().is_float() { x.dtype() } else { DType::F32 };
+        let dtype = x.dtype().or_float();
         x.mul(Tensor::ones_with(shape, (dtype, x.device())).dropout(self.p))
     }
 }

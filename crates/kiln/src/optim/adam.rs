@@ -40,6 +40,7 @@ pub struct Moments<const DECOUPLED: bool> {
     betas: (f64, f64),
     eps: f64,
     weight_decay: f64,
+    amsgrad: bool,
 }
 
 impl<const DECOUPLED: bool> Updates<Moments<DECOUPLED>> {
@@ -50,7 +51,7 @@ impl<const DECOUPLED: bool> Updates<Moments<DECOUPLED>> {
     /// ```
     pub fn new<T: Borrow<Tensor>>(parameters: impl IntoIterator<Item = T>, lr: f64) -> Self {
         let weight_decay = if DECOUPLED { 0.01 } else { 0.0 };
-        let rule = Moments { betas: (0.9, 0.999), eps: 1e-8, weight_decay };
+        let rule = Moments { betas: (0.9, 0.999), eps: 1e-8, weight_decay, amsgrad: false };
         Updates::with_rule(parameters, lr, rule)
     }
 
@@ -61,12 +62,15 @@ impl<const DECOUPLED: bool> Updates<Moments<DECOUPLED>> {
         eps: f64 = 1e-6;
         /// With another weight decay.
         weight_decay: f64 = 0.1;
+        /// With the largest mean square so far in the divisor (Reddi, Kale, Kumar, 2019, arXiv:1904.09237), or not.
+        amsgrad: bool = true;
     }
 }
 
 impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
     fn kept(&self) -> Vec<&'static str> {
-        means::NAMES.to_vec()
+        let largest = self.amsgrad.then_some("max_exp_avg_sq");
+        means::NAMES.into_iter().chain(largest).collect()
     }
 
     fn weight_decay(&self) -> f64 {
@@ -82,7 +86,12 @@ impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
             true => (shrunk(now, value), grad.clone()),
             false => (value.clone(), with_decay(now, value, grad)),
         };
-        let Means { first, second, fill } = Means::after(state, &grad, self.betas, now);
+        let (means, largest) = state.split_at_mut(means::NAMES.len());
+        let Means { first, mut second, fill } = Means::after(means, &grad, self.betas, now);
+        if let [largest] = largest {
+            *largest = largest.maximum(&second);
+            second = largest.clone();
+        }
         let root = value.const_like(fill[1].sqrt());
         let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, &second), &root);
         let divisor = plus(&size, self.eps);

@@ -9,6 +9,9 @@ mod clip;
 mod sgd;
 mod adam;
 mod adagrad;
+mod adamax;
+mod adadelta;
+mod rprop;
 mod rmsprop;
 mod radam;
 mod nadam;
@@ -17,13 +20,17 @@ mod lars;
 mod lamb;
 mod muon;
 mod schedule;
+mod cycles;
 mod plateau;
 mod ema;
 mod scaler;
 
+pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
+pub use adamax::Adamax;
 pub use clip::{clip_grad_norm, clip_grad_norm_with, clip_grad_value};
+pub use cycles::{ConstantLR, CosineAnnealingWarmRestarts, CyclicLR, PolynomialLR, SequentialLR};
 pub use ema::EMA;
 pub use group::Group;
 pub use lamb::LAMB;
@@ -34,6 +41,7 @@ pub use nadam::NAdam;
 pub use plateau::ReduceLROnPlateau;
 pub use radam::RAdam;
 pub use rmsprop::RMSprop;
+pub use rprop::Rprop;
 pub use scaler::GradScaler;
 pub use schedule::{
     CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, OneCycleLR, Schedule, StepLR,

@@ -182,7 +182,7 @@ impl Schedule for LinearLR {
 }
 
 /// The way from one rate to another along half a cosine, of which `way` from 0 to 1 is done.
-fn along_cosine(from: f64, to: f64, way: f64) -> f64 {
+pub(super) fn along_cosine(from: f64, to: f64, way: f64) -> f64 {
     to + (from - to) * (1.0 + (PI * way).cos()) / 2.0
 }
 

@@ -98,6 +98,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`matmul`](Tensor::matmul); fewer than two axes; a mask that does not broadcast.
+    #[must_use]
     #[track_caller]
     pub fn scaled_dot_product_attention(
         &self,
@@ -125,6 +126,7 @@ impl Tensor {
     /// # Errors
     /// As [`scaled_dot_product_attention`](Tensor::scaled_dot_product_attention); heads of queries that are no groups of those
     /// of keys; a probability that is none.
+    #[must_use]
     #[track_caller]
     pub fn scaled_dot_product_attention_with(
         &self,

@@ -20,6 +20,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there; several.
+    #[must_use]
     #[track_caller]
     pub fn repeat_interleave(&self, times: usize, axis: impl AxesArg) -> Tensor {
         let repeat = || -> Result<UOp, Fault> {
@@ -48,6 +49,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A negative count.
+    #[must_use]
     #[track_caller]
     pub fn tile(&self, counts: impl ShapeArg) -> Tensor {
         let _method = outermost("tile");
@@ -72,6 +74,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A step of 0, a window that is empty or longer than the axis, an axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn unfold(&self, along: impl Int, size: usize, step: usize) -> Tensor {
         let unfold = || -> Result<UOp, Fault> {
@@ -103,6 +106,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than three axes; channels that `r * r` does not divide.
+    #[must_use]
     #[track_caller]
     pub fn pixel_shuffle(&self, r: usize) -> Tensor {
         let shuffle = || -> Result<UOp, Fault> {
@@ -131,6 +135,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than three axes; a height or width that `r` does not divide.
+    #[must_use]
     #[track_caller]
     pub fn pixel_unshuffle(&self, r: usize) -> Tensor {
         let shuffle = || -> Result<UOp, Fault> {
@@ -159,6 +164,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes; channels that the groups do not divide.
+    #[must_use]
     #[track_caller]
     pub fn channel_shuffle(&self, groups: usize) -> Tensor {
         let shuffle = || -> Result<UOp, Fault> {

@@ -99,6 +99,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of pairs than axes; more taken off than is there.
+    #[must_use]
     #[track_caller]
     pub fn pad(&self, pads: impl PadsArg) -> Tensor {
         self.pad_with(pads, false)
@@ -113,6 +114,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of pairs than axes; more taken off than is there; a value that is a tensor.
+    #[must_use]
     #[track_caller]
     pub fn pad_with(&self, pads: impl PadsArg, value: impl Operand) -> Tensor {
         let pad = || -> Result<UOp, Fault> {
@@ -134,6 +136,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of lengths than axes, one that is less than the axis has.
+    #[must_use]
     #[track_caller]
     pub fn pad_to(&self, shape: impl ShapeArg) -> Tensor {
         let lengths = shape.lengths();
@@ -153,6 +156,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of lengths than axes, one that is more than the axis has.
+    #[must_use]
     #[track_caller]
     pub fn shrink_to(&self, shape: impl ShapeArg) -> Tensor {
         let lengths = shape.lengths();
@@ -197,6 +201,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Another number of pairs than axes; more added than the axis has to mirror or repeat.
+    #[must_use]
     #[track_caller]
     pub fn pad_mode(&self, pads: impl PadsArg, mode: PadMode) -> Tensor {
         let _method = outermost("pad_mode");

@@ -42,6 +42,7 @@ impl Pair {
         dtype: impl FnOnce(DType) -> Result<DType, Fault>,
     ) -> Result<Pair, Fault> {
         valid([lhs, rhs])?;
+        let (lhs, rhs) = (&lhs.beside(rhs), &rhs.beside(lhs));
         let dtype = dtype(lhs.common_dtype(rhs))?;
         let device = common_device([lhs, rhs])?;
         let (lhs, rhs) = (lhs.node(dtype)?, rhs.node(dtype)?);

@@ -69,6 +69,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No tensors, other lengths than along `axis` that differ, an axis that is not there, other devices.
+    #[must_use]
     #[track_caller]
     pub fn cat<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>, axis: impl Int) -> Tensor {
         let tensors: Vec<Tensor> = tensors.into_iter().map(|t| t.borrow().clone()).collect();
@@ -89,6 +90,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No tensors, shapes that differ, an axis past the end, other devices.
+    #[must_use]
     #[track_caller]
     pub fn stack<T: Borrow<Tensor>>(
         tensors: impl IntoIterator<Item = T>,
@@ -101,6 +103,17 @@ impl Tensor {
         }
         Tensor::cat(rows, axis)
     }
+}
+
+/// The dtype that tensors meet in; literals give way to what is none.
+fn common_dtype(tensors: &[Tensor]) -> DType {
+    let strong = tensors.iter().filter(|t| !t.is_literal).map(Tensor::dtype).reduce(DType::promote);
+    let beside = |dtype: DType, t: &Tensor| match t.goes_into(dtype) {
+        true => dtype,
+        false => dtype.promote(t.dtype()),
+    };
+    let first = || tensors.first().map_or(DType::F32, Tensor::dtype);
+    tensors.iter().fold(strong.unwrap_or_else(first), beside)
 }
 
 fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
@@ -116,7 +129,7 @@ fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
             return refuse!("shapes differ, first {:?}, other {:?}", first.shape(), t.shape());
         }
     }
-    let dtype = tensors.iter().map(Tensor::dtype).reduce(DType::promote).expect("a first");
+    let dtype = common_dtype(tensors);
     let parts: Vec<UOp> =
         tensors.iter().map(|t| Ok(t.value()?.cast(dtype))).collect::<Result<_, Fault>>()?;
     let mut whole = parts[0].shape().clone();
@@ -136,6 +149,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer counts than axes.
+    #[must_use]
     #[track_caller]
     pub fn repeat(&self, counts: impl ShapeArg) -> Tensor {
         let repeat = || -> Result<UOp, Fault> {
@@ -167,6 +181,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Floats; an integer that is none of `0..classes`: at once if it is known, else when it is computed.
+    #[must_use]
     #[track_caller]
     pub fn one_hot(&self, classes: usize) -> Tensor {
         let caller = Caller::of("one_hot");

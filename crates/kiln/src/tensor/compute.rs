@@ -82,6 +82,16 @@ pub(crate) fn read<T: Plain>(node: &UOp, device: &Device) -> Result<Vec<T>, Faul
     engine::read(node, device).map_err(Fault::Failed)
 }
 
+/// Computes a node and shows its memory, row-major.
+pub(crate) fn show<T: Plain, R>(
+    node: &UOp,
+    device: &Device,
+    see: impl FnOnce(&[T]) -> R,
+) -> Result<R, Fault> {
+    written_below(from_ref(node))?;
+    engine::show(node, device, see).map_err(Fault::Failed)
+}
+
 /// Computes a node and copies out the elements at these row-major positions.
 pub(crate) fn read_at(node: &UOp, device: &Device, at: &[usize]) -> Result<Vec<u8>, Fault> {
     written_below(from_ref(node))?;

@@ -27,6 +27,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not belong together, a kernel that does not fit, other devices.
+    #[must_use]
     #[track_caller]
     pub fn conv2d(
         &self,
@@ -106,6 +107,7 @@ macro_rules! convolutions {
             /// # Errors
             /// Shapes that do not belong together, a kernel that does not fit, settings for another number of axes, other
             /// devices.
+            #[must_use]
             #[track_caller]
             pub fn $with(
                 &self,
@@ -141,6 +143,7 @@ macro_rules! plain_convolutions {
         ///
         /// # Errors
         #[doc = concat!("As [`", stringify!($with), "`](Tensor::", stringify!($with), ").")]
+        #[must_use]
         #[track_caller]
         pub fn $plain(
             &self,
@@ -217,7 +220,7 @@ fn convolution(
     s: &Lengths,
     frame: &Frame,
 ) -> Result<UOp, Fault> {
-    let (dtype, wide) = product_dtypes(x.dtype(), w.dtype());
+    let (dtype, wide) = product_dtypes(x, w);
     let n = s.kernel.len();
     let seen = slide_last(&pad_last(&x.value()?.cast(wide), &frame.sides)?, &frame.windows)?;
     let slid: Shape = seen.shape()[2..].iter().copied().collect();

@@ -34,6 +34,7 @@ macro_rules! transposed {
             /// # Errors
             /// Shapes that do not belong together, padding by which no output is left, a padding mode, settings for another
             /// number of axes, other devices.
+            #[must_use]
             #[track_caller]
             pub fn $name(
                 &self,
@@ -95,7 +96,7 @@ fn transposed(
     }
     let frame = options.frame(&w.shape()[2..])?;
     let added = options.added(&frame.windows)?;
-    let (dtype, wide) = product_dtypes(x.dtype(), w.dtype());
+    let (dtype, wide) = product_dtypes(x, w);
     let products = products(&x.value()?.cast(wide), &w.value()?.cast(wide), groups, n);
     let mut shape: Shape = smallvec![x.shape()[0], groups * outputs];
     shape.extend_from_slice(&products.shape()[3..]);

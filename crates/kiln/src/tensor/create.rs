@@ -5,6 +5,7 @@ use super::shape_args::{ShapeArg, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
 use crate::Device;
+use crate::defaults::{OrFloat, default_float};
 use crate::element::{Element, Operand, Value};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
@@ -14,6 +15,9 @@ use kiln_runtime::plain::bytes;
 
 /// `Tensor::from` of a number, or of nested arrays, slices and `Vec`s: the dtype is that of the numbers. Rows of
 /// different lengths are an error.
+///
+/// An array of `f64`, which is what the literals `[1.0, 2.0]` are, takes the dtype of a float tensor that it is combined
+/// with, or that it is written to. Alone it is F64, and so is what is computed from it.
 ///
 /// ```
 /// let t = kiln::Tensor::from([[1u8, 2, 3], [4, 5, 6]]);
@@ -36,7 +40,8 @@ impl<N: Nested> From<N> for Tensor {
             Ok(())
         };
         let device = Device::default_device();
-        uploaded(compute::upload_with(N::Item::DTYPE, shape, &device, write), &device)
+        let t = uploaded(compute::upload_with(N::Item::DTYPE, shape, &device, write), &device);
+        Tensor { is_literal: N::IS_ARRAY && t.dtype() == DType::F64, ..t }
     }
 }
 
@@ -64,6 +69,7 @@ impl Tensor {
     /// let t = kiln::Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0], [2, 2]);
     /// assert_eq!(t.shape(), [2, 2]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, shape: impl ShapeArg) -> Tensor {
         Tensor::from_vec_on(data, shape, &Device::default_device())
@@ -75,6 +81,7 @@ impl Tensor {
     /// let t = kiln::Tensor::from_vec_on(vec![1u8, 2], [2], &kiln::Device::default_device());
     /// assert_eq!(t.numel(), 2);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn from_vec_on<T: Element>(data: Vec<T>, shape: impl ShapeArg, device: &Device) -> Tensor {
         let checked = new_shape(shape).and_then(|shape| match shape.iter().product::<usize>() {
@@ -112,6 +119,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::zeros([2]).to_vec::<f32>()?, [0.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn zeros(shape: impl ShapeArg) -> Tensor {
         Tensor::zeros_with(shape, ())
@@ -123,9 +131,10 @@ impl Tensor {
     /// use kiln::{DType, Tensor};
     /// assert_eq!(Tensor::zeros_with([2], DType::I8).dtype(), DType::I8);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn zeros_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        create("zeros", shape, options, DType::F32, |shape, dtype| filled(0, dtype, shape))
+        create("zeros", shape, options, default_float(), |shape, dtype| filled(0, dtype, shape))
     }
 
     /// Zeros with this tensor's shape, dtype and device.
@@ -134,6 +143,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([3, 4]).zeros_like().to_vec::<i32>()?, [0, 0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {
         Tensor::zeros_with(self.shape(), Options::default().or_like(self))
@@ -146,6 +156,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3, 4]).zeros_like_with(DType::F32).to_vec::<f32>()?, [0.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn zeros_like_with(&self, options: impl Into<Options>) -> Tensor {
         Tensor::zeros_with(self.shape(), options.into().or_like(self))
@@ -157,6 +168,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::ones([2]).to_vec::<f32>()?, [1.0, 1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ones(shape: impl ShapeArg) -> Tensor {
         Tensor::ones_with(shape, ())
@@ -169,9 +181,10 @@ impl Tensor {
     /// assert_eq!(Tensor::ones_with([2], (DType::U8, "cpu")).to_vec::<u8>()?, [1, 1]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ones_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        create("ones", shape, options, DType::F32, |shape, dtype| filled(1, dtype, shape))
+        create("ones", shape, options, default_float(), |shape, dtype| filled(1, dtype, shape))
     }
 
     /// Ones with this tensor's shape, dtype and device.
@@ -180,6 +193,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([3, 4]).ones_like().to_vec::<i32>()?, [1, 1]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
         Tensor::ones_with(self.shape(), Options::default().or_like(self))
@@ -192,6 +206,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3, 4]).ones_like_with(DType::F32).to_vec::<f32>()?, [1.0, 1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ones_like_with(&self, options: impl Into<Options>) -> Tensor {
         Tensor::ones_with(self.shape(), options.into().or_like(self))
@@ -203,6 +218,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::full([2], 7).to_vec::<i32>()?, [7, 7]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn full(shape: impl ShapeArg, value: impl Operand) -> Tensor {
         Tensor::full_with(shape, value, ())
@@ -215,6 +231,7 @@ impl Tensor {
     /// assert_eq!(Tensor::full_with([2], 7, DType::F64).to_vec::<f64>()?, [7.0, 7.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn full_with(
         shape: impl ShapeArg,
@@ -224,7 +241,7 @@ impl Tensor {
         let _method = outermost("full");
         match value.into_value() {
             Value::Scalar(c, weak) => {
-                let default = DType::Bool.promote_weak(weak);
+                let default = DType::Bool.beside(weak);
                 create("full", shape, options, default, |shape, dtype| filled(c, dtype, shape))
             }
             Value::Tensor(t) => {
@@ -243,6 +260,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([3u8, 4]).full_like(9).to_vec::<u8>()?, [9, 9]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn full_like(&self, value: impl Operand) -> Tensor {
         Tensor::full_with(self.shape(), value, Options::default().or_like(self))
@@ -255,6 +273,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3, 4]).full_like_with(9, DType::F32).to_vec::<f32>()?, [9.0, 9.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn full_like_with(&self, value: impl Operand, options: impl Into<Options>) -> Tensor {
         Tensor::full_with(self.shape(), value, options.into().or_like(self))
@@ -265,6 +284,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::empty([2, 2]).shape(), [2, 2]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn empty(shape: impl ShapeArg) -> Tensor {
         Tensor::empty_with(shape, ())
@@ -279,9 +299,11 @@ impl Tensor {
     /// use kiln::{DType, Tensor};
     /// assert_eq!(Tensor::empty_with([2], DType::I32).dtype(), DType::I32);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn empty_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        let parts = new_shape(shape).and_then(|s| Ok((s, options.into().resolve(DType::F32)?)));
+        let parts =
+            new_shape(shape).and_then(|s| Ok((s, options.into().resolve(default_float())?)));
         let (shape, (dtype, device)) = match parts {
             Ok(parts) => parts,
             Err(fault) => return Tensor::broken(fault.at("empty")),
@@ -297,6 +319,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::from([3, 4]).empty_like().dtype(), kiln::DType::I32);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn empty_like(&self) -> Tensor {
         Tensor::empty_with(self.shape(), Options::default().or_like(self))

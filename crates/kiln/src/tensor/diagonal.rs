@@ -70,6 +70,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Axes that are not there or the same.
+    #[must_use]
     #[track_caller]
     pub fn diagonal(&self, offset: impl Int, a: impl Int, b: impl Int) -> Tensor {
         self.alias("diagonal", |v| {
@@ -89,6 +90,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Neither one axis nor two.
+    #[must_use]
     #[track_caller]
     pub fn diag(&self, offset: impl Int) -> Tensor {
         let _method = outermost("diag");
@@ -111,6 +113,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No axis; axes that are not there or the same.
+    #[must_use]
     #[track_caller]
     pub fn diag_embed(&self, offset: impl Int, a: impl Int, b: impl Int) -> Tensor {
         let embed = || -> Result<UOp, Fault> {
@@ -140,6 +143,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No tensors, one of more than two axes, other devices.
+    #[must_use]
     #[track_caller]
     pub fn block_diag<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Tensor {
         let _method = outermost("block_diag");

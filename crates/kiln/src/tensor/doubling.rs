@@ -4,6 +4,7 @@ use super::Tensor;
 use super::elementwise::like;
 use super::reduce::positions;
 use super::shape_args::{Int, axis};
+use crate::defaults::OrFloat;
 use crate::error::Fault;
 use crate::origin::outermost;
 use kiln_ir::arg::{Axes, PadAxis, Shape, SliceAxis};
@@ -82,6 +83,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn cumprod(&self, on: impl Int) -> Tensor {
         let scan = || -> Result<UOp, Fault> {
@@ -103,11 +105,12 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn logcumsumexp(&self, on: impl Int) -> Tensor {
         let scan = || -> Result<UOp, Fault> {
             let x = self.value()?;
-            let (axis, dtype) = (axis(on, x.shape().len())?, x.dtype().least_float());
+            let (axis, dtype) = (axis(on, x.shape().len())?, x.dtype().or_float());
             let wide = x.cast(dtype.accumulator());
             Ok(along(&wide, axis, |x| scanned(x, added_logs)).cast(dtype))
         };
@@ -125,6 +128,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn cummax(&self, axis: impl Int) -> (Tensor, Tensor) {
         let _method = outermost("cummax");
@@ -142,6 +146,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn cummin(&self, axis: impl Int) -> (Tensor, Tensor) {
         let _method = outermost("cummin");

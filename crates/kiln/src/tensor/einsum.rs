@@ -206,6 +206,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An equation of other operands or axes; names whose lengths differ; other devices.
+    #[must_use]
     #[track_caller]
     pub fn einsum<T: Borrow<Tensor>>(
         equation: &str,

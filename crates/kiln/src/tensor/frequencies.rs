@@ -20,6 +20,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More than one axis, other devices.
+    #[must_use]
     #[track_caller]
     pub fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor {
         let _method = outermost("searchsorted");
@@ -46,6 +47,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`searchsorted`](Tensor::searchsorted).
+    #[must_use]
     #[track_caller]
     pub fn bucketize(&self, edges: &Tensor, right: bool) -> Tensor {
         let _method = outermost("bucketize");
@@ -61,6 +63,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn unique(&self) -> Tensor {
         let _method = outermost("unique");
@@ -84,6 +87,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Numbers that are no integers or negative, more than one axis; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn bincount(&self, least: usize) -> Tensor {
         let _method = outermost("bincount");
@@ -133,6 +137,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No intervals; ends that are not in order.
+    #[must_use]
     #[track_caller]
     pub fn histc(&self, bins: usize, low: f64, high: f64) -> Tensor {
         let _method = outermost("histc");
@@ -160,6 +165,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Several axes, one that is not there or is empty.
+    #[must_use]
     #[track_caller]
     pub fn mode(&self, axis: impl AxesArg) -> Tensor {
         let _method = outermost("mode");

@@ -70,6 +70,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An index of another shape, that is no integer, is out of range or on another device; an axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn gather(&self, axis: impl Int, index: &Tensor) -> Tensor {
         let caller = Caller::of("gather");
@@ -89,6 +90,7 @@ impl Tensor {
     /// # Errors
     /// An index of more or less axes, that is no integer, is out of range or on another device; an axis that is not
     /// there.
+    #[must_use]
     #[track_caller]
     pub fn index_select(&self, axis: impl Int, index: &Tensor) -> Tensor {
         let caller = Caller::of("index_select");
@@ -107,6 +109,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An index that is no integer, is out of range or on another device.
+    #[must_use]
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Tensor {
         let caller = Caller::of("take");

@@ -4,14 +4,28 @@
 use super::Tensor;
 use super::recent::remember_loss;
 use super::storage::marked_storage;
+use crate::element::{Operand, Value};
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::origin::{name, outermost};
-use kiln_compile::grad::gradient;
-use kiln_ir::uop::toposort_all;
-use kiln_ir::{Arg, Op, UOp};
-use std::collections::BTreeSet;
-use std::slice::from_ref;
+use kiln_ir::UOp;
+use marks::{gradients, reads, storage_id};
+
+/// Gradients of one's own.
+mod custom;
+/// Differences that gradients are compared with.
+mod check;
+/// Reads of storages that want gradients.
+mod marks;
+/// All derivatives of all elements.
+mod jacobian;
+/// Whether reads count.
+pub(crate) mod scope;
+/// Targets of gradients.
+mod targets;
+
+pub use check::{gradcheck, gradgradcheck};
+pub use scope::{enable_grad, is_grad_enabled, no_grad};
 
 /// Gradients.
 impl Tensor {
@@ -51,6 +65,7 @@ impl Tensor {
     /// assert_eq!(w.grad().expect("reached").to_vec::<f32>()?, [6.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     pub fn grad(&self) -> Option<Tensor> {
         let grad = Tensor::whole(self.storage.grad().clone()?);
         Some(Tensor { view: self.view.clone(), detached: true, ..grad })
@@ -85,13 +100,32 @@ impl Tensor {
     #[track_caller]
     pub fn backward(&self) -> Result<(), Error> {
         let _method = outermost("backward");
-        at_caller("backward", self.add_gradients())
+        at_caller("backward", self.add_gradients(None))
     }
 
-    fn add_gradients(&self) -> Result<(), Fault> {
-        let root = self.differentiable()?;
+    /// As [`backward`](Tensor::backward), of a tensor of any shape: `seed`, which is broadcast to that shape, says what
+    /// each element weighs. `y.backward_with(v)` is `(y * v).sum(..).backward()`.
+    ///
+    /// ```
+    /// let w = kiln::Tensor::from([1.0f32, 2.0]).set_requires_grad(true);
+    /// w.square().backward_with(kiln::Tensor::from([1.0f32, 10.0]))?;
+    /// assert_eq!(w.grad().expect("reached").to_vec::<f32>()?, [2.0, 40.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error that the tensor carries; a dtype that is not a float; a seed of another shape, device or kind of number;
+    /// no storage that wants a gradient.
+    #[track_caller]
+    pub fn backward_with(&self, seed: impl Operand) -> Result<(), Error> {
+        let _method = outermost("backward");
+        at_caller("backward", self.add_gradients(Some(seed.into_value())))
+    }
+
+    fn add_gradients(&self, seed: Option<Value>) -> Result<(), Fault> {
+        let (root, seed) = self.differentiable(seed)?;
         let reads = reads(&root);
-        let grads = gradients(&root, &reads);
+        let grads = gradients(&root, &seed, &reads);
         let mut reached = false;
         for (read, grad) in reads.iter().zip(grads) {
             let (Some(grad), Some(storage)) = (grad, marked_storage(storage_id(read))) else {
@@ -117,88 +151,79 @@ impl Tensor {
         Ok(())
     }
 
-    /// The gradients of this one element with respect to `targets`, which want gradients. Nothing is added up.
+    /// The gradients of this one element with respect to `targets`. Nothing is added up.
+    ///
+    /// A target that does not [want gradients](Tensor::set_requires_grad) counts by its value: equal values that are
+    /// computed in the same way are one, and what was computed before the gradient is asked for leads to none.
     ///
     /// ```
-    /// let w = kiln::Tensor::from([1.0f32, 2.0]).set_requires_grad(true);
+    /// let w = kiln::Tensor::from([1.0f32, 2.0]);
     /// let grads = w.square().sum(..).gradient([&w])?;
     /// assert_eq!(grads[0].to_vec::<f32>()?, [2.0, 4.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     ///
     /// # Errors
-    /// An error that the tensor carries; not one float element; a target that does not want a gradient or is not read
-    /// on the way.
+    /// An error that the tensor carries; not one float element; a target that is not read on the way, or is a constant
+    /// that does not want gradients.
     #[track_caller]
     pub fn gradient<'a>(
         &self,
         targets: impl IntoIterator<Item = &'a Tensor>,
     ) -> Result<Vec<Tensor>, Error> {
         let targets: Vec<&Tensor> = targets.into_iter().collect();
-        at_caller("gradient", self.gradients_of(&targets))
+        at_caller("gradient", self.gradients_of(&targets, None))
     }
 
-    fn gradients_of(&self, targets: &[&Tensor]) -> Result<Vec<Tensor>, Fault> {
-        let root = self.differentiable()?;
-        let wanted = |read: &UOp| targets.iter().any(|t| t.storage.id == storage_id(read));
-        let reads: Vec<UOp> = reads(&root).into_iter().filter(wanted).collect();
-        let grads = gradients(&root, &reads);
-        let of_target = |(i, t): (usize, &&Tensor)| {
-            if !t.requires_grad() {
-                return refuse!(
-                    "target {i} does not want a gradient: call `set_requires_grad(true)` before it is used"
-                );
-            }
-            let own = reads.iter().zip(&grads).filter(|(read, _)| storage_id(read) == t.storage.id);
-            match own.filter_map(|(_, grad)| grad.clone()).reduce(|a, b| a + b) {
-                Some(sum) => {
-                    name(&sum, "backward");
-                    Ok(Tensor { view: t.view.clone(), ..Tensor::from_node(sum, &t.storage.device) })
-                }
-                None => refuse!("target {i} is not read on the way"),
-            }
-        };
-        targets.iter().enumerate().map(of_target).collect()
+    /// As [`gradient`](Tensor::gradient), of a tensor of any shape: `seed`, which is broadcast to that shape, says what
+    /// each element weighs. This is the product of `seed` with the Jacobian (PyTorch's `vjp`).
+    ///
+    /// ```
+    /// let x = kiln::Tensor::from([1.0f32, 2.0]);
+    /// let grads = x.square().gradient_with([&x], kiln::Tensor::from([1.0f32, 10.0]))?;
+    /// assert_eq!(grads[0].to_vec::<f32>()?, [2.0, 40.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`gradient`](Tensor::gradient), for any number of elements; a seed of another shape, device or kind of number.
+    #[track_caller]
+    pub fn gradient_with<'a>(
+        &self,
+        targets: impl IntoIterator<Item = &'a Tensor>,
+        seed: impl Operand,
+    ) -> Result<Vec<Tensor>, Error> {
+        let targets: Vec<&Tensor> = targets.into_iter().collect();
+        at_caller("gradient", self.gradients_of(&targets, Some(seed.into_value())))
     }
 
-    /// The value, which has one float element, with what computed leaves were computed from.
-    fn differentiable(&self) -> Result<UOp, Fault> {
+    fn gradients_of(&self, targets: &[&Tensor], seed: Option<Value>) -> Result<Vec<Tensor>, Fault> {
+        let found = self.gradients_if_read(targets, seed)?.into_iter().enumerate();
+        found.map(|(i, grad)| grad.map_or_else(|| targets::not_read(i, targets[i]), Ok)).collect()
+    }
+
+    /// The gradients with respect to `targets`; `None` for one that is not read on the way.
+    fn gradients_if_read(
+        &self,
+        targets: &[&Tensor],
+        seed: Option<Value>,
+    ) -> Result<Vec<Option<Tensor>>, Fault> {
+        let (root, seed) = self.differentiable(seed)?;
+        targets::gradients_of(&root, &seed, targets)
+    }
+
+    /// The value with what computed leaves were computed from, and what its elements weigh: by `seed`, else as one element
+    /// of weight 1.
+    fn differentiable(&self, seed: Option<Value>) -> Result<(UOp, UOp), Fault> {
         let value = self.value()?;
-        match value.numel() == 1 && value.dtype().is_float() {
-            true => Ok(engine::with_history(&value)),
-            false => refuse!("wants one float, not {} {:?}", value.dtype(), value.shape()),
+        if !value.dtype().is_float() || seed.is_none() && value.numel() != 1 {
+            let wanted = if seed.is_none() { "one float" } else { "floats" };
+            return refuse!("wants {wanted}, not {} {:?}", value.dtype(), value.shape());
         }
-    }
-}
-
-/// The marked reads that gradients of `root` could reach, in order of computation.
-pub(super) fn reads(root: &UOp) -> Vec<UOp> {
-    let mut nodes = toposort_all(from_ref(root), engine::is_open);
-    nodes.retain(|n| n.op() == Op::Mark);
-    nodes
-}
-
-/// The gradients of the one element `root` with respect to marked reads. Those of a storage that others were written to
-/// go on to these, but what reaches such a storage through itself is not its own.
-fn gradients(root: &UOp, reads: &[UOp]) -> Vec<Option<UOp>> {
-    let through = reads.iter().filter(|read| engine::is_open(read));
-    let derived: BTreeSet<u64> = through.map(storage_id).collect();
-    let group = |read: &UOp| Some(storage_id(read)).filter(|id| derived.contains(id));
-    let mut grads = vec![None; reads.len()];
-    for of in std::iter::once(None).chain(derived.iter().copied().map(Some)) {
-        let own: Vec<usize> = (0..reads.len()).filter(|&i| group(&reads[i]) == of).collect();
-        let targets: Vec<UOp> = own.iter().map(|&i| reads[i].clone()).collect();
-        for (i, grad) in own.into_iter().zip(gradient(root, &root.const_like(1), &targets)) {
-            grads[i] = grad;
-        }
-    }
-    grads
-}
-
-/// The storage that a marked read names.
-fn storage_id(read: &UOp) -> u64 {
-    match read.arg() {
-        Arg::Mark { storage, .. } => *storage,
-        _ => unreachable!("a mark"),
+        let seed = match seed {
+            Some(seed) => self.fitting(&seed, self.shape())?,
+            None => value.const_like(1),
+        };
+        Ok((engine::with_history(&value), seed))
     }
 }

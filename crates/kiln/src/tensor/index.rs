@@ -140,7 +140,7 @@ macro_rules! positions {
         }
     )* };
 }
-positions!(usize, isize, i32, i64);
+positions!(usize, isize, i32, i64, u32);
 
 impl<T: Int> From<ops::Range<T>> for Index {
     fn from(r: ops::Range<T>) -> Index {
@@ -303,6 +303,7 @@ impl Tensor {
     /// A position that is not there, more indices than axes, a step of 0; a mask of another shape, index tensors that
     /// do not broadcast, hold floats or are on another device. Positions that a tensor holds are checked here if they
     /// are known; if they are still to be computed, computing them fails.
+    #[must_use]
     #[track_caller]
     pub fn get(&self, index: Indices) -> Tensor {
         match index.is_advanced() {

@@ -4,6 +4,7 @@ use super::Tensor;
 use super::elementwise::{like, quotient};
 use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
+use crate::defaults::OrFloat;
 use crate::error::Fault;
 use crate::origin::outermost;
 use kiln_ir::arg::{Axes, ReduceOp};
@@ -25,7 +26,7 @@ fn root(x: &UOp, p: f64) -> UOp {
 }
 
 fn norm(x: &UOp, p: f64, axes: &Axes) -> UOp {
-    let x = x.cast(x.dtype().least_float().accumulator());
+    let x = x.cast(x.dtype().or_float().accumulator());
     match p {
         0.0 => wide_sum(&x.ne_(&like(&x, 0)).cast(x.dtype()), axes),
         1.0 => wide_sum(&size(&x), axes),
@@ -48,6 +49,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice; an infinite `p` along an empty axis.
+    #[must_use]
     #[track_caller]
     pub fn norm(&self, p: f64, axes: impl AxesArg) -> Tensor {
         self.normed(p, axes, false)
@@ -61,6 +63,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`norm`](Tensor::norm).
+    #[must_use]
     #[track_caller]
     pub fn norm_keepdim(&self, p: f64, axes: impl AxesArg) -> Tensor {
         self.normed(p, axes, true)
@@ -76,7 +79,7 @@ impl Tensor {
                     format!("an empty axis of {:?} has no largest element", x.shape()).into()
                 );
             }
-            let result = norm(&x, p, &axes).cast(x.dtype().least_float());
+            let result = norm(&x, p, &axes).cast(x.dtype().or_float());
             Ok(if keep { result.reshape(kept_shape(x.shape(), &axes)) } else { result })
         };
         self.lift("norm", compute())
@@ -92,12 +95,13 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`norm`](Tensor::norm).
+    #[must_use]
     #[track_caller]
     pub fn normalize(&self, p: f64, arg: impl AxesArg) -> Tensor {
         let compute = || -> Result<UOp, Fault> {
             let x = self.value()?;
             let axes = axes(arg, x.shape().len())?;
-            let dtype: DType = x.dtype().least_float();
+            let dtype: DType = x.dtype().or_float();
             let wide = x.cast(dtype.accumulator());
             let length = norm(&wide, p, &axes).reshape(kept_shape(x.shape(), &axes));
             let length = length.maximum(&like(&length, 1e-12));
@@ -115,6 +119,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn softmin(&self, axes: impl AxesArg) -> Tensor {
         let _method = outermost("softmin");

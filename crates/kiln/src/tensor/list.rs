@@ -79,7 +79,6 @@ pub(super) fn rows<T: ListItem>(items: &[T]) -> List {
 
 macro_rules! lists {
     ($([$($generics:tt)*] $t:ty;)*) => { $(
-        impl<$($generics)*> Sealed for $t {}
         impl<$($generics)*> ListItem for $t {
             fn list(&self) -> List { rows(&self[..]) }
             fn none() -> List { rows::<T>(&[]) }

@@ -78,6 +78,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A mask that is not bool, shapes that do not broadcast, other devices; whatever computing the mask gives.
+    #[must_use]
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Tensor {
         self.lift("masked_select", self.selected(mask, Caller::of("masked_select")))
@@ -103,6 +104,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn nonzero(&self) -> Tensor {
         self.lift("nonzero", self.nonzero_positions())

@@ -11,8 +11,8 @@ use kiln_ir::{DType, UOp};
 
 /// The dtype of a sum of products and the one that it is accumulated in. Operands are widened before they multiply,
 /// so that products of narrow floats are exact.
-pub(super) fn product_dtypes(a: DType, b: DType) -> (DType, DType) {
-    let dtype = a.promote(b).sum_dtype();
+pub(super) fn product_dtypes(a: &Tensor, b: &Tensor) -> (DType, DType) {
+    let dtype = a.common_dtype(b).sum_dtype();
     (dtype, dtype.accumulator())
 }
 
@@ -29,6 +29,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Scalars, inner lengths that differ, leading axes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
         self.lift("matmul", product(self, other, None, None))
@@ -45,6 +46,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn matmul_with(&self, other: &Tensor, dtype: DType) -> Tensor {
         self.lift("matmul_with", product(self, other, None, Some(dtype)))
@@ -67,6 +69,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
         self.lift("dot", product(self, other, None, None))
@@ -83,6 +86,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`matmul`](Tensor::matmul); a bias that does not broadcast.
+    #[must_use]
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
         let _method = outermost("linear");
@@ -146,7 +150,7 @@ fn product(
     if inner != (if b.len() == 1 { last } else { b[b.len() - 2] }) {
         return refuse!("inner dimensions differ, lhs {a:?}, rhs {b:?}");
     }
-    let (dtype, wide) = product_dtypes(lhs.dtype(), rhs.dtype());
+    let (dtype, wide) = product_dtypes(lhs, rhs);
     let x = Matrices::new(lhs.value()?.cast(wide), [1, inner]);
     let w = Matrices::new(rhs.value()?.cast(wide), [inner, 1]).transposed();
     let Ok(batch) = broadcast_shapes(&x.batch, &w.batch) else {

@@ -12,6 +12,12 @@ pub(crate) mod shape_args;
 /// Operands brought to one dtype and shape.
 mod broadcast;
 mod source;
+mod convert;
+mod dtypes;
+/// What tests compare tensors with.
+pub(crate) mod close;
+#[cfg(feature = "ndarray")]
+mod ndarray;
 mod create;
 mod ranges;
 mod patterns;
@@ -62,12 +68,16 @@ mod loss;
 mod random;
 mod index;
 mod list;
+mod literal;
 mod known;
 mod points;
 mod advanced;
 mod mask;
 mod gather;
 mod scatter;
+mod placed;
+mod sets;
+mod rounded;
 mod write;
 mod inplace;
 mod read;
@@ -77,7 +87,9 @@ mod gradient;
 pub use attention::AttentionOptions;
 pub use border::{PadMode, PadsArg};
 pub use conv_options::{ConvOptions, Padding};
+pub use convert::FromNested;
 pub use file::sync;
+pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
 pub use index::{Index, Indices};
 pub use interpolate::{Resize, Sampling};
 pub use linalg::MatrixNorm;
@@ -118,6 +130,8 @@ pub struct Tensor {
     storage: Arc<Storage>,
     view: View,
     detached: bool,
+    /// Numbers as the program has them: their dtype gives way to that of a tensor.
+    is_literal: bool,
     viewers: origin::Viewers,
 }
 
@@ -143,7 +157,13 @@ impl Tensor {
 
     fn whole(storage: Arc<Storage>) -> Tensor {
         let view = View::whole(&storage.shape, storage.dtype);
-        Tensor { storage, view, detached: false, viewers: origin::Viewers::default() }
+        Tensor {
+            storage,
+            view,
+            detached: false,
+            is_literal: false,
+            viewers: origin::Viewers::default(),
+        }
     }
 
     /// A tensor that carries `error`.
@@ -184,7 +204,13 @@ impl Tensor {
             return self.clone();
         }
         match (change(&self.view), self.storage.error()) {
-            (Ok(view), _) => Tensor { view, viewers: self.viewers.and(op), ..self.clone() },
+            (Ok(view), _) => Tensor {
+                view,
+                viewers: self.viewers.and(op),
+                detached: self.detached || !is_grad_enabled(),
+                is_literal: false,
+                ..self.clone()
+            },
             (Err(_), Some(error)) => Tensor::broken(error),
             (Err(fault), None) => Tensor::broken(fault.at(op)),
         }
@@ -201,11 +227,12 @@ impl Tensor {
 
     /// What `look` sees of the storage's version, with gradients as this handle has them.
     fn seen(&self, look: impl FnOnce(&UOp) -> UOp) -> Result<UOp, Error> {
-        let value = look(&match self.detached {
+        let detached = self.detached || !is_grad_enabled();
+        let value = look(&match detached {
             true => self.storage.version()?,
             false => self.storage.marked_version()?,
         });
-        Ok(if self.detached { value.detach() } else { value })
+        Ok(if detached { value.detach() } else { value })
     }
 
     /// Fails where an operand carries an error; the first one's counts.

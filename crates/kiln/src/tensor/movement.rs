@@ -17,6 +17,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A shape of another number of elements.
+    #[must_use]
     #[track_caller]
     pub fn reshape(&self, shape: impl ShapeArg) -> Tensor {
         self.alias("reshape", |v| Ok(v.reshape(shape_args::reshaped(shape, v.shape())?)))
@@ -27,6 +28,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::zeros([2, 3]).flatten().shape(), [6]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn flatten(&self) -> Tensor {
         self.alias("flatten", |v| Ok(v.reshape(Shape::from_slice(&[v.shape().iter().product()]))))
@@ -40,6 +42,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn flatten_from(&self, axis: impl Int) -> Tensor {
         self.alias("flatten_from", |v| {
@@ -57,6 +60,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there, or lengths that do not give its length.
+    #[must_use]
     #[track_caller]
     pub fn unflatten(&self, axis: impl Int, lengths: impl ShapeArg) -> Tensor {
         self.alias("unflatten", |v| {
@@ -75,6 +79,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis past the end.
+    #[must_use]
     #[track_caller]
     pub fn unsqueeze(&self, axis: impl Int) -> Tensor {
         self.alias("unsqueeze", |v| {
@@ -92,6 +97,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn squeeze(&self, axes: impl AxesArg) -> Tensor {
         self.alias("squeeze", |v| {
@@ -110,6 +116,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A length that is neither 1 nor the new one.
+    #[must_use]
     #[track_caller]
     pub fn expand(&self, shape: impl ShapeArg) -> Tensor {
         self.alias("expand", |v| Ok(v.expand(shape_args::expanded(shape, v.shape())?)))
@@ -126,6 +133,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Axes that do not name every axis once.
+    #[must_use]
     #[track_caller]
     pub fn permute(&self, axes: impl AxesArg) -> Tensor {
         self.alias("permute", |v| {
@@ -146,6 +154,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn transpose(&self, a: impl Int, b: impl Int) -> Tensor {
         self.alias("transpose", |v| {
@@ -165,6 +174,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn flip(&self, axes: impl AxesArg) -> Tensor {
         self.alias("flip", |v| {
@@ -199,6 +209,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A last axis that has no whole number of the new elements.
+    #[must_use]
     #[track_caller]
     pub fn bitcast(&self, dtype: DType) -> Tensor {
         self.alias("bitcast", |v| v.bitcast(dtype))
@@ -210,6 +221,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1]).detach().to_vec::<i32>()?, [1]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     pub fn detach(&self) -> Tensor {
         Tensor { detached: true, ..self.clone() }
     }

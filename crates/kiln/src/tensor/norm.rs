@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::shape_args::AxesArg;
+use crate::defaults::OrFloat;
 use crate::origin::outermost;
 
 /// Normalization.
@@ -16,6 +17,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn layernorm(&self, axes: impl AxesArg) -> Tensor {
         self.layernorm_with(axes, 1e-5)
@@ -31,10 +33,11 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn layernorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
         let _method = outermost("layernorm");
-        let dtype = self.dtype().least_float();
+        let dtype = self.dtype().or_float();
         let x = self.cast(dtype.accumulator());
         let centred = &x - x.mean_keepdim(&axes);
         let variance = centred.square().mean_keepdim(&axes);
@@ -52,6 +55,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn rmsnorm(&self, axes: impl AxesArg) -> Tensor {
         self.rmsnorm_with(axes, 1e-6)
@@ -67,10 +71,11 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn rmsnorm_with(&self, axes: impl AxesArg, eps: f64) -> Tensor {
         let _method = outermost("rmsnorm");
-        let dtype = self.dtype().least_float();
+        let dtype = self.dtype().or_float();
         let x = self.cast(dtype.accumulator());
         let scale = x.square().mean_keepdim(&axes).add(eps).rsqrt();
         x.mul(scale).cast(dtype)
@@ -87,6 +92,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than three axes, a size of 0.
+    #[must_use]
     #[track_caller]
     pub fn local_response_norm(&self, size: usize, alpha: f64, beta: f64, k: f64) -> Tensor {
         let _method = outermost("local_response_norm");
@@ -111,6 +117,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Statistics or weights that are not as long as axis 1.
+    #[must_use]
     #[track_caller]
     pub fn batchnorm(
         &self,

@@ -1,8 +1,9 @@
 //! The operators, for every mix of `Tensor`, `&Tensor` and scalar.
 //!
-//! On the right stands any number. On the left stand the types that Rust's literals have: of two candidates for the
-//! type of `2.0`, Rust would choose neither, and `(2.0 * &a).sum(..)` would not compile. So `&a * k` where `k` is of
-//! another type, or `f64::from(k) * &a`.
+//! On the right stands any number. On the left stand the types that Rust's literals have, and those that no literal
+//! has: of two candidates for the type of `2.0`, Rust would choose neither. With `f32` beside `f64` on the left,
+//! `(2.0 * &a).sum(..)` is `error[E0282]: type annotations needed`, `cannot infer type` of `(2.0 * &a)`. So `&a * k`
+//! where `k` is of another type, or `f64::from(k) * &a`.
 
 use super::Tensor;
 use super::elementwise::{binary, binary_op, counted};
@@ -42,7 +43,7 @@ macro_rules! operators {
             }
         }
         operators!(@scalars $trait $method $apply =>
-            bool, i32, f64);
+            bool, i32, f64, half::f16, half::bf16);
     )* };
     (@scalars $trait:ident $method:ident $apply:expr => $($t:ty),*) => { $(
         impl ops::$trait<Tensor> for $t {

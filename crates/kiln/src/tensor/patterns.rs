@@ -6,6 +6,7 @@ use super::create::create;
 use super::shape_args::{Int, PairArg};
 use super::source::Options;
 use crate::Device;
+use crate::defaults::default_float;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::arg::Shape;
@@ -22,6 +23,7 @@ impl Tensor {
     /// assert_eq!(Tensor::eye([1, 3]).to_vec::<f32>()?, [1.0, 0.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn eye(n: impl PairArg) -> Tensor {
         Tensor::eye_with(n, ())
@@ -33,9 +35,10 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::eye_with(1, kiln::DType::I32).to_vec::<i32>()?, [1]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn eye_with(n: impl PairArg, options: impl Into<Options>) -> Tensor {
-        create("eye", n.pair(), options, DType::F32, |shape, dtype| {
+        create("eye", n.pair(), options, default_float(), |shape, dtype| {
             let row = UOp::iota(shape[0], DType::I32).reshape([shape[0], 1].as_slice());
             let column = UOp::iota(shape[1], DType::I32);
             row.broadcast_to(shape).eq_(&column.broadcast_to(shape)).cast(dtype)
@@ -55,6 +58,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More positions than memory holds.
+    #[must_use]
     #[track_caller]
     pub fn tril_indices(rows: usize, columns: usize, diagonal: impl Int) -> Tensor {
         let diagonal = diagonal.as_i64();
@@ -71,6 +75,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More positions than memory holds.
+    #[must_use]
     #[track_caller]
     pub fn triu_indices(rows: usize, columns: usize, diagonal: impl Int) -> Tensor {
         let before = diagonal.as_i64().saturating_sub(1);
@@ -114,6 +119,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Tensors of more than one axis; these are carried by all results.
+    #[must_use]
     #[track_caller]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Vec<Tensor> {
         let _method = outermost("meshgrid");
@@ -143,6 +149,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`meshgrid`](Tensor::meshgrid).
+    #[must_use]
     #[track_caller]
     pub fn meshgrid_xy<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Vec<Tensor> {
         let mut grids = Tensor::meshgrid(tensors);
@@ -165,6 +172,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Tensors of more than one axis, none at all, other devices.
+    #[must_use]
     #[track_caller]
     pub fn cartesian_prod<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Tensor {
         let _method = outermost("cartesian_prod");

@@ -107,6 +107,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Sizes that do not add up to the length, pieces of nothing, an axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn split(&self, pieces: impl SplitArg, axis: impl Int) -> Vec<Tensor> {
         let pieces = pieces.pieces();
@@ -124,6 +125,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No parts, an axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn chunk(&self, n: usize, axis: impl Int) -> Vec<Tensor> {
         self.parts("chunk", axis, |len| match n {
@@ -143,6 +145,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No parts, an axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn tensor_split(&self, n: usize, axis: impl Int) -> Vec<Tensor> {
         self.parts("tensor_split", axis, |len| match n {
@@ -162,6 +165,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn tensor_split_at(&self, cuts: impl ShapeArg, axis: impl Int) -> Vec<Tensor> {
         let cuts = cuts.lengths();
@@ -185,6 +189,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn unbind(&self, axis: impl Int) -> Vec<Tensor> {
         let _method = outermost("unbind");
@@ -203,6 +208,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Positions or an axis that are not there.
+    #[must_use]
     #[track_caller]
     pub fn narrow(&self, axis: impl Int, start: impl Int, len: usize) -> Tensor {
         self.alias("narrow", |v| {
@@ -232,6 +238,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A position or an axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn select(&self, axis: impl Int, index: impl Int) -> Tensor {
         let _method = outermost("select");

@@ -6,6 +6,7 @@ use super::pool_options::{Pool, PoolOptions};
 use super::reduce::wide_sum;
 use super::shape_args::PairArg;
 use super::window::{inside_axes, pad_last, padded_with, slide_last};
+use crate::defaults::OrFloat;
 use crate::error::Fault;
 use crate::origin::outermost;
 use kiln_ir::arg::{ReduceOp, Shape};
@@ -28,6 +29,7 @@ macro_rules! pools {
             ///
             /// # Errors
             /// Fewer axes, a kernel that does not fit, settings for another number of axes.
+            #[must_use]
             #[track_caller]
             pub fn $max(&self, pool: impl Into<PoolOptions>) -> Tensor {
                 self.lift(stringify!($max), largest(self, &pool.into(), $n))
@@ -44,6 +46,7 @@ macro_rules! pools {
             ///
             /// # Errors
             /// Fewer axes, a kernel that does not fit, settings for another number of axes.
+            #[must_use]
             #[track_caller]
             pub fn $avg(&self, pool: impl Into<PoolOptions>) -> Tensor {
                 self.lift(stringify!($avg), mean(self, &pool.into(), $n))
@@ -58,6 +61,7 @@ macro_rules! pools {
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), ").")]
+            #[must_use]
             #[track_caller]
             pub fn $lp(&self, p: f64, pool: impl Into<PoolOptions>) -> Tensor {
                 let _method = outermost(stringify!($lp));
@@ -87,6 +91,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, a kernel that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn max_pool2d_with(
         &self,
@@ -110,6 +115,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, a kernel that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn avg_pool2d_with(
         &self,
@@ -144,7 +150,7 @@ fn largest(x: &Tensor, options: &PoolOptions, n: usize) -> Result<UOp, Fault> {
 fn mean(x: &Tensor, options: &PoolOptions, n: usize) -> Result<UOp, Fault> {
     let (device, x) = (x.device(), x.value()?);
     let pool = options.pool(x.shape(), n)?;
-    let dtype = x.dtype().least_float();
+    let dtype = x.dtype().or_float();
     let wide = x.cast(dtype.accumulator());
     let seen = slide_last(&pad_last(&wide, &pool.frame.sides)?, &pool.frame.windows)?;
     let sum = wide_sum(&seen, &inside_axes(x.shape().len(), n));

@@ -18,6 +18,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other than two axes; as [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn mm(&self, other: &Tensor) -> Tensor {
         self.ranked_product("mm", other, [2, 2])
@@ -32,6 +33,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other than three axes, stacks of different heights; as [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn bmm(&self, other: &Tensor) -> Tensor {
         let _method = outermost("bmm");
@@ -55,6 +57,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other axes; as [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn mv(&self, other: &Tensor) -> Tensor {
         self.ranked_product("mv", other, [2, 1])
@@ -82,6 +85,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`mm`](Tensor::mm); a sum that does not broadcast.
+    #[must_use]
     #[track_caller]
     pub fn addmm(&self, a: &Tensor, b: &Tensor, beta: impl Operand, alpha: impl Operand) -> Tensor {
         let _method = outermost("addmm");
@@ -97,6 +101,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other than two axes.
+    #[must_use]
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         let _method = outermost("trace");
@@ -119,6 +124,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square.
+    #[must_use]
     #[track_caller]
     pub fn matrix_power(&self, mut n: usize) -> Tensor {
         let _method = outermost("matrix_power");
@@ -166,6 +172,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other than one axis, other devices.
+    #[must_use]
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Tensor {
         let _method = outermost("outer");
@@ -188,6 +195,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Last axes that differ, other devices.
+    #[must_use]
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
         let _method = outermost("inner");
@@ -208,6 +216,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or has not three elements; shapes that do not broadcast.
+    #[must_use]
     #[track_caller]
     pub fn cross(&self, other: &Tensor, axis: impl Int) -> Tensor {
         let _method = outermost("cross");
@@ -238,6 +247,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other devices; more elements than memory could hold.
+    #[must_use]
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
         let _method = outermost("kron");
@@ -263,6 +273,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Axes that are not there or are named twice; different numbers of them, or lengths; other devices.
+    #[must_use]
     #[track_caller]
     pub fn tensordot(&self, other: &Tensor, axes: impl AxesArg, others: impl AxesArg) -> Tensor {
         let _method = outermost("tensordot");
@@ -310,6 +321,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes, rows of different sizes, other devices.
+    #[must_use]
     #[track_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Tensor {
         let _method = outermost("cdist");

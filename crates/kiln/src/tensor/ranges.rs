@@ -4,6 +4,7 @@ use super::Tensor;
 use super::create::create;
 use super::shape_args::Int;
 use super::source::Options;
+use crate::defaults::default_float;
 use crate::error::{Fault, refuse};
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, UOp};
@@ -37,7 +38,7 @@ macro_rules! ranges {
         }
     )* };
 }
-ranges!(Ints, 1, int: usize, isize, i32, i64);
+ranges!(Ints, 1, int: usize, isize, i32, i64, u32);
 ranges!(Floats, 1.0, float: f32, f64);
 
 fn int(n: impl Int) -> i64 {
@@ -59,7 +60,7 @@ impl Ends {
     fn dtype(self) -> DType {
         match self {
             Ends::Ints(_) => DType::I32,
-            Ends::Floats(_) => DType::F32,
+            Ends::Floats(_) => default_float(),
         }
     }
 
@@ -134,6 +135,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A step of 0, a negative number of numbers, one that the dtype does not hold.
+    #[must_use]
     #[track_caller]
     pub fn arange(range: impl RangeArg) -> Tensor {
         Tensor::arange_with(range, ())
@@ -149,6 +151,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`arange`](Tensor::arange).
+    #[must_use]
     #[track_caller]
     pub fn arange_with(range: impl RangeArg, options: impl Into<Options>) -> Tensor {
         let (ends, options) = (range.ends(), options.into());
@@ -171,6 +174,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::linspace(0.0, 1.0, 3).to_vec::<f32>()?, [0.0, 0.5, 1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn linspace(start: f64, stop: f64, n: impl Int) -> Tensor {
         Tensor::linspace_with(start, stop, n, ())
@@ -183,6 +187,7 @@ impl Tensor {
     /// assert_eq!(Tensor::linspace_with(0.0, 4.0, 3, DType::F64).to_vec::<f64>()?, [0.0, 2.0, 4.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn linspace_with(
         start: f64,
@@ -190,7 +195,7 @@ impl Tensor {
         n: impl Int,
         options: impl Into<Options>,
     ) -> Tensor {
-        create("linspace", [n.as_i64()], options, DType::F32, |shape, dtype| {
+        create("linspace", [n.as_i64()], options, default_float(), |shape, dtype| {
             let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
             between(start, stop, shape[0], wide).cast(dtype)
         })
@@ -202,6 +207,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::logspace(0.0, 2.0, 3).to_vec::<f32>()?, [1.0, 10.0, 100.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn logspace(start: f64, stop: f64, n: impl Int) -> Tensor {
         Tensor::logspace_with(start, stop, n, 10.0, ())
@@ -214,6 +220,7 @@ impl Tensor {
     /// assert_eq!(Tensor::logspace_with(0.0, 2.0, 3, 2.0, DType::F64).to_vec::<f64>()?, [1.0, 2.0, 4.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn logspace_with(
         start: f64,
@@ -222,7 +229,7 @@ impl Tensor {
         base: f64,
         options: impl Into<Options>,
     ) -> Tensor {
-        create("logspace", [n.as_i64()], options, DType::F32, |shape, dtype| {
+        create("logspace", [n.as_i64()], options, default_float(), |shape, dtype| {
             // an error of the exponent would be one of many places of the power
             let exponents = between(start, stop, shape[0], DType::F64);
             exponents.const_like(base).pow(&exponents).cast(dtype)

@@ -17,6 +17,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A shape of another number of elements.
+    #[must_use]
     #[track_caller]
     pub fn view(&self, shape: impl ShapeArg) -> Tensor {
         self.reshape(shape)
@@ -30,6 +31,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there, a last one before the first.
+    #[must_use]
     #[track_caller]
     pub fn flatten_axes(&self, first: impl Int, last: impl Int) -> Tensor {
         self.alias("flatten_axes", |v| {
@@ -53,6 +55,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A length that is neither 1 nor the new one.
+    #[must_use]
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl ShapeArg) -> Tensor {
         let _method = outermost("broadcast_to");
@@ -64,6 +67,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::from(7).atleast_1d().shape(), [1]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn atleast_1d(&self) -> Tensor {
         self.ranked("atleast_1d", |shape| match *shape {
@@ -77,6 +81,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::from([7, 8]).atleast_2d().shape(), [1, 2]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn atleast_2d(&self) -> Tensor {
         self.ranked("atleast_2d", |shape| match *shape {
@@ -91,6 +96,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::from([7, 8]).atleast_3d().shape(), [1, 2, 1]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn atleast_3d(&self) -> Tensor {
         self.ranked("atleast_3d", |shape| match *shape {
@@ -120,6 +126,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`cat`](Tensor::cat).
+    #[must_use]
     #[track_caller]
     pub fn hstack<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Tensor {
         let _method = outermost("hstack");
@@ -141,6 +148,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`cat`](Tensor::cat).
+    #[must_use]
     #[track_caller]
     pub fn vstack<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Tensor {
         let _method = outermost("vstack");
@@ -162,6 +170,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`cat`](Tensor::cat).
+    #[must_use]
     #[track_caller]
     pub fn dstack<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Tensor {
         let _method = outermost("dstack");

@@ -87,6 +87,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A device that does not exist or has no room.
+    #[must_use]
     #[track_caller]
     pub fn to(&self, device: impl Into<Options>) -> Tensor {
         let (dtype, device) = match device.into().or_like(self).resolve(self.dtype()) {

@@ -161,6 +161,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A pattern that names other axes on the right or some twice, or that does not fit the shape.
+    #[must_use]
     #[track_caller]
     pub fn rearrange(&self, pattern: &str, lengths: &[(&str, usize)]) -> Tensor {
         self.alias("rearrange", |v| {

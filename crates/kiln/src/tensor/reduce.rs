@@ -3,6 +3,7 @@
 use super::Tensor;
 use super::elementwise::{like, quotient};
 use super::shape_args::{AxesArg, axes, only_axis};
+use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::arg::{Axes, ReduceOp, Shape};
@@ -55,7 +56,7 @@ fn count(x: &UOp, axes: &Axes) -> usize {
 
 /// The mean in the accumulator's dtype, axes kept.
 fn wide_mean_kept(x: &UOp, axes: &Axes) -> UOp {
-    let x = x.cast(x.dtype().least_float().accumulator());
+    let x = x.cast(x.dtype().or_float().accumulator());
     let sum = wide_sum(&x, axes);
     let mean = quotient(&sum, &like(&sum, count(&x, axes)));
     mean.reshape(kept_shape(x.shape(), axes))
@@ -63,23 +64,23 @@ fn wide_mean_kept(x: &UOp, axes: &Axes) -> UOp {
 
 fn mean(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
     let shape = dropped_shape(x.shape(), axes);
-    Ok(wide_mean_kept(x, axes).reshape(shape).cast(x.dtype().least_float()))
+    Ok(wide_mean_kept(x, axes).reshape(shape).cast(x.dtype().or_float()))
 }
 
 /// The sum of squared distances from the mean, over the count less `correction`.
 fn variance(x: &UOp, axes: &Axes, correction: usize) -> UOp {
-    let wide = x.cast(x.dtype().least_float().accumulator());
+    let wide = x.cast(x.dtype().or_float().accumulator());
     let distance = &wide - wide_mean_kept(x, axes).expand(x.shape().clone());
     let sum = wide_sum(&(&distance * &distance), axes);
     quotient(&sum, &like(&sum, count(x, axes).saturating_sub(correction)))
 }
 
 fn var(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
-    Ok(variance(x, axes, 1).cast(x.dtype().least_float()))
+    Ok(variance(x, axes, 1).cast(x.dtype().or_float()))
 }
 
 fn std(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
-    Ok(root(&variance(x, axes, 1)).cast(x.dtype().least_float()))
+    Ok(root(&variance(x, axes, 1)).cast(x.dtype().or_float()))
 }
 
 /// The square root, whose gradient at 0 is 0: equal values do not spread whichever moves a little.
@@ -121,6 +122,7 @@ macro_rules! reductions {
             ///
             /// # Errors
             /// An axis that is not there or is named twice.
+            #[must_use]
             #[track_caller]
             pub fn $name(&self, axes: impl AxesArg) -> Tensor {
                 self.reduced(stringify!($name), axes, false, $name)
@@ -132,6 +134,7 @@ macro_rules! reductions {
             ///
             /// # Errors
             /// An axis that is not there or is named twice.
+            #[must_use]
             #[track_caller]
             pub fn $keepdim(&self, axes: impl AxesArg) -> Tensor {
                 self.reduced(stringify!($keepdim), axes, true, $name)
@@ -173,12 +176,13 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn var_with(&self, axes_arg: impl AxesArg, correction: usize) -> Tensor {
         let reduce = || {
             let x = self.value()?;
             let axes = axes(axes_arg, self.ndim())?;
-            Ok(variance(&x, &axes, correction).cast(x.dtype().least_float()))
+            Ok(variance(&x, &axes, correction).cast(x.dtype().or_float()))
         };
         self.lift("var_with", reduce())
     }
@@ -191,6 +195,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn var_keepdim_with(&self, axes_arg: impl AxesArg, correction: usize) -> Tensor {
         let _method = outermost("var_keepdim_with");
@@ -232,6 +237,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More than one axis, one that is not there, an empty one.
+    #[must_use]
     #[track_caller]
     pub fn argmax(&self, axis: impl AxesArg) -> Tensor {
         self.position("argmax", axis, ReduceOp::Max)
@@ -245,6 +251,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`argmax`](Tensor::argmax).
+    #[must_use]
     #[track_caller]
     pub fn argmax_keepdim(&self, axis: impl AxesArg) -> Tensor {
         let _method = outermost("argmax_keepdim");
@@ -263,6 +270,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More than one axis, one that is not there, an empty one.
+    #[must_use]
     #[track_caller]
     pub fn argmin(&self, axis: impl AxesArg) -> Tensor {
         self.position("argmin", axis, ReduceOp::Min)
@@ -276,6 +284,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`argmin`](Tensor::argmin).
+    #[must_use]
     #[track_caller]
     pub fn argmin_keepdim(&self, axis: impl AxesArg) -> Tensor {
         let _method = outermost("argmin_keepdim");

@@ -32,6 +32,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More than two axes.
+    #[must_use]
     #[track_caller]
     pub fn t(&self) -> Tensor {
         self.alias("t", |v| match v.shape().len() {
@@ -49,6 +50,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn swapaxes(&self, a: impl Int, b: impl Int) -> Tensor {
         self.transpose(a, b)
@@ -62,6 +64,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Axes that are not there or are named twice; another number of places than axes.
+    #[must_use]
     #[track_caller]
     pub fn movedim(&self, from: impl AxesArg, to: impl AxesArg) -> Tensor {
         self.alias("movedim", |v| Ok(v.permute(moved(from, to, v.shape().len())?)))
@@ -75,6 +78,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`movedim`](Tensor::movedim).
+    #[must_use]
     #[track_caller]
     pub fn moveaxis(&self, from: impl AxesArg, to: impl AxesArg) -> Tensor {
         self.movedim(from, to)
@@ -92,6 +96,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes.
+    #[must_use]
     #[track_caller]
     pub fn fliplr(&self) -> Tensor {
         let _method = outermost("fliplr");
@@ -107,6 +112,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No axis.
+    #[must_use]
     #[track_caller]
     pub fn flipud(&self) -> Tensor {
         let _method = outermost("flipud");
@@ -122,6 +128,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Axes that are not there or the same.
+    #[must_use]
     #[track_caller]
     pub fn rot90(&self, times: impl Int, a: impl Int, b: impl Int) -> Tensor {
         let _method = outermost("rot90");
@@ -155,6 +162,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Axes that are not there or are named twice; another number of shifts than axes.
+    #[must_use]
     #[track_caller]
     pub fn roll(&self, shifts: impl ShapeArg, axes: impl AxesArg) -> Tensor {
         let _method = outermost("roll");

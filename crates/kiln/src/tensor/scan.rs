@@ -77,6 +77,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn cumsum(&self, along: impl Int) -> Tensor {
         let scan = || -> Result<UOp, Fault> {
@@ -103,6 +104,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes.
+    #[must_use]
     #[track_caller]
     pub fn tril(&self, diagonal: impl Int) -> Tensor {
         let cut = self.value().map_err(Fault::from).and_then(|x| {
@@ -121,6 +123,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes.
+    #[must_use]
     #[track_caller]
     pub fn triu(&self, diagonal: impl Int) -> Tensor {
         let cut = self.value().map_err(Fault::from).and_then(|x| {

@@ -68,6 +68,7 @@ impl Tensor {
     /// # Errors
     /// An index that is no integer, out of range, on another device, or not shaped to lie inside; a value that is
     /// smaller than the index, of another device, or a float for integers.
+    #[must_use]
     #[track_caller]
     pub fn scatter(&self, axis: impl Int, index: &Tensor, value: impl Operand) -> Tensor {
         let (value, caller) = (value.into_value(), Caller::of("scatter"));
@@ -95,6 +96,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`scatter`](Tensor::scatter), and a name that is no reduction's.
+    #[must_use]
     #[track_caller]
     pub fn scatter_reduce(
         &self,
@@ -130,6 +132,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An index that is no integer, out of range, on another device, or of more axes; a value that does not fit.
+    #[must_use]
     #[track_caller]
     pub fn index_add(&self, axis: impl Int, index: &Tensor, value: impl Operand) -> Tensor {
         let (value, caller) = (value.into_value(), Caller::of("index_add"));

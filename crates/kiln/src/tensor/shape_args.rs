@@ -20,7 +20,7 @@ macro_rules! ints {
         }
     )* };
 }
-ints!(usize, isize, i32, i64);
+ints!(usize, isize, i32, i64, u32);
 
 pub(crate) type Lengths = SmallVec<[i64; 4]>;
 
@@ -140,7 +140,7 @@ macro_rules! one_axis {
         }
     )* };
 }
-one_axis!(usize, isize, i32, i64);
+one_axis!(usize, isize, i32, i64, u32);
 
 impl AxesArg for RangeFull {
     fn numbers(&self) -> Option<Lengths> {
@@ -222,7 +222,7 @@ macro_rules! pair_ints {
         }
     )* };
 }
-pair_ints!(usize, isize, i32, i64);
+pair_ints!(usize, isize, i32, i64, u32);
 impl<T: Int> PairArg for [T; 2] {
     fn pair(&self) -> [i64; 2] {
         self.map(T::as_i64)

@@ -4,6 +4,7 @@ use super::Tensor;
 use super::elementwise::{like, quotient};
 use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
+use crate::defaults::OrFloat;
 use crate::error::Fault;
 use kiln_ir::arg::{Axes, ReduceOp};
 use kiln_ir::{DType, Op, UOp};
@@ -40,7 +41,7 @@ impl Parts {
             Some(counts) => counts.where_(&x, &like(&x, other)),
             None => x,
         };
-        let x = only(x.cast(x.dtype().least_float().accumulator()), f64::NEG_INFINITY);
+        let x = only(x.cast(x.dtype().or_float().accumulator()), f64::NEG_INFINITY);
         let kept = kept_shape(x.shape(), axes);
         let max = x.reduce(ReduceOp::Max, axes.clone()).reshape(kept.clone()).detach();
         // infinity less infinity would be NaN
@@ -74,7 +75,7 @@ fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
 }
 
 fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
-    let wide = x.cast(x.dtype().least_float().accumulator());
+    let wide = x.cast(x.dtype().or_float().accumulator());
     let largest = Parts::new(x, axes).largest;
     let exps = UOp::unary(Op::Exp, &(&wide - largest.expand(wide.shape().clone())));
     let sum = wide_sum(&exps, axes).reshape(largest.shape().clone());
@@ -91,7 +92,7 @@ impl Tensor {
             let counts = counts.map(Tensor::value).transpose()?.map(|c| c.broadcast_to(x.shape()));
             let last = Axes::from_slice(&[x.shape().len() - 1]);
             let parts = if may_hide_all { Parts::of_any } else { Parts::of_those };
-            Ok(parts(&x, counts.as_ref(), &last).shares().cast(x.dtype().least_float()))
+            Ok(parts(&x, counts.as_ref(), &last).shares().cast(x.dtype().or_float()))
         };
         self.lift("softmax", compute())
     }
@@ -101,7 +102,7 @@ impl Tensor {
         let compute = || -> Result<UOp, Fault> {
             let x = self.value()?;
             let axes = axes(arg, self.ndim())?;
-            Ok(f(&x, &axes).cast(x.dtype().least_float()))
+            Ok(f(&x, &axes).cast(x.dtype().or_float()))
         };
         self.lift(op, compute())
     }
@@ -115,6 +116,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn softmax(&self, axes: impl AxesArg) -> Tensor {
         self.along("softmax", axes, softmax)
@@ -129,6 +131,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn log_softmax(&self, axes: impl AxesArg) -> Tensor {
         self.along("log_softmax", axes, log_softmax)
@@ -143,6 +146,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn logsumexp(&self, axes: impl AxesArg) -> Tensor {
         self.logsumexp_keepdim(&axes).squeeze_axes("logsumexp", &axes)
@@ -156,6 +160,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn logsumexp_keepdim(&self, axes: impl AxesArg) -> Tensor {
         self.along("logsumexp", axes, logsumexp)

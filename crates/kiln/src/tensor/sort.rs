@@ -122,6 +122,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn sort(&self, axis: impl Int, descending: bool) -> (Tensor, Tensor) {
         let _method = outermost("sort");
@@ -150,6 +151,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn argsort(&self, along: impl Int, descending: bool) -> Tensor {
         let sort = || -> Result<UOp, Fault> {
@@ -170,6 +172,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or shorter than `k`.
+    #[must_use]
     #[track_caller]
     pub fn topk(&self, k: usize, axis: impl Int, largest: bool) -> (Tensor, Tensor) {
         let _method = outermost("topk");
@@ -193,6 +196,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there; a `k` of 0 or past its end.
+    #[must_use]
     #[track_caller]
     pub fn kthvalue(&self, k: usize, axis: impl Int) -> (Tensor, Tensor) {
         let _method = outermost("kthvalue");
@@ -218,6 +222,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Several axes, one that is not there or is empty.
+    #[must_use]
     #[track_caller]
     pub fn median(&self, axis: impl super::shape_args::AxesArg) -> Tensor {
         let _method = outermost("median");
@@ -239,6 +244,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Integers; a share that is none; several axes, one that is not there or is empty.
+    #[must_use]
     #[track_caller]
     pub fn quantile(&self, q: f64, axis: impl super::shape_args::AxesArg) -> Tensor {
         let _method = outermost("quantile");

@@ -75,6 +75,9 @@ impl<D: Into<Options>> From<(DType, D)> for Options {
 pub trait Nested {
     /// The type of the numbers.
     type Item: Element;
+    /// Whether it is written in the program: arrays are, and what is collected at run time is not.
+    #[doc(hidden)]
+    const IS_ARRAY: bool = false;
     /// The shape; `None` where rows differ.
     #[doc(hidden)]
     fn shape(&self) -> Option<Shape>;
@@ -116,9 +119,10 @@ macro_rules! nested_scalars {
 nested_scalars!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, half::f16, half::bf16);
 
 macro_rules! nested_rows {
-    ($([$($generics:tt)*] $t:ty;)*) => { $(
+    ($([$($generics:tt)*] $t:ty = $is_array:literal;)*) => { $(
         impl<$($generics)*> Nested for $t {
             type Item = N::Item;
+            const IS_ARRAY: bool = $is_array;
             fn shape(&self) -> Option<Shape> {
                 let inner = N::shape_of_rows(self)?;
                 Some(std::iter::once(self.len()).chain(inner).collect())
@@ -128,13 +132,14 @@ macro_rules! nested_rows {
     )* };
 }
 nested_rows! {
-    [N: Nested, const LEN: usize] [N; LEN];
-    [N: Nested] Vec<N>;
-    [N: Nested] [N];
+    [N: Nested, const LEN: usize] [N; LEN] = true;
+    [N: Nested] Vec<N> = false;
+    [N: Nested] [N] = false;
 }
 
 impl<N: Nested + ?Sized> Nested for &N {
     type Item = N::Item;
+    const IS_ARRAY: bool = N::IS_ARRAY;
     fn shape(&self) -> Option<Shape> {
         (**self).shape()
     }

@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::shape_args::{AxesArg, Int};
+use crate::defaults::OrFloat;
 use crate::origin::outermost;
 use kiln_ir::DType;
 
@@ -16,6 +17,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`max`](Tensor::max).
+    #[must_use]
     #[track_caller]
     pub fn amax(&self, axes: impl AxesArg) -> Tensor {
         let _method = outermost("amax");
@@ -31,6 +33,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`min`](Tensor::min).
+    #[must_use]
     #[track_caller]
     pub fn amin(&self, axes: impl AxesArg) -> Tensor {
         let _method = outermost("amin");
@@ -47,6 +50,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`max`](Tensor::max).
+    #[must_use]
     #[track_caller]
     pub fn aminmax(&self, axes: impl AxesArg) -> (Tensor, Tensor) {
         let _method = outermost("aminmax");
@@ -62,6 +66,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn count_nonzero(&self, axes: impl AxesArg) -> Tensor {
         let _method = outermost("count_nonzero");
@@ -77,6 +82,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn nansum(&self, axes: impl AxesArg) -> Tensor {
         let _method = outermost("nansum");
@@ -92,10 +98,11 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn nanmean(&self, axes: impl AxesArg) -> Tensor {
         let _method = outermost("nanmean");
-        let (dtype, nan) = (self.dtype().least_float(), self.isnan());
+        let (dtype, nan) = (self.dtype().or_float(), self.isnan());
         let wide = self.cast(dtype.accumulator());
         let count = nan.logical_not().cast(dtype.accumulator()).sum(&axes);
         wide.masked_fill(&nan, 0).sum(axes).div(count).cast(dtype)
@@ -113,15 +120,15 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn std_with(&self, axes: impl AxesArg, correction: usize) -> Tensor {
         let _method = outermost("std_with");
-        let variance =
-            self.cast(self.dtype().least_float().accumulator()).var_with(axes, correction);
+        let variance = self.cast(self.dtype().or_float().accumulator()).var_with(axes, correction);
         let none = variance.eq(0.0);
         // equal values do not spread whichever moves a little
         let root = variance.masked_fill(&none, 1.0).sqrt().masked_fill(&none, 0.0);
-        root.cast(self.dtype().least_float())
+        root.cast(self.dtype().or_float())
     }
 
     /// [`var`](Tensor::var) and [`mean`](Tensor::mean) along axes.
@@ -134,6 +141,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn var_mean(&self, axes: impl AxesArg, correction: usize) -> (Tensor, Tensor) {
         let _method = outermost("var_mean");
@@ -150,6 +158,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or is named twice.
+    #[must_use]
     #[track_caller]
     pub fn std_mean(&self, axes: impl AxesArg, correction: usize) -> (Tensor, Tensor) {
         let _method = outermost("std_mean");
@@ -166,6 +175,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More than two axes.
+    #[must_use]
     #[track_caller]
     pub fn cov(&self) -> Tensor {
         let _method = outermost("cov");
@@ -190,6 +200,7 @@ impl Tensor {
     ///
     /// # Errors
     /// More than two axes.
+    #[must_use]
     #[track_caller]
     pub fn corrcoef(&self) -> Tensor {
         let _method = outermost("corrcoef");
@@ -213,6 +224,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn diff(&self, n: usize, axis: impl Int) -> Tensor {
         let _method = outermost("diff");
@@ -238,6 +250,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn trapezoid(&self, dx: f64, axis: impl Int) -> Tensor {
         let _method = outermost("trapezoid");

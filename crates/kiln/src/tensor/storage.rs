@@ -38,7 +38,8 @@ struct Cell {
     pending: usize,
 }
 
-fn next_id() -> u64 {
+/// A number that nothing else has.
+pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -166,11 +166,12 @@ impl Tensor {
         let dtype = self.dtype();
         let Value::Tensor(t) = value else { return Ok(value.node(dtype)?) };
         Tensor::all_valid([t])?;
-        if dtype.promote(t.dtype()) != dtype {
+        let t = &t.literal_on(self.device());
+        if dtype.promote(t.dtype()) != dtype && !t.goes_into(dtype) {
             return refuse!("{} does not go into {dtype} without a cast", t.dtype());
         }
         match t.device() == self.device() {
-            true => Ok(value.node(dtype)?),
+            true => Ok(t.value()?.cast(dtype)),
             false if self.device().file().is_some() => {
                 let here = t.to(self.device());
                 Ok(Value::Tensor(here).node(dtype)?)

@@ -14,6 +14,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.0f32, -2.0]).relu().to_vec::<f32>()?, [1.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn relu(&self) -> Tensor {
         // not a maximum, whose gradient two equal operands share: at 0 there is none
@@ -29,6 +30,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32]).sigmoid().to_vec::<f32>()?, [0.5]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn sigmoid(&self) -> Tensor {
         self.map("sigmoid", as_float, sigmoid)
@@ -40,6 +42,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32]).silu().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn silu(&self) -> Tensor {
         self.map("silu", as_float, |x| wide(x, |x| x * sigmoid(x)))
@@ -51,6 +54,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32]).gelu().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn gelu(&self) -> Tensor {
         self.map("gelu", as_float, |x| wide(x, gelu))
@@ -62,6 +66,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.0f32, -2.0]).leaky_relu(0.5).to_vec::<f32>()?, [1.0, -1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn leaky_relu(&self, slope: f64) -> Tensor {
         self.map("leaky_relu", as_float, |x| like(x, 0).lt(x).where_(x, &(x * like(x, slope))))
@@ -73,6 +78,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.0f32, 0.0]).elu(1.0).to_vec::<f32>()?, [1.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn elu(&self, alpha: f64) -> Tensor {
         self.map("elu", as_float, |x| wide(x, |x| elu(x, alpha)))
@@ -85,6 +91,7 @@ impl Tensor {
     /// assert!((y - 2.0f32.ln()).abs() < 1e-6);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn softplus(&self) -> Tensor {
         self.map("softplus", as_float, |x| wide(x, softplus))

@@ -19,6 +19,7 @@ macro_rules! comparisons {
             ///
             /// # Errors
             /// Shapes that do not broadcast, other devices.
+            #[must_use]
             #[track_caller]
             pub fn $name(&self, other: impl Operand) -> Tensor {
                 let (other, compare) =
@@ -121,6 +122,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0, 2]).logical_not().to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn logical_not(&self) -> Tensor {
         self.map("logical_not", |_| Ok(DType::Bool), UOp::not)
@@ -135,6 +137,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Floats.
+    #[must_use]
     #[track_caller]
     pub fn bitwise_not(&self) -> Tensor {
         self.map("bitwise_not", super::bits, UOp::not)
@@ -146,6 +149,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0, f64::NAN]).isnan().to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn isnan(&self) -> Tensor {
         self.map("isnan", as_is, |x| x.ne_(x))
@@ -157,6 +161,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0, f64::INFINITY]).isinf().to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn isinf(&self) -> Tensor {
         self.map("isinf", super::as_float, |x| math::abs(x).eq_(&like(x, f64::INFINITY)))
@@ -176,6 +181,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A condition that is not bool, shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn where_(&self, a: impl Operand, b: impl Operand) -> Tensor {
         let values = [self.into_value(), a.into_value(), b.into_value()];
@@ -192,6 +198,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A mask that is not bool, shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl Operand) -> Tensor {
         let values = [mask.into_value(), value.into_value(), self.into_value()];
@@ -209,6 +216,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
         let _method = outermost("clamp");

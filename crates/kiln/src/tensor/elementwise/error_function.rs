@@ -127,6 +127,7 @@ impl Tensor {
     /// assert!((y - 0.8427008).abs() < 1e-6);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn erf(&self) -> Tensor {
         self.map("erf", as_float, |x| wide(x, erf))
@@ -139,6 +140,7 @@ impl Tensor {
     /// assert!((y / 2.2090497e-5 - 1.0).abs() < 1e-6);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn erfc(&self) -> Tensor {
         self.map("erfc", as_float, |x| wide(x, erfc))
@@ -152,6 +154,7 @@ impl Tensor {
     /// assert!((y - 0.8413447).abs() < 1e-6);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn gelu_erf(&self) -> Tensor {
         self.map("gelu_erf", as_float, |x| wide(x, gelu_erf))

@@ -67,6 +67,7 @@ macro_rules! activations {
             #[doc = concat!("let y: f32 = kiln::Tensor::from(", $input, "f32).", stringify!($name), "().item()?;")]
             #[doc = concat!("assert!((y - ", $output, ").abs() < 1e-5);")]
             #[doc = "# Ok::<(), kiln::Error>(())\n```"]
+            #[must_use]
             #[track_caller]
             pub fn $name(&self) -> Tensor {
                 self.map(stringify!($name), as_float, |x| wide(x, $f))
@@ -125,6 +126,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([2.0f32, -0.5]).hardtanh(-1.0, 1.0).to_vec::<f32>()?, [1.0, -0.5]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn hardtanh(&self, low: f64, high: f64) -> Tensor {
         self.map("hardtanh", as_float, |x| wide(x, |x| between(x, low, high)))
@@ -136,6 +138,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([2.0f32, 0.0]).celu(0.5).to_vec::<f32>()?, [2.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn celu(&self, alpha: f64) -> Tensor {
         self.map("celu", as_float, |x| wide(x, |x| exponential(x, 1.0, alpha, alpha)))
@@ -148,6 +151,7 @@ impl Tensor {
     /// assert!((y - 2.0f32.ln() / 2.0).abs() < 1e-6);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn softplus_with(&self, beta: f64) -> Tensor {
         self.map("softplus_with", as_float, |x| wide(x, |x| softplus(x, beta)))
@@ -159,6 +163,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([2.0f32, -0.25]).softshrink(0.5).to_vec::<f32>()?, [1.5, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn softshrink(&self, width: f64) -> Tensor {
         self.map("softshrink", as_float, |x| {
@@ -175,6 +180,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([2.0f32, -0.25]).hardshrink(0.5).to_vec::<f32>()?, [2.0, 0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn hardshrink(&self, width: f64) -> Tensor {
         self.map("hardshrink", as_float, |x| {
@@ -190,6 +196,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([2.0f32, 0.5]).threshold(1.0, -7.0).to_vec::<f32>()?, [2.0, -7.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn threshold(&self, bound: f64, value: f64) -> Tensor {
         self.map("threshold", as_float, |x| {
@@ -207,6 +214,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there or has an odd length.
+    #[must_use]
     #[track_caller]
     pub fn glu(&self, axis: impl Int) -> Tensor {
         let _method = outermost("glu");
@@ -231,6 +239,7 @@ impl Tensor {
     ///
     /// # Errors
     /// A slope that does not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn prelu(&self, slope: &Tensor) -> Tensor {
         let _method = outermost("prelu");

@@ -83,6 +83,7 @@ macro_rules! functions {
             #[doc = concat!("let y: f32 = kiln::Tensor::from(", $input, "f32).", stringify!($name), "().item()?;")]
             #[doc = concat!("assert!((y - ", $output, ").abs() < 1e-6);")]
             #[doc = "# Ok::<(), kiln::Error>(())\n```"]
+            #[must_use]
             #[track_caller]
             pub fn $name(&self) -> Tensor {
                 self.map(stringify!($name), as_float, |x| wide(x, $name))

@@ -133,6 +133,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32, 1.0]).asin().to_vec::<f32>()?, [0.0, std::f32::consts::FRAC_PI_2]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn asin(&self) -> Tensor {
         self.map("asin", as_float, |x| wide(x, asin))
@@ -144,6 +145,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.0f32, -1.0]).acos().to_vec::<f32>()?, [0.0, std::f32::consts::PI]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn acos(&self) -> Tensor {
         self.map("acos", as_float, |x| wide(x, acos))
@@ -155,6 +157,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32, 1.0]).atan().to_vec::<f32>()?, [0.0, std::f32::consts::FRAC_PI_4]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn atan(&self) -> Tensor {
         self.map("atan", as_float, |x| wide(x, atan))
@@ -172,6 +175,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn atan2(&self, other: impl Operand) -> Tensor {
         binary("atan2", self.into_value(), other.into_value(), as_float, |y, x| {

@@ -2,6 +2,7 @@
 
 use super::{as_float, as_is, binary, counted, like, quotient, wide};
 use crate::Tensor;
+use crate::defaults::OrFloat;
 use crate::element::{Operand, Value};
 use crate::error::{Error, Fault};
 use crate::origin::outermost;
@@ -14,6 +15,7 @@ macro_rules! float_methods {
         /// Float functions; integers become f32 first.
         impl Tensor { $(
             $(#[doc = $doc])+
+            #[must_use]
             #[track_caller]
             pub fn $name(&self) -> Tensor {
                 self.map(stringify!($name), as_float, |x| UOp::unary(Op::$op, x))
@@ -103,6 +105,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32]).tan().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn tan(&self) -> Tensor {
         self.map("tan", as_float, |x| quotient(&UOp::unary(Op::Sin, x), &UOp::unary(Op::Cos, x)))
@@ -114,6 +117,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.0f32]).log10().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn log10(&self) -> Tensor {
         self.map("log10", as_float, |x| UOp::unary(Op::Log2, x) * like(x, LOG10_2))
@@ -125,6 +129,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32, 3.0]).exp10().to_vec::<f32>()?, [1.0, 1000.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn exp10(&self) -> Tensor {
         self.map("exp10", as_float, |x| wide(x, |x| like(x, 10).pow(x)))
@@ -136,6 +141,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([4.0f32]).rsqrt().to_vec::<f32>()?, [0.5]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rsqrt(&self) -> Tensor {
         self.map("rsqrt", as_float, |x| quotient(&like(x, 1), &UOp::unary(Op::Sqrt, x)))
@@ -147,6 +153,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([4.0f32]).reciprocal().to_vec::<f32>()?, [0.25]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
         self.map("reciprocal", as_float, UOp::reciprocal)
@@ -163,6 +170,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     #[allow(clippy::should_implement_trait)] // it is implemented too
+    #[must_use]
     pub fn neg(&self) -> Tensor {
         self.map("neg", counted, |x| -x)
     }
@@ -173,6 +181,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1, -2]).abs().to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn abs(&self) -> Tensor {
         self.map("abs", as_is, abs)
@@ -184,6 +193,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([3, -2, 0]).sign().to_vec::<i32>()?, [1, -1, 0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn sign(&self) -> Tensor {
         self.map("sign", as_is, |x| {
@@ -204,6 +214,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([3, -2]).square().to_vec::<i32>()?, [9, 4]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn square(&self) -> Tensor {
         self.map("square", as_is, |x| x * x)
@@ -220,6 +231,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices; a negative power of integers.
+    #[must_use]
     #[track_caller]
     pub fn pow(&self, exponent: impl Operand) -> Tensor {
         let _method = outermost("pow");
@@ -228,7 +240,7 @@ impl Tensor {
             return self.whole_pow(n);
         }
         let base = self.into_value();
-        let dtype = base.common_dtype(&exponent).least_float();
+        let dtype = base.common_dtype(&exponent).or_float();
         binary("pow", base, exponent, wide_float, |x, e| x.pow(e).cast(dtype))
     }
 
@@ -247,7 +259,7 @@ impl Tensor {
 
 /// The type that powers are computed in.
 fn wide_float(dtype: DType) -> Result<DType, Fault> {
-    Ok(dtype.least_float().accumulator())
+    Ok(dtype.or_float().accumulator())
 }
 
 /// An exponent that is a constant integer.

@@ -1,8 +1,13 @@
 //! Arithmetic, element by element.
 
 mod activation;
+mod bessel;
 mod compare;
+mod divisors;
 mod error_function;
+mod exponents;
+mod gamma;
+mod inverse_error;
 mod gates;
 mod hyperbolic;
 mod inverse;
@@ -16,6 +21,7 @@ pub(super) use pairs::logaddexp;
 
 use super::Tensor;
 use super::broadcast::Pair;
+use crate::defaults::OrFloat;
 use crate::element::{Operand, Value};
 use crate::engine;
 use crate::error::{Fault, refuse};
@@ -30,7 +36,7 @@ pub(super) fn as_is(dtype: DType) -> Result<DType, Fault> {
 }
 
 pub(super) fn as_float(dtype: DType) -> Result<DType, Fault> {
-    Ok(dtype.least_float())
+    Ok(dtype.or_float())
 }
 
 fn integer(dtype: DType) -> Result<DType, Fault> {
@@ -89,6 +95,7 @@ macro_rules! binary_methods {
             ///
             /// # Errors
             /// Shapes that do not broadcast, other devices, a dtype that the operation does not have.
+            #[must_use]
             #[track_caller]
             pub fn $name(&self, other: impl Operand) -> Tensor {
                 binary_op(stringify!($name), Op::$op, self.into_value(), other.into_value())
@@ -188,6 +195,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn floor_div(&self, other: impl Operand) -> Tensor {
         binary("floor_div", self.into_value(), other.into_value(), counted, UOp::floordiv)
@@ -203,6 +211,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn modulo(&self, other: impl Operand) -> Tensor {
         binary("modulo", self.into_value(), other.into_value(), counted, UOp::floormod)
@@ -218,6 +227,7 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.5, -2.5]).cast(DType::I32).to_vec::<i32>()?, [1, -2]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Tensor {
         self.lift("cast", self.value().map(|x| x.cast(dtype)).map_err(Fault::from))
@@ -232,6 +242,7 @@ impl Tensor {
     /// assert_eq!(b.to_vec::<i32>()?, [1, 2]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn copy(&self) -> Tensor {
         self.lift("copy", self.value().map_err(Fault::from))
@@ -245,6 +256,7 @@ impl Tensor {
     /// assert_eq!(t.to_vec::<i32>()?, [1, 3, 2, 4]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn contiguous(&self) -> Tensor {
         let value = self.value().map(|x| if engine::is_in_memory(&x) { x } else { x.contiguous() });

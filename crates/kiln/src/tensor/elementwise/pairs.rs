@@ -63,6 +63,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn div_trunc(&self, other: impl Operand) -> Tensor {
         binary("div_trunc", self.into_value(), other.into_value(), counted, div_trunc)
@@ -77,6 +78,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn fmod(&self, other: impl Operand) -> Tensor {
         binary("fmod", self.into_value(), other.into_value(), counted, fmod)
@@ -131,6 +133,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn logaddexp(&self, other: impl Operand) -> Tensor {
         wide_binary("logaddexp", self.into_value(), other.into_value(), logaddexp)
@@ -145,6 +148,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn hypot(&self, other: impl Operand) -> Tensor {
         wide_binary("hypot", self.into_value(), other.into_value(), hypot)
@@ -159,6 +163,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn xlogy(&self, other: impl Operand) -> Tensor {
         wide_binary("xlogy", self.into_value(), other.into_value(), xlogy)
@@ -187,6 +192,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn lerp(&self, end: impl Operand, weight: impl Operand) -> Tensor {
         let _method = outermost("lerp");
@@ -208,6 +214,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn addcmul(&self, a: &Tensor, b: &Tensor, value: impl Operand) -> Tensor {
         let _method = outermost("addcmul");
@@ -225,6 +232,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn addcdiv(&self, a: &Tensor, b: &Tensor, value: impl Operand) -> Tensor {
         let _method = outermost("addcdiv");
@@ -243,6 +251,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn logical_and(&self, other: impl Operand) -> Tensor {
         binary("logical_and", self.into_value(), other.into_value(), as_is, |a, b| {
@@ -259,6 +268,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn logical_or(&self, other: impl Operand) -> Tensor {
         binary("logical_or", self.into_value(), other.into_value(), as_is, |a, b| {
@@ -275,6 +285,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn logical_xor(&self, other: impl Operand) -> Tensor {
         binary("logical_xor", self.into_value(), other.into_value(), as_is, |a, b| {
@@ -292,6 +303,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn isclose(&self, other: impl Operand, relative: f64, absolute: f64) -> Tensor {
         let typing: Typing =

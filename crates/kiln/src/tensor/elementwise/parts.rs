@@ -7,16 +7,6 @@ use crate::element::Operand;
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, Op, UOp};
 
-/// The largest number of a float dtype.
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F64 => f64::MAX,
-        _ => f32::MAX.into(),
-    }
-}
-
 fn truth(x: &UOp) -> UOp {
     UOp::bool(true).broadcast_to(x.shape())
 }
@@ -30,6 +20,7 @@ impl Tensor {
     /// assert_eq!(t.isfinite().to_vec::<bool>()?, [true, false, false]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn isfinite(&self) -> Tensor {
         self.map("isfinite", as_is, |x| match x.dtype().is_float() {
@@ -45,6 +36,7 @@ impl Tensor {
     /// assert_eq!(t.isposinf().to_vec::<bool>()?, [true, false]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn isposinf(&self) -> Tensor {
         self.map("isposinf", as_float, |x| x.eq_(&like(x, f64::INFINITY)))
@@ -57,6 +49,7 @@ impl Tensor {
     /// assert_eq!(t.isneginf().to_vec::<bool>()?, [false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn isneginf(&self) -> Tensor {
         self.map("isneginf", as_float, |x| x.eq_(&like(x, f64::NEG_INFINITY)))
@@ -68,6 +61,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([-0.0, 0.0, -2.0]).signbit().to_vec::<bool>()?, [true, false, true]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn signbit(&self) -> Tensor {
         self.map("signbit", as_is, |x| match x.dtype() {
@@ -86,6 +80,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.25, -1.25]).frac().to_vec::<f64>()?, [0.25, -0.25]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn frac(&self) -> Tensor {
         self.map("frac", as_float, |x| x - UOp::unary(Op::Trunc, x))
@@ -101,6 +96,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn copysign(&self, other: impl Operand) -> Tensor {
         binary("copysign", self.into_value(), other.into_value(), as_float, |x, sign| {
@@ -119,6 +115,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn heaviside(&self, values: impl Operand) -> Tensor {
         binary("heaviside", self.into_value(), values.into_value(), as_is, |x, values| {
@@ -135,9 +132,10 @@ impl Tensor {
     /// assert_eq!(t.to_vec::<f32>()?, [0.0, f32::MAX]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
-        let largest = largest(self.dtype());
+        let largest = DType::largest(self.dtype());
         self.nan_to_num_with(0.0, largest, -largest)
     }
 
@@ -148,6 +146,7 @@ impl Tensor {
     /// assert_eq!(t.to_vec::<f32>()?, [7.0, -1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn nan_to_num_with(&self, nan: f64, infinity: f64, negative_infinity: f64) -> Tensor {
         self.map("nan_to_num", as_is, |x| {

@@ -12,6 +12,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.5f32, -1.5]).trunc().to_vec::<f32>()?, [1.0, -1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn trunc(&self) -> Tensor {
         self.rounded("trunc", trunc)
@@ -23,6 +24,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.5f32, -1.5]).floor().to_vec::<f32>()?, [1.0, -2.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn floor(&self) -> Tensor {
         self.rounded("floor", floor)
@@ -34,6 +36,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.5f32, -1.5]).ceil().to_vec::<f32>()?, [2.0, -1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn ceil(&self) -> Tensor {
         self.rounded("ceil", ceil)
@@ -45,6 +48,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([1.5f32, 2.5]).round().to_vec::<f32>()?, [2.0, 2.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn round(&self) -> Tensor {
         self.rounded("round", round)

@@ -54,6 +54,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([180.0f32]).deg2rad().to_vec::<f32>()?, [std::f32::consts::PI]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn deg2rad(&self) -> Tensor {
         self.map("deg2rad", as_float, |x| wide(x, |x| x * like(x, PI / 180.0)))
@@ -65,6 +66,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([std::f32::consts::PI]).rad2deg().to_vec::<f32>()?, [180.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rad2deg(&self) -> Tensor {
         self.map("rad2deg", as_float, |x| wide(x, |x| x * like(x, 180.0 / PI)))
@@ -76,6 +78,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.0f32, 1.0]).sinc().to_vec::<f32>()?[0], 1.0);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn sinc(&self) -> Tensor {
         self.map("sinc", as_float, |x| wide(x, sinc))
@@ -87,6 +90,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::from([0.5f32, 1.0]).logit().to_vec::<f32>()?, [0.0, f32::INFINITY]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn logit(&self) -> Tensor {
         self.map("logit", as_float, |x| wide(x, logit))
@@ -104,6 +108,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn clip(&self, low: impl Operand, high: impl Operand) -> Tensor {
         let _method = outermost("clip");
@@ -119,6 +124,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn clamp_min(&self, low: impl Operand) -> Tensor {
         self.bounded("clamp_min", low.into_value(), Op::Max, |x, low| low.lt(x))
@@ -133,6 +139,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn clamp_max(&self, high: impl Operand) -> Tensor {
         self.bounded("clamp_max", high.into_value(), Op::Min, |x, high| x.lt(high))

@@ -2,6 +2,7 @@
 
 use super::Reduce;
 use crate::Tensor;
+use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use crate::tensor::combine::hits;
@@ -129,6 +130,7 @@ impl Tensor {
     /// # Errors
     /// Labels that are not shaped like the logits without their classes, or shares that are not shaped like them; weights of
     /// other classes, a smoothing that is no share, other devices.
+    #[must_use]
     #[track_caller]
     pub fn cross_entropy_with(&self, target: &Tensor, options: ClassLoss<'_>) -> Tensor {
         let _method = outermost("cross_entropy_with");
@@ -147,6 +149,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`cross_entropy_with`](Tensor::cross_entropy_with).
+    #[must_use]
     #[track_caller]
     pub fn nll_loss(&self, labels: &Tensor, options: ClassLoss<'_>) -> Tensor {
         let _method = outermost("nll_loss");
@@ -170,7 +173,7 @@ impl Tensor {
         if let Err(fault) = checked.and_then(|()| options.check(self, axis)) {
             return Tensor::broken(fault.at(op));
         }
-        let dtype = self.dtype().least_float();
+        let dtype = self.dtype().or_float();
         let wide: DType = dtype.accumulator();
         let logs = logs(&self.cast(wide), axis);
         let samples = match shares {

@@ -1,6 +1,7 @@
 //! Losses.
 
 mod classes;
+mod margins;
 mod pairs;
 
 pub use classes::ClassLoss;
@@ -51,6 +52,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Labels that are not integers or not shaped like the logits without their classes; other devices.
+    #[must_use]
     #[track_caller]
     pub fn cross_entropy(&self, labels: &Tensor) -> Tensor {
         let _method = outermost("cross_entropy");

@@ -17,6 +17,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("mse_loss");
@@ -34,6 +35,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("l1_loss");
@@ -51,6 +53,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor, delta: f64, reduce: Reduce) -> Tensor {
         let _method = outermost("huber_loss");
@@ -68,6 +71,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn smooth_l1_loss(&self, target: &Tensor, beta: f64, reduce: Reduce) -> Tensor {
         let _method = outermost("smooth_l1_loss");
@@ -100,6 +104,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn kl_div(&self, target: &Tensor, log_target: bool, reduce: Reduce) -> Tensor {
         let _method = outermost("kl_div");
@@ -120,6 +125,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn binary_cross_entropy(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("binary_cross_entropy");
@@ -140,6 +146,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn binary_cross_entropy_with_logits(
         &self,
@@ -168,6 +175,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn poisson_nll_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("poisson_nll_loss");
@@ -186,6 +194,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn gaussian_nll_loss(&self, target: &Tensor, variance: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("gaussian_nll_loss");
@@ -210,6 +219,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn hinge_embedding_loss(&self, target: &Tensor, margin: f64, reduce: Reduce) -> Tensor {
         let _method = outermost("hinge_embedding_loss");
@@ -228,6 +238,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("soft_margin_loss");
@@ -245,6 +256,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn margin_ranking_loss(
         &self,
@@ -269,6 +281,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No axis, shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn triplet_margin_loss(
         &self,
@@ -295,6 +308,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No axis, shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, p: f64) -> Tensor {
         let _method = outermost("pairwise_distance");
@@ -312,6 +326,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there, shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor, axis: impl crate::tensor::Int) -> Tensor {
         let _method = outermost("cosine_similarity");
@@ -333,6 +348,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No axis, shapes that do not broadcast, other devices.
+    #[must_use]
     #[track_caller]
     pub fn cosine_embedding_loss(
         &self,

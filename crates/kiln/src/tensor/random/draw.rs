@@ -1,6 +1,7 @@
 //! Tensors of random numbers.
 
 use super::{Rng, SHARED, bits32, normal, uniform, word, words};
+use crate::defaults::default_float;
 use crate::error::{Fault, refuse};
 use crate::tensor::shape_args::{Int, ShapeArg, new_shape};
 use crate::tensor::{Options, Tensor};
@@ -71,6 +72,7 @@ impl Rng {
     /// assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rand(&self, shape: impl ShapeArg) -> Tensor {
         self.rand_with(shape, ())
@@ -82,9 +84,10 @@ impl Rng {
     /// use kiln::{DType, Rng};
     /// assert_eq!(Rng::new(0).rand_with([4], DType::F64).dtype(), DType::F64);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rand_with(&self, shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        draw("rand", shape, options, DType::F32, |n, dtype| {
+        draw("rand", shape, options, default_float(), |n, dtype| {
             Ok(uniform(self, n, wants_float(dtype)?))
         })
     }
@@ -94,6 +97,7 @@ impl Rng {
     /// ```
     /// assert_eq!(kiln::Rng::new(0).randn([2, 3]).shape(), [2, 3]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randn(&self, shape: impl ShapeArg) -> Tensor {
         self.randn_with(shape, ())
@@ -105,9 +109,10 @@ impl Rng {
     /// use kiln::{DType, Rng};
     /// assert_eq!(Rng::new(0).randn_with([4], DType::F16).dtype(), DType::F16);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randn_with(&self, shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
-        draw("randn", shape, options, DType::F32, |n, dtype| {
+        draw("randn", shape, options, default_float(), |n, dtype| {
             Ok(normal(self, n, wants_float(dtype)?))
         })
     }
@@ -121,6 +126,7 @@ impl Rng {
     ///
     /// # Errors
     /// No integer between the two, or one that is not an i32.
+    #[must_use]
     #[track_caller]
     pub fn randint(&self, low: impl Int, high: impl Int, shape: impl ShapeArg) -> Tensor {
         self.randint_with(low, high, shape, ())
@@ -135,6 +141,7 @@ impl Rng {
     ///
     /// # Errors
     /// No integer between the two, or one that the dtype does not hold.
+    #[must_use]
     #[track_caller]
     pub fn randint_with(
         &self,
@@ -157,6 +164,7 @@ impl Tensor {
     /// assert!(x.iter().all(|x| (0.0..1.0).contains(x)));
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rand(shape: impl ShapeArg) -> Tensor {
         Tensor::rand_with(shape, ())
@@ -168,6 +176,7 @@ impl Tensor {
     /// use kiln::{DType, Tensor};
     /// assert_eq!(Tensor::rand_with([4], DType::F64).dtype(), DType::F64);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rand_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
         SHARED.rand_with(shape, options)
@@ -178,6 +187,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::randn(&[2usize, 3][..]).shape(), [2, 3]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randn(shape: impl ShapeArg) -> Tensor {
         Tensor::randn_with(shape, ())
@@ -189,6 +199,7 @@ impl Tensor {
     /// use kiln::{DType, Tensor};
     /// assert_eq!(Tensor::randn_with([4], DType::F16).dtype(), DType::F16);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randn_with(shape: impl ShapeArg, options: impl Into<Options>) -> Tensor {
         SHARED.randn_with(shape, options)
@@ -204,6 +215,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No integer between the two, or one that is not an i32.
+    #[must_use]
     #[track_caller]
     pub fn randint(low: impl Int, high: impl Int, shape: impl ShapeArg) -> Tensor {
         SHARED.randint(low, high, shape)
@@ -218,6 +230,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No integer between the two, or one that the dtype does not hold.
+    #[must_use]
     #[track_caller]
     pub fn randint_with(
         low: impl Int,
@@ -233,6 +246,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::zeros([3]).rand_like().shape(), [3]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn rand_like(&self) -> Tensor {
         match self.error() {
@@ -246,6 +260,7 @@ impl Tensor {
     /// ```
     /// assert_eq!(kiln::Tensor::zeros([3]).randn_like().shape(), [3]);
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randn_like(&self) -> Tensor {
         match self.error() {

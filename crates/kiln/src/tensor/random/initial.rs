@@ -31,6 +31,7 @@ impl Rng {
     ///
     /// # Errors
     /// A dtype that is no float.
+    #[must_use]
     #[track_caller]
     pub fn uniform_with(
         &self,
@@ -51,6 +52,7 @@ impl Rng {
     ///
     /// # Errors
     /// A dtype that is no float.
+    #[must_use]
     #[track_caller]
     pub fn normal_with(
         &self,
@@ -70,6 +72,7 @@ macro_rules! draws {
             $(#[doc = $doc])+
             #[doc = concat!("\n```\nlet t = kiln::Rng::new(0).", stringify!($name), "(", $($value, ", ",)* "[2, 3]);")]
             #[doc = "assert_eq!(t.shape(), [2, 3]);\n```"]
+            #[must_use]
             #[track_caller]
             pub fn $name(&self, $($arg: $type,)* shape: impl ShapeArg) -> Tensor {
                 let ($rng, $shape) = (self, shape);
@@ -82,6 +85,7 @@ macro_rules! draws {
             $(#[doc = $doc])+
             #[doc = concat!("\n```\nlet t = kiln::Tensor::", stringify!($name), "(", $($value, ", ",)* "[2, 3]);")]
             #[doc = "assert_eq!(t.shape(), [2, 3]);\n```"]
+            #[must_use]
             #[track_caller]
             pub fn $name($($arg: $type,)* shape: impl ShapeArg) -> Tensor {
                 SHARED.$name($($arg,)* shape)

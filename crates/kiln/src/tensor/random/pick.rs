@@ -1,6 +1,7 @@
 //! Random choices.
 
 use super::{Rng, SHARED};
+use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use crate::tensor::Tensor;
@@ -26,6 +27,7 @@ impl Rng {
     ///
     /// # Errors
     /// Probabilities that are no floats.
+    #[must_use]
     #[track_caller]
     pub fn bernoulli(&self, p: &Tensor) -> Tensor {
         let _method = outermost("bernoulli");
@@ -47,6 +49,7 @@ impl Rng {
     ///
     /// # Errors
     /// As [`Tensor::multinomial`].
+    #[must_use]
     #[track_caller]
     pub fn multinomial(&self, weights: &Tensor, n: usize, replace: bool) -> Tensor {
         let _method = outermost("multinomial");
@@ -84,6 +87,7 @@ impl Rng {
     /// assert_eq!(order, [0, 1, 2, 3]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randperm(&self, n: usize) -> Tensor {
         let _method = outermost("randperm");
@@ -113,6 +117,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Probabilities that are no floats.
+    #[must_use]
     #[track_caller]
     pub fn bernoulli(&self) -> Tensor {
         SHARED.bernoulli(self)
@@ -128,6 +133,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Weights that are no floats, none, or fewer than `n` unless `replace`.
+    #[must_use]
     #[track_caller]
     pub fn multinomial(&self, n: usize, replace: bool) -> Tensor {
         SHARED.multinomial(self, n, replace)
@@ -139,6 +145,7 @@ impl Tensor {
     /// assert_eq!(kiln::Tensor::randperm(4).sum(..).item::<i32>()?, 6);
     /// # Ok::<(), kiln::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
     pub fn randperm(n: usize) -> Tensor {
         SHARED.randperm(n)
@@ -155,11 +162,12 @@ impl Tensor {
     ///
     /// # Errors
     /// An axis that is not there.
+    #[must_use]
     #[track_caller]
     pub fn gumbel_softmax(&self, tau: f64, hard: bool, axis: impl Int) -> Tensor {
         let _method = outermost("gumbel_softmax");
         let axis = axis.as_i64();
-        let dtype = self.dtype().least_float();
+        let dtype = self.dtype().or_float();
         let noise = exponential(&SHARED, self).log().neg().cast(dtype.accumulator());
         let soft = self.cast(dtype.accumulator()).add(noise).div(tau).softmax([axis]);
         if !hard {

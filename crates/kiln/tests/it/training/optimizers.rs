@@ -35,6 +35,13 @@ fn made(name: &str, w: &Tensor) -> Box<dyn Optimizer> {
             let opt = Muon::new([w], 0.1).nesterov(false).momentum(0.8);
             Box::new(opt.weight_decay(0.01).steps(3))
         }
+        "adam amsgrad" => {
+            let opt = Adam::new([w], 0.1).betas(betas).eps(1e-6).weight_decay(0.5);
+            Box::new(opt.amsgrad(true))
+        }
+        "adamax" => Box::new(Adamax::new([w], 0.1).betas(betas).eps(1e-6).weight_decay(0.1)),
+        "adadelta" => Box::new(Adadelta::new([w], 0.7).rho(0.8).eps(1e-4).weight_decay(0.1)),
+        "rprop" => Box::new(Rprop::new([w], 0.3).etas((0.4, 1.3)).step_sizes((0.01, 0.6))),
         "lion" => Box::new(Lion::new([w], 0.05).betas(betas).weight_decay(0.1)),
         "lars" => Box::new(LARS::new([w], 0.5).momentum(0.8).trust(0.05).weight_decay(0.1)),
         "lamb" => Box::new(LAMB::new([w], 0.1).betas(betas).weight_decay(0.1)),
@@ -45,7 +52,7 @@ fn made(name: &str, w: &Tensor) -> Box<dyn Optimizer> {
 #[test]
 fn ten_steps_are_those_of_pytorch() {
     let cases = GOLDEN["optimizers"].as_object().expect("by name");
-    assert_eq!(cases.len(), 16);
+    assert_eq!(cases.len(), 20);
     for (name, values) in cases {
         let w = Tensor::from(START).set_requires_grad(true);
         let opt = made(name, &w);

@@ -14,6 +14,21 @@ fn made(name: &str) -> Box<dyn Schedule> {
             let schedule = OneCycleLR::new(0.4, 20).pct_start(0.35);
             Box::new(schedule.div_factor(10.0).final_div_factor(50.0))
         }
+        "sequential" => {
+            let first: Box<dyn Schedule> = Box::new(ConstantLR::new(0.2, 0.1, 100));
+            let then = [
+                Box::new(ExponentialLR::new(0.2, 0.9)) as _,
+                Box::new(StepLR::new(0.2, 2, 0.5)) as _,
+            ];
+            Box::new(SequentialLR::new([first].into_iter().chain(then).collect::<Vec<_>>(), [4, 9]))
+        }
+        "constant" => Box::new(ConstantLR::new(0.2, 0.25, 5)),
+        "polynomial" => Box::new(PolynomialLR::new(0.2, 12, 2.0)),
+        "restarts" => Box::new(CosineAnnealingWarmRestarts::new(0.2, 3, 2).eta_min(0.01)),
+        "restarts alike" => Box::new(CosineAnnealingWarmRestarts::new(0.2, 4, 1)),
+        "cyclic" => Box::new(CyclicLR::new(0.1, 0.4, 4).down(3)),
+        "cyclic halved" => Box::new(CyclicLR::new(0.1, 0.4, 3).halved()),
+        "cyclic falling" => Box::new(CyclicLR::new(0.1, 0.4, 3).falling(0.9)),
         "lambda" => Box::new(LambdaLR::new(0.2, |t| 1.0 / (1 + t) as f64)),
         other => panic!("{other} is not made here"),
     }
@@ -22,7 +37,7 @@ fn made(name: &str) -> Box<dyn Schedule> {
 #[test]
 fn rates_are_those_of_pytorch() {
     let cases = GOLDEN["schedules"].as_object().expect("by name");
-    assert_eq!(cases.len(), 7);
+    assert_eq!(cases.len(), 15);
     for (name, want) in cases {
         let schedule = made(name);
         let got: Vec<f64> = (0..20).map(|step| schedule.lr(step)).collect();

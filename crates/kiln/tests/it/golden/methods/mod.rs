@@ -9,6 +9,7 @@ mod creation;
 mod elementwise;
 mod linalg;
 mod losses;
+mod more;
 mod movement;
 mod products;
 mod reductions;
@@ -37,6 +38,7 @@ subjects! {
     elementwise 600;
     linalg 220;
     losses 1200;
+    more 280;
     movement 850;
     products 460;
     reductions 1530;

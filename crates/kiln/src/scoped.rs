@@ -1,0 +1,45 @@
+//! What a thread has instead of the environment's variables, for as long as a function runs.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Variables by name, with the values that they have instead.
+pub(crate) type Settings = Option<Arc<BTreeMap<&'static str, String>>>;
+
+thread_local! {
+    static SETTINGS: RefCell<Settings> = const { RefCell::new(None) };
+}
+
+/// Those of this thread, to be taken to others.
+pub(crate) fn own() -> Settings {
+    SETTINGS.with_borrow(Settings::clone)
+}
+
+/// Runs `f` with these settings.
+pub(crate) fn within<R>(settings: Settings, f: impl FnOnce() -> R) -> R {
+    let _scope = Scope { before: SETTINGS.replace(settings) };
+    f()
+}
+
+/// Restores what was set before at the end of a scope, however it ends.
+struct Scope {
+    before: Settings,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        SETTINGS.set(self.before.take());
+    }
+}
+
+/// What `look` makes of a variable's value in this thread's scope, if it is set there.
+pub(crate) fn scoped<R>(name: &str, look: impl FnOnce(&str) -> R) -> Option<R> {
+    SETTINGS.with_borrow(|settings| settings.as_ref()?.get(name).map(|value| look(value)))
+}
+
+/// A variable's value: in this thread's scope, else in the environment; `None` where it is empty.
+pub(crate) fn text(name: &str) -> Option<String> {
+    let value = scoped(name, str::to_owned);
+    value.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
+}

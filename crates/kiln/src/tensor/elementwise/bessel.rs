@@ -1,0 +1,61 @@
+//! The modified Bessel functions of order 0 and 1: power series, and far out the asymptotic one (NIST Digital Library of
+//! Mathematical Functions, 10.25 and 10.40).
+
+use super::gamma::polynomial;
+use crate::Tensor;
+use std::f64::consts::PI;
+
+/// From here on the asymptotic series is exact.
+const FAR: f64 = 20.0;
+const NEAR_TERMS: usize = 46;
+const FAR_TERMS: usize = 22;
+
+/// `(x / 2)^order` times the sum of `(x^2 / 4)^k / (k! (k + order)!)`, of what is at most `FAR`.
+fn near(x: &Tensor, order: usize) -> Tensor {
+    let mut term = 1.0;
+    let terms = (0..NEAR_TERMS).map(|k| {
+        let this = term;
+        term /= ((k + 1) * (k + 1 + order)) as f64;
+        this
+    });
+    let sum = polynomial(&(x * 0.5).square(), &terms.collect::<Vec<f64>>());
+    if order == 0 { sum } else { sum * (x * 0.5) }
+}
+
+/// `e^x / sqrt(2 pi x)` times a series in `1 / x`, of what is at least `FAR`.
+fn far(x: &Tensor, order: usize) -> Tensor {
+    let mut term = 1.0;
+    let terms = (0..FAR_TERMS).map(|k| {
+        let this = term;
+        let odd = (2 * k + 1) as f64;
+        term *= (odd * odd - 4.0 * (order * order) as f64) / (8.0 * (k + 1) as f64);
+        this
+    });
+    let series = polynomial(&x.reciprocal(), &terms.collect::<Vec<f64>>());
+    // in two steps, of which none overflows before the product does
+    let root = (x * 0.5).exp();
+    &root * (&root * series / (x * (2.0 * PI)).sqrt())
+}
+
+fn bessel(x: &Tensor, order: usize) -> Tensor {
+    let size = x.abs();
+    let is_far = size.ge(FAR);
+    is_far.where_(far(&size.maximum(FAR), order), near(&size.minimum(FAR), order))
+}
+
+/// Bessel functions; integers become floats first.
+impl Tensor {
+    /// The modified Bessel function of the first kind, of order 0.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([0.0, 1.0]).i0();
+    /// assert!((t.to_vec::<f64>()?[1] - 1.266_065_877_752_008_4).abs() < 1e-12);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn i0(&self) -> Tensor {
+        self.special("i0", |x| bessel(x, 0), |x| bessel(x, 1).copysign(x))
+    }
+}

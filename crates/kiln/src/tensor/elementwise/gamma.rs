@@ -1,0 +1,168 @@
+//! The gamma function's logarithm and its derivatives, in f64: Stirling's series, after the argument was moved to where
+//! it converges (NIST Digital Library of Mathematical Functions, chapter 5).
+
+use crate::defaults::OrFloat;
+use crate::origin::outermost;
+use crate::{DType, Tensor};
+use std::f64::consts::PI;
+
+/// Arguments below this are moved up by it.
+const FAR: i32 = 10;
+
+/// `B(2k) / (2k)` of the Bernoulli numbers.
+const BERNOULLI: [f64; 8] = [
+    1.0 / 12.0,
+    -1.0 / 120.0,
+    1.0 / 252.0,
+    -1.0 / 240.0,
+    1.0 / 132.0,
+    -691.0 / 32760.0,
+    1.0 / 12.0,
+    -3617.0 / 8160.0,
+];
+
+/// `c[0] + c[1] x + ..`.
+pub(super) fn polynomial(x: &Tensor, c: &[f64]) -> Tensor {
+    let (last, rest) = c.split_last().expect("a coefficient");
+    rest.iter().rev().fold(Tensor::full_like(x, *last), |sum, c| sum * x + *c)
+}
+
+/// An argument from 1/2 on: itself or, of one from 1/2 down, 1 less it.
+fn upper(x: &Tensor) -> (Tensor, Tensor) {
+    let is_low = x.lt(0.5);
+    (is_low.where_(1.0 - x, x), is_low)
+}
+
+/// `sin(pi x)` and `cos(pi x)`, exact in their zeros.
+fn turn(x: &Tensor) -> (Tensor, Tensor) {
+    let r = x - (x * 0.5).round() * 2.0;
+    let near = r.gt(0.5).where_(1.0 - &r, r.lt(-0.5).where_(-1.0 - &r, &r));
+    let cosine = (r.abs() - 0.5).neg() * PI;
+    ((near * PI).sin(), cosine.sin())
+}
+
+fn lgamma(x: &Tensor) -> Tensor {
+    let (z, is_low) = upper(x);
+    let is_near = z.lt(FAR);
+    let product = (1..FAR).fold(z.clone(), |product, k| product * (&z + k));
+    let moved = is_near.where_(&z + FAR, &z);
+    let terms: Vec<f64> = (0..8).map(|k| BERNOULLI[k] / (2 * k + 1) as f64).collect();
+    let rest = polynomial(&moved.square().reciprocal(), &terms) / &moved;
+    let stirling = (&moved - 0.5) * (moved.log() - 1.0) + (0.5 * (2.0 * PI).ln() - 0.5) + rest;
+    let upper = stirling - is_near.where_(product, 1.0).log();
+    let reflected = PI.ln() - turn(x).0.abs().log() - &upper;
+    let value = is_low.where_(reflected, upper);
+    x.isinf().where_(f64::INFINITY, value)
+}
+
+fn digamma(x: &Tensor) -> Tensor {
+    let (z, is_low) = upper(x);
+    let is_near = z.lt(FAR);
+    let steps = (1..FAR).fold(z.reciprocal(), |sum, k| sum + (&z + k).reciprocal());
+    let moved = is_near.where_(&z + FAR, &z);
+    let square = moved.square().reciprocal();
+    let series = moved.log() - 0.5 / &moved - polynomial(&square, &BERNOULLI) * &square;
+    let upper = series - is_near.where_(steps, 0.0);
+    let (sine, cosine) = turn(x);
+    let reflected = &upper - cosine / &sine * PI;
+    let pole = x.eq(0.0).where_(f64::INFINITY, f64::NAN).copysign(-x);
+    let pole = (x.le(0.0) & x.eq(x.floor())).where_(pole, reflected);
+    is_low.where_(pole, upper)
+}
+
+/// The Hurwitz zeta function of `s` from 2 on and `x` above 0, by Euler and Maclaurin's formula.
+fn zeta(s: i32, x: &Tensor) -> Tensor {
+    let near = (0..FAR).fold(Tensor::zeros_like(x), |sum, k| sum + (x + k).pow(-s));
+    let z = x + FAR;
+    let power = z.pow(-s);
+    let square = z.square().reciprocal();
+    let rising = |k: i32| (1..2 * k).map(|i| f64::from(s + i - 1) / f64::from(i)).product::<f64>();
+    let terms: Vec<f64> = (1..=8).map(|k| BERNOULLI[k as usize - 1] * rising(k)).collect();
+    near + z.pow(1 - s) / f64::from(s - 1) + &power * 0.5 + polynomial(&square, &terms) * power / z
+}
+
+/// The derivative of `digamma`, for every argument.
+fn trigamma(x: &Tensor) -> Tensor {
+    let (z, is_low) = upper(x);
+    let upper = zeta(2, &z);
+    is_low.where_((turn(x).0.reciprocal() * PI).square() - &upper, upper)
+}
+
+/// The gamma function; integers become floats first.
+impl Tensor {
+    /// The logarithm of the size of the gamma function.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([1.0, 5.0]).lgamma();
+    /// assert!((t.to_vec::<f64>()?[1] - 24.0f64.ln()).abs() < 1e-12);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn lgamma(&self) -> Tensor {
+        self.special("lgamma", lgamma, digamma)
+    }
+
+    /// The derivative of [`lgamma`](Tensor::lgamma).
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([1.0]).digamma();
+    /// assert!((t.to_vec::<f64>()?[0] + 0.577_215_664_901_532_9).abs() < 1e-12);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn digamma(&self) -> Tensor {
+        self.special("digamma", digamma, trigamma)
+    }
+
+    /// The derivative number `n` of [`digamma`](Tensor::digamma). From the second on, arguments are above 0; else it is NaN.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let t = Tensor::from([1.0]).polygamma(1);
+    /// let zeta_2 = std::f64::consts::PI.powi(2) / 6.0;
+    /// assert!((t.to_vec::<f64>()?[0] - zeta_2).abs() < 1e-12);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A derivative past the 30th.
+    #[must_use]
+    #[track_caller]
+    pub fn polygamma(&self, n: usize) -> Tensor {
+        let _method = outermost("polygamma");
+        match n {
+            0 => self.digamma(),
+            1 => self.special("polygamma", trigamma, |x| higher(2, x)),
+            2..=30 => self.special("polygamma", |x| higher(n, x), |x| higher(n + 1, x)),
+            _ => self.refused("polygamma", format!("derivative {n} is past the 30th").into()),
+        }
+    }
+
+    /// A function in f64 and its derivative, rounded once.
+    #[track_caller]
+    pub(super) fn special(
+        &self,
+        op: &'static str,
+        f: impl FnOnce(&Tensor) -> Tensor,
+        slope: impl FnOnce(&Tensor) -> Tensor,
+    ) -> Tensor {
+        let _method = outermost(op);
+        if self.error().is_some() {
+            return self.clone();
+        }
+        let x = self.cast(DType::F64);
+        let y = f(&x.detach()).with_gradient([&x], |g| [g * slope(&x)]);
+        y.cast(self.dtype().or_float())
+    }
+}
+
+/// Derivative `n` from 2 on, of what is above 0.
+fn higher(n: usize, x: &Tensor) -> Tensor {
+    let factorial: f64 = (1..=n).map(|k| k as f64).product();
+    let sign = if n % 2 == 0 { -1.0 } else { 1.0 };
+    x.gt(0.0).where_(zeta(n as i32 + 1, x) * (sign * factorial), f64::NAN)
+}

@@ -1,0 +1,161 @@
+//! What is asked of gradients: targets, seeds, scopes, directions and gradients of one's own.
+
+use kiln::{Tensor, enable_grad, gradcheck, gradgradcheck, no_grad, s};
+
+fn floats(t: &Tensor) -> Vec<f64> {
+    t.to_vec::<f64>().expect("values")
+}
+
+/// The gradient of a sum.
+fn slope(y: &Tensor, x: &Tensor) -> Vec<f64> {
+    floats(&y.sum(..).gradient([x]).expect("a gradient")[0])
+}
+
+#[test]
+fn targets_need_no_mark() {
+    let x = Tensor::from([1.0, 2.0, 3.0]);
+    let h = &x * 2.0;
+    let y = h.square() + &x;
+    assert_eq!(slope(&y, &x), [9.0, 17.0, 25.0]);
+    assert_eq!(slope(&y, &h), [4.0, 8.0, 12.0]);
+    // a view of the target, and a target that was computed meanwhile
+    assert_eq!(slope(&y, &x.get(s![1..])), [17.0, 25.0]);
+    h.realize().expect("computed");
+    assert_eq!(slope(&y, &h), [4.0, 8.0, 12.0]);
+    // beside one that is marked, and again
+    let w = Tensor::from([5.0, 6.0, 7.0]).set_requires_grad(true);
+    let y = (&w * &x).square().sum(..);
+    let grads = y.gradient([&x, &w]).expect("two");
+    assert_eq!([floats(&grads[0]), floats(&grads[1])], [[50.0, 144.0, 294.0], [10.0, 48.0, 126.0]]);
+    assert_eq!(slope(&grads[0], &x), [50.0, 72.0, 98.0]);
+    // a detached handle is a value of its own
+    let d = x.detach();
+    assert_eq!(slope(&(&d * &x), &d), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn targets_that_are_not_read_say_so() {
+    let x = Tensor::from([1.0, 2.0]);
+    let why = |y: Tensor, x: &Tensor| y.sum(..).gradient([x]).expect_err("none").to_string();
+    assert!(why(&x * 2.0, &Tensor::from([1.0, 2.0])).contains("gradient: target 0 is not read"));
+    let zeros = Tensor::zeros([2]);
+    assert!(why(&x * &zeros, &zeros).contains("target 0 is a constant"));
+    assert!(why(x.detach() * 2.0, &x).contains("autograd.rs"));
+    let one = (&x * 2.0).sum(..).realize().expect("computed").clone();
+    assert!(one.gradient([&x]).expect_err("forgotten").why().contains("before the gradient"));
+    assert!((&x * 2.0).gradient([&x]).expect_err("two").why().contains("wants one float"));
+}
+
+#[test]
+fn seeds_weigh_elements() {
+    let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]).set_requires_grad(true);
+    let seed = Tensor::from([1.0, 10.0]);
+    let grads = x.square().gradient_with([&x], &seed).expect("a gradient");
+    assert_eq!(floats(&grads[0]), [2.0, 40.0, 6.0, 80.0]);
+    x.square().backward_with(2).expect("reached");
+    x.square().backward_with(seed).expect("reached");
+    assert_eq!(floats(&x.grad().expect("reached")), [6.0, 48.0, 18.0, 96.0]);
+    for bad in [Tensor::ones([3]), Tensor::ones([1, 2, 2])] {
+        let why = x.square().gradient_with([&x], bad).expect_err("a shape").to_string();
+        assert!(why.contains("does not fit") && why.contains("autograd.rs"), "{why}");
+    }
+    let whole = Tensor::from([1, 2]);
+    assert!(whole.backward_with(1).expect_err("integers").why().contains("wants floats"));
+}
+
+#[test]
+fn scopes_say_whether_reads_count() {
+    let w = Tensor::from([2.0, 3.0]).set_requires_grad(true);
+    let (fixed, view, counted) = no_grad(|| (w.square(), w.get(s![..1]), enable_grad(|| &w * 3.0)));
+    assert_eq!(slope(&(fixed * &w), &w), [4.0, 9.0]);
+    assert_eq!(slope(&counted, &w), [3.0, 3.0]);
+    assert!((view * 2.0).sum(..).backward().is_err());
+    assert!(no_grad(|| w.sum(..).backward()).is_err());
+    // a step by hand leaves a storage where gradients end
+    no_grad(|| w.assign(&w - &w * 0.5));
+    assert_eq!(slope(&w.square(), &w), [2.0, 3.0]);
+    // the scope ends with a panic too, and is the thread's
+    let caught = std::panic::catch_unwind(|| no_grad(|| panic!("on purpose")));
+    assert!(caught.is_err() && kiln::is_grad_enabled());
+    no_grad(|| std::thread::scope(|t| t.spawn(|| assert!(kiln::is_grad_enabled())).join()))
+        .expect("no panic");
+}
+
+#[test]
+fn gradients_of_ones_own() {
+    let x = Tensor::from([0.4, -1.6]).set_requires_grad(true);
+    // reversed and scaled; through what the input is computed from
+    let h = &x * 2.0;
+    let y = h.exp().with_gradient([&h], |g| [g * -3.0]);
+    assert_eq!(floats(&y), floats(&h.exp()));
+    assert_eq!(slope(&y, &x), [-6.0, -6.0]);
+    // what is not linear in the gradient sees the whole of it
+    let limited = x.copy().with_gradient([&x], |g| [g.clamp(-1, 1)]);
+    assert_eq!(slope(&(&limited * 0.25 + &limited * 5.0), &x), [1.0, 1.0]);
+    // only inputs get one, and each its own
+    let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0, 5.0]));
+    let y = (&a * &b * &x).with_gradient([&a, &b], |g| [g * &b, g * &a]).sum(..);
+    let grads = y.gradient([&a, &b, &x]).expect("three");
+    assert_eq!([0, 1, 2].map(|i| floats(&grads[i])), [[3.0, 5.0], [1.0, 2.0], [0.0, 0.0]]);
+    // integers on the way, and twice
+    let steps = x.cast(kiln::DType::I32).cast(kiln::DType::F64);
+    let y = steps.with_gradient([&x], |g| [g * x.square()]);
+    let first = y.sum(..).gradient([&x]).expect("a gradient").remove(0);
+    assert_eq!(floats(&first), floats(&x.square()));
+    assert_eq!(slope(&first, &x), [0.8, -3.2]);
+    // computed before, and backward
+    y.realize().expect("computed");
+    y.sum(..).backward().expect("reached");
+    assert_eq!(floats(&x.grad().expect("reached")), floats(&x.square()));
+}
+
+#[test]
+fn gradients_of_ones_own_are_checked() {
+    let x = Tensor::from([1.0, 2.0]);
+    let why = |t: Tensor| t.error().expect("an error").to_string();
+    let shape = why(x.exp().with_gradient([&x], |g| [g.sum(..)]));
+    assert!(shape.contains("with_gradient: gradient 0 is f64 [] on"), "{shape}");
+    assert!(shape.contains("autograd.rs"), "{shape}");
+    let whole = Tensor::from([1, 2]);
+    assert!(why(whole.with_gradient([&x], |g| [g.clone()])).contains("wants floats, not i32"));
+    assert!(why(x.with_gradient([&x], |g| [g.reshape([7])])).contains("reshape"));
+    // what wants no gradient keeps no history
+    let y = x.exp().with_gradient([&x], |g| [g.clone()]);
+    assert!(y.sum(..).backward().is_err());
+}
+
+#[test]
+fn directions_and_jacobians() {
+    let (x, v) = (Tensor::from([0.5, -1.0, 2.0]), Tensor::from([1.0, 2.0, -0.5]));
+    let y = Tensor::cat([&x.sin(), &x.cumsum(0).square()], 0);
+    let jacobian = y.jacobian(&x).expect("a matrix");
+    assert_eq!(jacobian.shape(), [6, 3]);
+    let along = y.jvp([(&x, &v)]).expect("a direction");
+    assert!(along.allclose(&jacobian.matmul(&v), 1e-12, 1e-12).expect("numbers"));
+    // zeros of functions that must not be multiplied by infinity
+    let inf = Tensor::from([f64::INFINITY, 1.0]);
+    assert_eq!(floats(&inf.maximum(0.0).jvp([(&inf, &inf.ones_like())]).expect("one")), [1.0, 1.0]);
+    let hessian = (x.pow(3).sum(..) + x.prod(..)).hessian(&x).expect("a matrix");
+    let want = [3.0, 2.0, -1.0, 2.0, -6.0, 0.5, -1.0, 0.5, 12.0];
+    assert!(hessian.flatten().allclose(&Tensor::from(want), 1e-12, 1e-12).expect("numbers"));
+    assert_eq!(floats(&x.sum(..).hessian(&x).expect("zeros")), [0.0; 9]);
+    assert!(y.jacobian(&v).is_err());
+}
+
+#[test]
+fn wrong_gradients_are_found() {
+    let x = Tensor::from([[0.3, -0.7], [1.9, 2.4]]);
+    let w = Tensor::from([[1.1], [-0.4]]);
+    gradcheck(|x| x[0].tanh().matmul(&x[1]), [&x, &w]).expect("right");
+    gradgradcheck(|x| x[0].tanh().matmul(&x[1]).square(), [&x, &w]).expect("right");
+    gradcheck(|x| &x[0] * 0.0 + 1.0, [&x]).expect("flat");
+    let wrong = |x: &[Tensor]| x[0].exp().with_gradient([&x[0]], |g| [g * 2.0]);
+    let why = gradcheck(wrong, [&x]).expect_err("wrong").to_string();
+    assert!(why.contains("result 0 by element 0 of input 0: the gradient is 2"), "{why}");
+    // right once and wrong twice
+    let wrong = |x: &[Tensor]| x[0].exp().with_gradient([&x[0]], |g| [g * x[0].detach().exp()]);
+    gradcheck(wrong, [&x]).expect("right once");
+    assert!(gradgradcheck(wrong, [&x]).is_err());
+    let narrow = Tensor::from([1.0f32]);
+    assert!(gradcheck(|x| x[0].exp(), [&narrow]).expect_err("f32").why().contains("want F64"));
+}
