@@ -24,6 +24,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other than four axes, a kernel that does not fit, settings for another number of axes.
+    #[must_use]
     #[track_caller]
     pub fn im2col(&self, kernel: impl SizesArg, options: &ConvOptions) -> Tensor {
         let columns = || -> Result<UOp, Fault> {
@@ -54,6 +55,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Other than three axes, columns that are not those of such windows.
+    #[must_use]
     #[track_caller]
     pub fn fold(
         &self,

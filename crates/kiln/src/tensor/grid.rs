@@ -25,6 +25,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Shapes that do not belong together, other dtypes than floats, other devices; a circular border; another sampling.
+    #[must_use]
     #[track_caller]
     pub fn grid_sample(
         &self,
@@ -51,6 +52,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Maps of another shape or dtype than floats.
+    #[must_use]
     #[track_caller]
     pub fn affine_grid(&self, shape: impl ShapeArg, align_corners: bool) -> Tensor {
         let _method = outermost("affine_grid");

@@ -236,6 +236,7 @@ impl Tensor {
     /// # Errors
     /// Another number of axes, or settings for one; an empty axis or length; a dtype other than floats, where elements are
     /// not only taken.
+    #[must_use]
     #[track_caller]
     pub fn interpolate(&self, to: &Resize) -> Tensor {
         let _method = outermost("interpolate");

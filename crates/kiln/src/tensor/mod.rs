@@ -63,6 +63,7 @@ mod interpolate;
 mod fold;
 mod grid;
 mod norm;
+mod attention;
 mod loss;
 mod random;
 mod index;
@@ -83,6 +84,7 @@ mod read;
 mod display;
 mod gradient;
 
+pub use attention::AttentionOptions;
 pub use border::{PadMode, PadsArg};
 pub use conv_options::{ConvOptions, Padding};
 pub use convert::FromNested;

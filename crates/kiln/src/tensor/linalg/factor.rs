@@ -19,6 +19,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square, or not positive definite; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn cholesky(&self, upper: bool) -> Tensor {
         let _method = outermost("cholesky");
@@ -38,6 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn qr(&self) -> (Tensor, Tensor) {
         let _method = outermost("qr");

@@ -37,6 +37,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn matrix_norm(&self, norm: MatrixNorm) -> Tensor {
         let _method = outermost("matrix_norm");
@@ -64,6 +65,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn matrix_exp(&self) -> Tensor {
         let _method = outermost("matrix_exp");
@@ -82,6 +84,7 @@ impl Tensor {
     ///
     /// # Errors
     /// No tensors; others than matrices between; as [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn multi_dot<T: Borrow<Tensor>>(tensors: impl IntoIterator<Item = T>) -> Tensor {
         let _method = outermost("multi_dot");

@@ -4,6 +4,7 @@ use super::dense::{Matrix, add_multiple, inverse, lu};
 use super::jacobi::{Svd, svd};
 use super::stack::{Stack, traced};
 use crate::Tensor;
+use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 
@@ -19,6 +20,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square, or singular; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn inv(&self) -> Tensor {
         let _method = outermost("inv");
@@ -35,6 +37,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn det(&self) -> Tensor {
         let _method = outermost("det");
@@ -52,6 +55,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`det`](Tensor::det).
+    #[must_use]
     #[track_caller]
     pub fn slogdet(&self) -> (Tensor, Tensor) {
         let _method = outermost("slogdet");
@@ -76,6 +80,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square, or singular; shapes that do not fit; other devices; whatever computing them gives.
+    #[must_use]
     #[track_caller]
     pub fn solve(&self, b: &Tensor) -> Tensor {
         let _method = outermost("solve");
@@ -95,6 +100,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`solve`](Tensor::solve).
+    #[must_use]
     #[track_caller]
     pub fn solve_triangular(&self, b: &Tensor, upper: bool, unit: bool) -> Tensor {
         let _method = outermost("solve_triangular");
@@ -210,7 +216,7 @@ fn solved(a: &Tensor, b: &Tensor) -> Result<Tensor, Fault> {
     if right.ndim() < 2 || right.shape()[right.ndim() - 2] != n {
         return refuse!("matrices {:?} and right side {:?} do not fit", a.shape(), b.shape());
     }
-    let dtype = a.dtype().promote(b.dtype()).least_float();
+    let dtype = a.dtype().promote(b.dtype()).or_float();
     let wide = dtype.accumulator();
     let (a, right) = together(&a.cast(wide), &right.cast(wide))?;
     let columns = right.shape()[right.ndim() - 1];

@@ -22,6 +22,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Matrices that are not square; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn eigh(&self) -> (Tensor, Tensor) {
         let _method = outermost("eigh");
@@ -44,6 +45,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`eigh`](Tensor::eigh).
+    #[must_use]
     #[track_caller]
     pub fn eigvalsh(&self) -> Tensor {
         let _method = outermost("eigvalsh");
@@ -63,6 +65,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Fewer than two axes; whatever computing the tensor gives.
+    #[must_use]
     #[track_caller]
     pub fn svd(&self, full: bool) -> (Tensor, Tensor, Tensor) {
         let _method = outermost("svd");
@@ -85,6 +88,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`svd`](Tensor::svd).
+    #[must_use]
     #[track_caller]
     pub fn svdvals(&self) -> Tensor {
         let _method = outermost("svdvals");
@@ -102,6 +106,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`svd`](Tensor::svd).
+    #[must_use]
     #[track_caller]
     pub fn pinv(&self) -> Tensor {
         let _method = outermost("pinv");
@@ -121,6 +126,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`svd`](Tensor::svd) and [`matmul`](Tensor::matmul).
+    #[must_use]
     #[track_caller]
     pub fn lstsq(&self, b: &Tensor) -> Tensor {
         let _method = outermost("lstsq");
@@ -137,6 +143,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`svd`](Tensor::svd).
+    #[must_use]
     #[track_caller]
     pub fn matrix_rank(&self) -> Tensor {
         let _method = outermost("matrix_rank");
@@ -162,6 +169,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`svd`](Tensor::svd); empty matrices.
+    #[must_use]
     #[track_caller]
     pub fn cond(&self) -> Tensor {
         let _method = outermost("cond");

@@ -4,6 +4,7 @@
 //! added to these: the first terms of the factorization's series in `x - x.detach()`, which is zero.
 
 use super::dense::Matrix;
+use crate::defaults::OrFloat;
 use crate::engine;
 use crate::error::{Fault, refuse};
 use crate::{DType, Tensor};
@@ -27,7 +28,7 @@ impl Stack {
         let &[ref lead @ .., rows, columns] = x.shape() else {
             return refuse!("wants matrices, not {:?}", x.shape());
         };
-        let dtype = x.dtype().least_float();
+        let dtype = x.dtype().or_float();
         let lead = lead.to_vec();
         Ok(Stack { x: x.cast(dtype.accumulator()), dtype, lead, rows, columns })
     }

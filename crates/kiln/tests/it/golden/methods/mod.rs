@@ -2,6 +2,7 @@
 //! Each subject has a file of cases there and a file of calls here.
 
 mod activations;
+mod attention;
 mod calls;
 mod check;
 mod creation;
@@ -32,6 +33,7 @@ macro_rules! subjects {
 
 subjects! {
     activations 460;
+    attention 50;
     creation 480;
     elementwise 600;
     linalg 220;
