@@ -14,6 +14,7 @@ mod shaping;
 mod embedding;
 mod recurrent;
 mod attention;
+mod transformer;
 mod forward;
 mod sequential;
 /// What new layers are made of.
@@ -45,6 +46,7 @@ pub use pooling::{AvgPool2d, MaxPool2d};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell};
 pub use sequential::{IntoLayer, Sequential};
 pub use shaping::{Flatten, Identity, PReLU, Upsample};
+pub use transformer::{TransformerDecoder, TransformerEncoder};
 
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::{DType, Options, Tensor};
