@@ -1,9 +1,12 @@
-"""The peers' side of the conversation (src/serve.rs has kiln's): `peers.py torch|compile|tinygrad` answers requests on
+"""The peers' side of the conversation (src/serve.rs has kiln's): `peers.py torch|compile|tinygrad|ort` answers requests on
 stdin. Every workload computes what kiln's of the same name does, from the same inputs, as its library's users would
-write it: PyTorch without gradients where none are asked for, tinygrad under its JIT."""
+write it: PyTorch without gradients where none are asked for, tinygrad under its JIT, ONNX Runtime from what torch.onnx
+exports."""
 
 import glob
+import io
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -160,6 +163,27 @@ class Torch:
 
         return call
 
+    def resnet(self, batch):
+        model = resnet_of(64, 1000).eval()
+        return self.run(model, images(batch, 224))
+
+    def resnet_training(self, batch):
+        torch, model = self.torch, resnet_of(64, 1000).train()
+        sgd = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=5e-4)
+        x, y, forward = images(batch, 224), image_labels(batch, 1000), model
+        if self.compiled:
+            torch.compiler.reset()
+            forward = torch.compile(model, dynamic=False)
+
+        def call():
+            loss = self.F.cross_entropy(forward(x), y)
+            sgd.zero_grad()
+            loss.backward()
+            sgd.step()
+            return loss.detach()
+
+        return call
+
     def optimizer(self, parameters, slopes):
         parameters = [p.requires_grad_() for p in parameters]
         adam = self.torch.optim.AdamW(parameters, 1e-3)
@@ -171,6 +195,66 @@ class Torch:
             return parameters[0]
 
         return call
+
+
+class Ort(Torch):
+    """ONNX Runtime on the CPU, from what torch.onnx exports: functions without gradients."""
+
+    def __init__(self):
+        import onnxruntime
+
+        super().__init__(compiled=False)
+        self.ort = onnxruntime
+        self.version = f"onnxruntime {onnxruntime.__version__}"
+        self.program = (
+            "import onnxruntime as o, numpy as n; from onnx import helper as h, TensorProto as t;"
+            "v = [h.make_tensor_value_info(x, t.FLOAT, [3]) for x in 'abc'];"
+            "g = h.make_graph([h.make_node('Add', ['a', 'b'], ['c'])], 'g', v[:2], v[2:]);"
+            "m = h.make_model(g, opset_imports=[h.make_opsetid('', 17)], ir_version=8).SerializeToString();"
+            "s = o.InferenceSession(m, providers=['CPUExecutionProvider']);"
+            "print(s.run(None, {'a': n.float32([1, 2, 3]), 'b': n.float32([4, 5, 6])})[0].tolist())"
+        )
+
+    def run(self, f, *args):
+        torch = self.torch
+
+        class Function(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = f if isinstance(f, torch.nn.Module) else None
+
+            def forward(self, *args):
+                return f(*args)
+
+        module = Function().eval()
+        written = sys.stdout
+        sys.stdout = io.StringIO()
+        try:
+            with torch.no_grad():
+                program = torch.onnx.export(module, args, dynamo=True, verbose=False)
+        finally:
+            sys.stdout = written
+        settings = self.ort.SessionOptions()
+        settings.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "2"))
+        model = program.model_proto.SerializeToString()
+        session = self.ort.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+        names = [i.name for i in session.get_inputs()]
+        inputs = {name: x.numpy() for name, x in zip(names, args)}
+        return lambda: torch.from_numpy(np.asarray(session.run(None, inputs)[0]))
+
+    def convolution(self, way, x, w, slope, stride):
+        if way != "forward":
+            raise RuntimeError("no gradients")
+        return super().convolution(way, x, w, slope, stride)
+
+    def convnet(self, x, y):
+        raise RuntimeError("no gradients")
+
+    def resnet_training(self, batch):
+        raise RuntimeError("no gradients")
+
+    def optimizer(self, parameters, slopes):
+        raise RuntimeError("no gradients")
 
 
 class Tinygrad:
@@ -273,6 +357,12 @@ class Tinygrad:
 
         return self.training(step)
 
+    def resnet(self, batch):
+        raise RuntimeError("written for PyTorch only")
+
+    def resnet_training(self, batch):
+        raise RuntimeError("written for PyTorch only")
+
     def optimizer(self, parameters, slopes):
         from tinygrad import nn
 
@@ -299,6 +389,28 @@ class Tinygrad:
                 return call()
 
         return training
+
+
+def golden():
+    """The module that has ResNet and its numbers."""
+    folder = str(pathlib.Path(__file__).parent.parent / "testdata/golden")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    import resnet
+
+    return resnet
+
+
+def resnet_of(width, classes):
+    return golden().ResNet(width, classes)
+
+
+def images(batch, size):
+    return golden().images(batch, size)
+
+
+def image_labels(batch, classes):
+    return golden().labels(batch, classes)
 
 
 def started(lib):
@@ -415,6 +527,9 @@ WORKLOADS = {
     "host": started,
     "optimizer": optimizer,
     "start": started,
+    "resnet18-1": lambda lib: lib.resnet(1),
+    "resnet18-8": lambda lib: lib.resnet(8),
+    "resnet18-train": lambda lib: lib.resnet_training(8),
 }
 
 
@@ -443,7 +558,8 @@ def turn(call, calls):
 
 def main():
     peer = sys.argv[1]
-    lib = Tinygrad() if peer == "tinygrad" else Torch(compiled=peer == "compile")
+    libs = {"tinygrad": Tinygrad, "ort": Ort}
+    lib = libs[peer]() if peer in libs else Torch(compiled=peer == "compile")
     print("hello", lib.version, flush=True)
     call = None
     for request in sys.stdin:

@@ -8,7 +8,7 @@ pub(crate) const SERVE: &str = "--serve";
 /// The argument that makes it add two tensors and end.
 pub(crate) const START: &str = "--start";
 
-/// Measures kiln, PyTorch, torch.compile and tinygrad in turn.
+/// Measures kiln, PyTorch, torch.compile, tinygrad and ONNX Runtime in turn.
 #[derive(Parser)]
 pub(crate) struct Options {
     /// Workloads, or beginnings of their names; all if none is named.
@@ -16,7 +16,8 @@ pub(crate) struct Options {
     /// How many turns each has. One that takes half a second or more a call has three.
     #[arg(long, default_value_t = 7)]
     pub(crate) rounds: usize,
-    /// Whom to measure beside kiln: `torch`, `compile`, `tinygrad`, or `none`.
+    /// Whom to measure beside kiln: `torch`, `compile`, `tinygrad`, `ort` (ONNX Runtime, no training), or
+    /// `none`.
     #[arg(long, value_delimiter = ',', default_value = "torch,compile,tinygrad")]
     pub(crate) peers: Vec<String>,
     /// A Python that has the peers' packages. Without it, a virtual environment is made under target/peers.

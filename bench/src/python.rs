@@ -5,10 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Whom `peers.py` can be.
-pub(crate) const PEERS: [&str; 3] = ["torch", "compile", "tinygrad"];
+pub(crate) const PEERS: [&str; 4] = ["torch", "compile", "tinygrad", "ort"];
 
 /// What is installed into the virtual environment.
-const PACKAGES: [&str; 3] = ["torch==2.9.1", "numpy==2.4.6", "tinygrad==0.14.0"];
+const PACKAGES: [&str; 6] = [
+    "torch==2.9.1",
+    "numpy==2.4.6",
+    "tinygrad==0.14.0",
+    "onnxruntime==1.23.2",
+    "onnx==1.19.1",
+    "onnxscript==0.5.6",
+];
 
 /// The interpreter that was named, or that of a virtual environment, made if there is none.
 pub(crate) fn interpreter(named: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -2,67 +2,31 @@
 //!
 //! A file depends on another if it names something that is defined there (see `modules.rs`); tests do not
 //! count. Files that depend on each other, directly or through others, are a circle; a parent and its child are one,
-//! too. `mod child;` and a re-export make no parent depend on its child. The edges in `xtask/circles.txt` are left out:
-//! each is one that points up and is still to go. The list may only shrink: an edge that closes no circle must be taken
-//! off it.
+//! too. `mod child;` and a re-export make no parent depend on its child.
 
 use crate::finding::Finding;
 use crate::modules::Modules;
 use crate::source::{File, Workspace};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs;
-
-const LIST: &str = "xtask/circles.txt";
 
 /// Edges between the files of a crate, with the place of each.
 type Edges = BTreeMap<(usize, usize), usize>;
 
-/// The edges of the list, as names of files, with their lines.
-type Listed<'a> = BTreeMap<(&'a str, &'a str), usize>;
-
 pub(crate) fn check(workspace: &Workspace) -> Vec<Finding> {
-    let list = fs::read_to_string(workspace.root.join(LIST)).expect("the list exists");
-    findings(&list, &workspace.sources().collect::<Vec<_>>())
+    findings(&workspace.sources().collect::<Vec<_>>())
 }
 
-fn findings<'a>(list: &'a str, files: &[&'a File]) -> Vec<Finding> {
-    let mut crates: BTreeMap<&str, Vec<&'a File>> = BTreeMap::new();
+fn findings(files: &[&File]) -> Vec<Finding> {
+    let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
     for file in files.iter().filter(|f| f.path.contains("/src/")) {
         crates.entry(file.package()).or_default().push(file);
     }
-    let mut listed = listed(list);
-    let mut out: Vec<Finding> =
-        crates.values().flat_map(|files| in_crate(files, &mut listed)).collect();
-    out.extend(listed.into_values().map(|line| Finding {
-        path: LIST.to_string(),
-        line,
-        message: "this edge closes no circle any more: take it off the list".to_string(),
-    }));
-    out
+    crates.values().flat_map(|files| in_crate(files)).collect()
 }
 
-fn listed(list: &str) -> Listed<'_> {
-    let mut out = Listed::new();
-    for (i, line) in list.lines().enumerate() {
-        if let Some((from, to)) = line.split('#').next().and_then(|l| l.split_once("->")) {
-            out.insert((from.trim(), to.trim()), i + 1);
-        }
-    }
-    out
-}
-
-/// The circles of a crate. Takes the edges that it needs off `listed`.
-fn in_crate<'a>(files: &[&'a File], listed: &mut Listed<'a>) -> Vec<Finding> {
-    let mut edges = Modules::read(files).edges();
-    let all = reached(&edges);
-    edges.retain(|&(from, to), _| {
-        let names = (files[from].path.as_str(), files[to].path.as_str());
-        let excused = listed.contains_key(&names) && all.contains(&(to, from));
-        if excused {
-            listed.remove(&names);
-        }
-        !excused
-    });
+/// The circles of a crate.
+fn in_crate(files: &[&File]) -> Vec<Finding> {
+    let edges = Modules::read(files).edges();
     circles(&edges).iter().map(|circle| finding(files, &edges, circle)).collect()
 }
 
@@ -134,12 +98,12 @@ mod tests {
     use super::*;
 
     /// What is found in files of one crate.
-    fn found(list: &str, files: &[(&str, &str)]) -> Vec<String> {
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<File> = files
             .iter()
             .map(|(name, code)| File::new(&format!("crates/x/src/{name}"), (*code).to_string()))
             .collect();
-        let findings = findings(list, &files.iter().collect::<Vec<_>>());
+        let findings = findings(&files.iter().collect::<Vec<_>>());
         findings.iter().map(|f| f.to_string()).collect()
     }
 
@@ -151,14 +115,14 @@ mod tests {
     fn a_circle_is_found_with_the_way_around() {
         let c = ("c.rs", "pub fn f() -> super::a::A { super::a::A }");
         assert_eq!(
-            found("", &[LIB, A, B, c]),
+            found(&[LIB, A, B, c]),
             [
                 "crates/x/src/a.rs:3: a circle of 3 modules: a.rs:3 names b.rs, b.rs:1 names c.rs, c.rs:1 names a.rs"
             ]
         );
-        assert!(found("", &[LIB, A, B, ("c.rs", "pub fn f() {}")]).is_empty());
+        assert!(found(&[LIB, A, B, ("c.rs", "pub fn f() {}")]).is_empty());
         let test = ("c.rs", "pub fn f() {}\n#[cfg(test)]\nmod tests { use crate::a::A; }");
-        assert!(found("", &[LIB, A, B, test]).is_empty());
+        assert!(found(&[LIB, A, B, test]).is_empty());
     }
 
     #[test]
@@ -166,18 +130,8 @@ mod tests {
         let child = ("a/b.rs", "use super::A; pub fn b(_: A) {}");
         let lib = ("lib.rs", "mod a;");
         let calls = ("a/mod.rs", "mod b; pub struct A; fn f() { b::b(A) }");
-        assert_eq!(found("", &[lib, calls, child]).len(), 1);
+        assert_eq!(found(&[lib, calls, child]).len(), 1);
         let exports = ("a/mod.rs", "mod b; pub use b::b; pub struct A;");
-        assert!(found("", &[lib, exports, child]).is_empty());
-    }
-
-    #[test]
-    fn a_listed_edge_is_left_out_as_long_as_it_closes_a_circle() {
-        let edge = "# why\ncrates/x/src/c.rs -> crates/x/src/a.rs # still\n";
-        let c = ("c.rs", "pub fn f() -> super::a::A { super::a::A }");
-        assert!(found(edge, &[LIB, A, B, c]).is_empty());
-        let gone = found(edge, &[LIB, A, B, ("c.rs", "pub fn f() {}")]);
-        assert_eq!(gone.len(), 1);
-        assert!(gone[0].starts_with("xtask/circles.txt:2: this edge closes no circle"));
+        assert!(found(&[lib, exports, child]).is_empty());
     }
 }

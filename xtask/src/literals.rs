@@ -8,7 +8,7 @@ use crate::source::{File, Workspace, is_word};
 const PRICING: &[&str] = &[
     "crates/kiln-compile/src/schedule/cost.rs",
     "crates/kiln-compile/src/schedule/split.rs",
-    "crates/kiln-compile/src/optimize/heuristic/",
+    "crates/kiln-compile/src/optimize/choose/",
 ];
 
 /// Numbers that say nothing of a machine: none, one, and two for a half, a pair, or twice.

@@ -17,6 +17,8 @@ mod modules;
 mod names;
 /// Which folder may speak of which ops.
 mod ops;
+/// Which pass each file of the compiler is.
+mod passes;
 /// How long functions and files are.
 mod sizes;
 /// The source of the workspace, with comments and strings told apart from code.
@@ -33,6 +35,7 @@ type Check = fn(&Workspace) -> Vec<Finding>;
 const CHECKS: &[(&str, Check)] = &[
     ("crate dependencies", layers::crates),
     ("stages", layers::stages),
+    ("passes", passes::check),
     ("circles", circles::check),
     ("unsafe", unsafety::check),
     ("ops", ops::check),
@@ -92,6 +95,11 @@ mod tests {
     #[test]
     fn stages_do_not_know_each_other() {
         passes(layers::stages);
+    }
+
+    #[test]
+    fn passes_are_in_lists() {
+        passes(passes::check);
     }
 
     #[test]

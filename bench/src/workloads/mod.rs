@@ -12,12 +12,15 @@ mod convolutions;
 mod overhead;
 /// A training step of a convolutional network.
 mod convnet;
+/// ResNet-18.
+mod resnet;
 
 pub(crate) use case::{Case, Run, Unit, Work};
 
 /// All workloads, in the order they run.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> + Clone {
-    let groups = [table::CASES, beyond::CASES, overhead::CASES, convolutions::cases()];
+    let groups =
+        [table::CASES, beyond::CASES, overhead::CASES, resnet::CASES, convolutions::cases()];
     groups.into_iter().flatten()
 }
 

@@ -4,7 +4,8 @@
 //! graph. The program that needs the kernel goes on.
 
 use crate::optimize::Opt;
-use kiln_ir::{UOp, observe, rewrite, text};
+use kiln_ir::observe::{self, Event, Kind};
+use kiln_ir::{UOp, rewrite, text};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +57,7 @@ impl<S: State, C> Stage<S, C> {
     pub fn run(&self, start: impl Fn() -> S, told: &C, checks: Checks) -> Result<S, Bug> {
         let mut state = start();
         for pass in self.passes {
-            let before = observe::is_on().then(|| state.graph());
+            let before = observe::is_wanted(Kind::Steps).then(|| state.graph());
             let run = AssertUnwindSafe(|| (pass.run)(&mut state, told));
             if let Err(panic) = catch_unwind(run) {
                 return Err(self.panicked(pass.name, &*panic, start, told));
@@ -65,7 +66,8 @@ impl<S: State, C> Stage<S, C> {
                 state.spoil();
             }
             if let Some(before) = before {
-                observe::pass(self.name, pass.name, &before, &state.graph());
+                let (stage, pass, after) = (self.name, pass.name, &state.graph()[..]);
+                observe::see(&Event::Pass { stage, pass, before: &before, after });
             }
             if checks.verify {
                 (pass.spec)(&state, told)

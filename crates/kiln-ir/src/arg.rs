@@ -79,7 +79,7 @@ pub enum Arg {
     /// `Lane`.
     Lane(u16),
     /// `Load` of a program: also prefetch the element this many elements further on.
-    Ahead(usize),
+    Prefetch(usize),
     /// `Dot`: the narrow types of the first and the second operand.
     Parts([DType; 2]),
     /// `Mma`: as `Parts`, and three sizes: rows of the first operand, its columns (the rows of the second), columns of
@@ -340,7 +340,7 @@ arg_accessors! {
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
     lane -> u16 { Arg::Lane(i) => *i }
-    ahead -> usize { Arg::Ahead(n) => *n }
+    prefetch -> usize { Arg::Prefetch(n) => *n }
     parts -> [DType; 2] { Arg::Parts(of) | Arg::Mma { parts: of, .. } => *of }
     mma -> [u16; 3] { Arg::Mma { shape, .. } => *shape }
 }

@@ -1,15 +1,16 @@
 //! Scalar types, their promotion, and typed constants.
 
+use crate::fp8::Fp8;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 /// The type of one element.
 ///
-/// The first thirteen are storage types that a tensor may have. [`DType::Index`] is the exact integer of index
-/// arithmetic inside a kernel (no width, no overflow; `lower` gives it one), and [`DType::Void`] is the type of
-/// effects such as a store.
+/// All but two are storage types that a tensor may have. `Index` is the exact integer of index arithmetic inside
+/// a kernel (no width, no overflow; `lower` gives it one), and `Void` is the type of effects such as a store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum DType {
     /// One byte, 0 or 1.
     Bool,
@@ -38,22 +39,52 @@ pub enum DType {
     /// IEEE 754 double precision.
     F64,
     /// Exact index arithmetic inside kernels.
+    #[doc(hidden)]
     Index,
     /// No value: the type of stores, loops and sinks.
+    #[doc(hidden)]
     Void,
+    // these are last, because hashes of graphs, and with them the order of operands, hold the place of a type
+    /// Eight bits, four of them an exponent, three a mantissa: no infinity, numbers up to 448 (e4m3fn).
+    F8E4M3,
+    /// Eight bits, five of them an exponent, two a mantissa: the upper half of an f16.
+    F8E5M2,
+    /// As [`F8E4M3`](DType::F8E4M3), without -0, numbers up to 240.
+    F8E4M3FNUZ,
+    /// As [`F8E5M2`](DType::F8E5M2), without -0 and infinity.
+    F8E5M2FNUZ,
 }
 
 use DType::*;
 
 impl DType {
-    /// Every storage type, in declaration order.
+    /// Every storage type but the floats of eight bits, in declaration order.
     pub const STORAGE: [DType; 13] =
         [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64];
+
+    /// The floats of eight bits.
+    pub const FP8: [DType; 4] = [F8E4M3, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ];
+
+    /// Whether a tensor may have the type.
+    pub const fn is_storage(self) -> bool {
+        !matches!(self, Index | Void)
+    }
+
+    /// A float of eight bits.
+    pub const fn is_fp8(self) -> bool {
+        matches!(self, F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ)
+    }
+
+    /// A float that is computed with in f32.
+    pub const fn is_narrow_float(self) -> bool {
+        matches!(self, F16 | BF16) || self.is_fp8()
+    }
 
     /// Bytes per element (0 for `Void`).
     pub const fn size(self) -> usize {
         match self {
             Bool | I8 | U8 => 1,
+            F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ => 1,
             I16 | U16 | F16 | BF16 => 2,
             I32 | U32 | F32 => 4,
             I64 | U64 | F64 | Index => 8,
@@ -66,9 +97,9 @@ impl DType {
         self.size() as u32 * 8
     }
 
-    /// f16, bf16, f32 or f64.
+    /// f32, f64 or a narrower float.
     pub const fn is_float(self) -> bool {
-        matches!(self, F16 | BF16 | F32 | F64)
+        matches!(self, F32 | F64) || self.is_narrow_float()
     }
 
     /// A signed integer (`Index` included).
@@ -97,7 +128,9 @@ impl DType {
             U16 => (0, u16::MAX as i64),
             U32 => (0, u32::MAX as i64),
             U64 => (0, i64::MAX),
-            I64 | Index | F16 | BF16 | F32 | F64 | Void => (i64::MIN, i64::MAX),
+            I64 | Index | Void => (i64::MIN, i64::MAX),
+            F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ => (i64::MIN, i64::MAX),
+            F16 | BF16 | F32 | F64 => (i64::MIN, i64::MAX),
         }
     }
 
@@ -110,7 +143,10 @@ impl DType {
     }
 
     /// The largest finite value of a float type.
-    fn largest(self) -> f64 {
+    pub fn largest(self) -> f64 {
+        if let Some(format) = Fp8::of(self) {
+            return format.decode(format.largest as u8);
+        }
         match self {
             F16 => half::f16::MAX.to_f64(),
             BF16 => half::bf16::MAX.to_f64(),
@@ -131,6 +167,10 @@ impl DType {
             U16 => "u16",
             U32 => "u32",
             U64 => "u64",
+            F8E4M3 => "f8e4m3",
+            F8E5M2 => "f8e5m2",
+            F8E4M3FNUZ => "f8e4m3fnuz",
+            F8E5M2FNUZ => "f8e5m2fnuz",
             F16 => "f16",
             BF16 => "bf16",
             F32 => "f32",
@@ -142,7 +182,7 @@ impl DType {
 
     /// The type with this [`name`](DType::name).
     pub fn parse(name: &str) -> Option<DType> {
-        let all = DType::STORAGE.into_iter().chain([Index, Void]);
+        let all = DType::STORAGE.into_iter().chain(DType::FP8).chain([Index, Void]);
         all.into_iter().find(|d| d.name() == name)
     }
 
@@ -157,23 +197,22 @@ impl DType {
 
     /// The type that a float sum or product is accumulated in: at least f32.
     pub const fn accumulator(self) -> DType {
-        match self {
-            F16 | BF16 => F32,
-            other => other,
-        }
+        if self.is_narrow_float() { F32 } else { self }
     }
 
     /// The common type of two operands by the JAX lattice of type promotion
     /// (<https://docs.jax.dev/en/latest/type_promotion.html>), both strongly typed.
     ///
     /// `bool < ints < floats`; signed with unsigned goes to the next wider signed type, u64 with a signed type goes
-    /// to f32 (kiln has no weak float storage), f16 with bf16 goes to f32.
+    /// to f32 (kiln has no weak float storage), f16 with bf16 goes to f32. Floats of eight bits are below f16, in which two
+    /// different ones meet.
     pub fn promote(self, other: DType) -> DType {
         let (a, b) = if self <= other { (self, other) } else { (other, self) };
         match (a, b) {
             (a, b) if a == b => a,
             (Bool, b) => b,
             (F16, BF16) => F32,
+            (a, b) if a.is_fp8() && b.is_fp8() => F16,
             (a, b) if b.is_float() => {
                 if a.is_float() {
                     if a.size() >= b.size() { a } else { b }
@@ -302,6 +341,10 @@ impl Const {
             U8 | U16 | U32 | U64 => Const::UInt(self.to_unsigned(dtype)),
             F64 => Const::Float(self.as_f64()),
             F32 => Const::Float(self.to_f32() as f64),
+            F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ => {
+                let format = Fp8::of(dtype).expect("a format of eight bits");
+                Const::Float(format.decode(format.encode(self.to_odd_f32())))
+            }
             F16 => Const::Float(half::f16::from_f32(self.to_odd_f32()).to_f64()),
             BF16 => Const::Float(half::bf16::from_f32(self.to_odd_f32()).to_f64()),
             Void => self,

@@ -4,6 +4,8 @@
 pub mod dtype;
 /// Types by their names.
 mod dtype_name;
+/// Floats of eight bits.
+pub mod fp8;
 /// The closed set of ops: the one table of facts about each.
 pub mod op;
 /// Typed payloads that nodes of any stage carry.

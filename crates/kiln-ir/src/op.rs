@@ -200,7 +200,7 @@ ops! {
     /// Memory inside a kernel; `Arg::Memory` says which kind, its number and its length in elements.
     Local "local" Memory;
     /// `load(memory, index)` or `load(memory, index, gate)`: 0 where the gate is false. `lanes` consecutive elements.
-    /// `Arg::Ahead` is a hint to a program's target, without a meaning.
+    /// `Arg::Prefetch` is a hint to a program's target, without a meaning.
     Load "load" Memory;
     /// `store(memory, index, value)` or `store(memory, index, value, gate)`.
     Store "store" Memory;

@@ -14,7 +14,7 @@ use std::fmt;
 pub(crate) const ALL_OPS: u128 = u128::MAX;
 
 /// A set of dtypes, one bit each.
-pub(crate) const ALL_DTYPES: u16 = u16::MAX;
+pub(crate) const ALL_DTYPES: u32 = u32::MAX;
 
 /// What a variable may stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn dtypes(self) -> u16 {
+    fn dtypes(self) -> u32 {
         let admits = |d: DType| match self {
             Kind::Any | Kind::Const | Kind::Range => true,
             Kind::Int | Kind::IntConst => d.is_int(),
@@ -53,7 +53,7 @@ impl Kind {
             Kind::Bool => d == DType::Bool,
             Kind::NonFloat => d.is_int() || d == DType::Bool,
         };
-        let all = DType::STORAGE.into_iter().chain([DType::Index, DType::Void]);
+        let all = DType::STORAGE.into_iter().chain(DType::FP8).chain([DType::Index, DType::Void]);
         all.filter(|&d| admits(d)).fold(0, |set, d| set | dtype_bit(d))
     }
 
@@ -67,8 +67,8 @@ impl Kind {
 }
 
 /// The bit of a dtype in a set.
-pub(crate) const fn dtype_bit(dtype: DType) -> u16 {
-    1 << dtype as u16
+pub(crate) const fn dtype_bit(dtype: DType) -> u32 {
+    1 << dtype as u32
 }
 
 /// What a pattern says about the node's value.
@@ -97,7 +97,7 @@ pub(crate) enum Sources {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pat {
     pub(crate) ops: u128,
-    pub(crate) dtypes: u16,
+    pub(crate) dtypes: u32,
     pub(crate) value: Value,
     pub(crate) arg: Option<Arg>,
     pub(crate) var: Option<u8>,

@@ -37,6 +37,11 @@ mod element;
 mod tensor;
 /// What can be shown of the compiler.
 mod compiler;
+/// Tensors in files.
+mod files;
+/// Files from the network.
+#[cfg(feature = "fetch")]
+mod fetch;
 /// The description of this machine, and what it measures.
 mod calibrate;
 /// Layers, and weights in files.
@@ -53,19 +58,23 @@ pub use device::Device;
 pub use element::{Element, Operand};
 pub use engine::{Counts, Found, measure, search};
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "fetch")]
+pub use fetch::{Fetch, fetch};
+pub use files::numpy;
 pub use half::{self, bf16, f16};
 pub use kiln_ir::{DType, UnknownDType};
 pub use settings::with;
 pub use tensor::{
-    ClassLoss, FromNested, Index, Indices, Nested, Options, PadMode, Reduce, Reduction, Rng,
-    Tensor, enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize,
-    sync,
+    ClassLoss, ConvOptions, FromNested, Index, Indices, Nested, Options, PadMode, Padding,
+    PoolOptions, Reduce, Reduction, Rng, Tensor, enable_grad, gradcheck, gradgradcheck,
+    is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
     pub use crate::tensor::{
-        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SplitArg,
+        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SizesArg,
+        SplitArg,
     };
 }
 

@@ -14,7 +14,7 @@ pub mod decompose;
 mod stream;
 mod index;
 mod linearize;
-mod ahead;
+mod prefetch;
 
 // What they share: loops, and arithmetic on indices.
 mod nest;
@@ -101,7 +101,7 @@ impl Lowering {
     }
 
     pub(crate) fn prefetch(&mut self, target: &Target) {
-        self.ops = ahead::fetch_ahead(std::mem::take(&mut self.ops), target);
+        self.ops = prefetch::prefetch(std::mem::take(&mut self.ops), target);
     }
 
     /// After the last pass: the program, without text.

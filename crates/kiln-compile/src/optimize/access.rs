@@ -1,6 +1,7 @@
 //! Part of pass `choose`: how far each load and store moves with each iteration of each loop.
 
 use kiln_ir::affine::strides;
+use kiln_ir::rules::simplify;
 use kiln_ir::scope::{AxisSet, Scopes};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -80,4 +81,11 @@ impl Kernel {
 fn distinct(scopes: impl Iterator<Item = AxisSet>) -> Vec<AxisSet> {
     let mut seen = FxHashSet::default();
     scopes.filter(|scope| seen.insert(scope.clone())).collect()
+}
+
+/// The strides of the value's memory. If it reads several, of the one that moves along most loops.
+pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
+    let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
+    let all = loads.map(|l| strides(&simplify(l.src(1))));
+    all.max_by_key(|s| s.len()).unwrap_or_default()
 }

@@ -3,7 +3,8 @@
 
 use super::access::Kernel;
 use super::align::Rows;
-use super::options::{Loops, Opt};
+use super::loops::{Loops, Standing, packed};
+use super::opt::Opt;
 use super::ordered::ordered;
 use super::ranges::{axis_of, kind_of};
 use kiln_ir::UOp;
@@ -27,12 +28,23 @@ pub(super) struct Rules {
     inside_rows: AxisSet,
 }
 
-/// A loop after some options.
-pub(super) struct Standing {
-    /// The kind of the rest of it.
-    pub(super) kind: RangeKind,
-    /// Iterations that are left.
-    pub(super) left: usize,
+/// Whether options may be applied to a kernel of one nest in this order; if not, the first that may not and why.
+pub(super) fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
+    let ast = packed(ast, options)?;
+    let mut loops = Loops::of(&ast);
+    let rules = loops.rules(&ast);
+    for (at, &opt) in options.iter().enumerate() {
+        rules.check(&loops, &options[..at], opt).map_err(|why| format!("{opt}: {why}"))?;
+        loops.apply(opt);
+    }
+    Ok(())
+}
+
+impl Loops {
+    /// The facts that decide which options are legal for this kernel.
+    pub(super) fn rules(&self, ast: &UOp) -> Rules {
+        Rules::of(ast, &self.ranges, self.operands.len())
+    }
 }
 
 impl Rules {

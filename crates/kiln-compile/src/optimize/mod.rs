@@ -1,14 +1,20 @@
 //! Stage `optimize`: a kernel becomes an equal kernel that runs faster on a target.
 //!
 //! Every optimization splits a loop, changes how it runs, or stores a value in scratch (`Opt`). Only loop variables in
-//! the expressions are replaced, so what a kernel computes stays the same. `heuristic` chooses the options; with
+//! the expressions are replaced, so what a kernel computes stays the same. `choose` chooses the options; with
 //! `NOOPT=1` there are none.
 
+/// How long code may become.
+mod room;
 /// Facts about loop variables, and substitution.
 mod ranges;
 /// How each load and store moves along each loop.
 mod access;
-/// Options as data, and their application.
+/// Options as data.
+mod opt;
+/// The loops that options change.
+mod loops;
+/// The application of options.
 mod options;
 /// Loops that start at a cache line.
 mod align;
@@ -22,6 +28,8 @@ mod nests;
 mod carry;
 /// Staging: operands copied to scratch in the order in which they are read.
 mod stage;
+/// What overlapping windows cover.
+mod cover;
 /// Values of a reduction that a later loop reuses.
 mod keep;
 /// Sums of products as dot products of packed words.
@@ -37,39 +45,17 @@ mod trim;
 /// Neighbouring loops that index memory like one become one.
 mod collapse;
 /// Chooses options without measuring.
-mod heuristic;
+mod choose;
 /// Kernel names.
 mod name;
 
 pub use neighbours::{drawn, neighbours};
-pub use options::Opt;
+pub use opt::Opt;
+pub use room::{MAX_NODES, NOMINAL_THREADS, Room};
 
 use crate::target::Target;
 use kiln_ir::{UOp, spec};
 use nests::Nests;
-use options::Loops;
-
-/// A kernel of more nodes than this is not unrolled further.
-pub const MAX_NODES: usize = 2000;
-
-/// The number of threads that the order of sums is chosen for, whatever number a target has: the least that can share.
-pub const NOMINAL_THREADS: usize = 2;
-
-/// How long the code of a kernel may become, in nodes, about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
-    /// The limit for all options; 0 means that nothing is optimized.
-    pub nodes: usize,
-    /// The limit for which the order of sums is chosen.
-    pub order: usize,
-}
-
-impl Room {
-    /// The same room for everything.
-    pub fn of(nodes: usize) -> Room {
-        Room { nodes, order: nodes }
-    }
-}
 
 /// An optimized kernel and how it came about.
 #[derive(Clone, Debug)]
@@ -107,7 +93,7 @@ impl Optimizing {
     pub(crate) fn choose(&mut self, target: &Target, room: Room) {
         let choose = || match room.nodes {
             0 => Vec::new(),
-            _ => heuristic::choose(&self.ast, target, room),
+            _ => choose::choose(&self.ast, target, room),
         };
         let options = self.options.take().unwrap_or_else(choose);
         debug_assert_eq!(check(&self.ast, &options), Ok(()));
@@ -139,7 +125,7 @@ pub fn collapsed(ast: &UOp) -> UOp {
 
 /// Whether two lists of options for a collapsed kernel add up its sums in the same order, and so give the same bits.
 pub fn same_order(ast: &UOp, a: &[Opt], b: &[Opt]) -> bool {
-    heuristic::same_order(ast, a, b)
+    choose::same_order(ast, a, b)
 }
 
 /// Applies given options to a collapsed kernel; where one is illegal, the reason.
@@ -167,39 +153,13 @@ pub fn apply(ast: &UOp, options: &[Opt]) -> Result<Optimized, String> {
 pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
     match Nests::of(ast).filter(|_| !options.is_empty()) {
         Some(nests) => nests.check(options),
-        None => check_nest(ast, options),
-    }
-}
-
-fn check_nest(ast: &UOp, options: &[Opt]) -> Result<(), String> {
-    let ast = packed(ast, options)?;
-    let mut loops = Loops::of(&ast);
-    let rules = loops.rules(&ast);
-    for (at, &opt) in options.iter().enumerate() {
-        rules.check(&loops, &options[..at], opt).map_err(|why| format!("{opt}: {why}"))?;
-        loops.apply(opt);
-    }
-    Ok(())
-}
-
-/// The kernel whose loops the options are about: a `Dot`, which comes first, changes them.
-fn packed(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
-    match options.first() {
-        Some(&Opt::Dot { axis, parts }) => dot::pack(ast, axis, parts),
-        _ => Ok(ast.clone()),
+        None => legal::check(ast, options),
     }
 }
 
 fn rewritten(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
     match Nests::of(ast).filter(|_| !options.is_empty()) {
         Some(nests) => nests.apply(options),
-        None => rewritten_nest(ast, options),
+        None => options::rewritten(ast, options),
     }
-}
-
-fn rewritten_nest(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
-    let ast = packed(ast, options)?;
-    let mut loops = Loops::of(&ast);
-    options.iter().for_each(|&opt| loops.apply(opt));
-    Ok(loops.rewrite(&ast))
 }

@@ -1,11 +1,13 @@
-//! The option lists that are one step away from another: what a search tries next.
+//! Beside stage `optimize`, for a search: the option lists that are one step away from another.
 //!
 //! A step changes, removes or adds one option, or makes one side of a register tile larger and another smaller. Only
 //! legal lists are given, and none that makes the code much longer.
 
+use super::check;
+use super::loops::{Loops, packed};
 use super::nests::Nests;
-use super::options::{Loops, Opt};
-use super::{MAX_NODES, check, packed};
+use super::opt::Opt;
+use super::room::MAX_NODES;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;

@@ -5,7 +5,9 @@
 //! nest before the next nest begins, so that an operand that all rows need is read once.
 
 use super::gate::gate;
-use super::options::Opt;
+use super::legal;
+use super::opt::Opt;
+use super::options::rewritten;
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
@@ -124,7 +126,7 @@ impl Nests {
                 return Err("threads must share the same loop in all nests, and one that is around all of them".to_owned());
             }
             let inside: Vec<Opt> = inside.into_iter().copied().collect();
-            super::check_nest(kernel, &inside)?;
+            legal::check(kernel, &inside)?;
         }
         Ok(())
     }
@@ -159,7 +161,7 @@ impl Nests {
         let (rows, of_nests) = self.sorted(options)?;
         let apart = self.apart(rows);
         let optimized = apart.kernels.iter().zip(&of_nests);
-        let optimized = optimized.map(|(kernel, options)| super::rewritten_nest(kernel, options));
+        let optimized = optimized.map(|(kernel, options)| rewritten(kernel, options));
         Ok(self.together(optimized.collect::<Result<_, _>>()?, rows, thread_of(&of_nests[0])))
     }
 

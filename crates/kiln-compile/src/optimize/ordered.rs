@@ -1,4 +1,5 @@
-//! Which loops must run in order: those of which two iterations may write the same element.
+//! Which loops must run in order: those of which two iterations may write the same element. Several passes of stage
+//! `optimize` share it.
 
 use super::ranges::axis_of;
 use kiln_ir::affine::{Affine, gcd};

@@ -4,11 +4,12 @@
 //! So reads are contiguous however the operand lies in memory, and conversions and predicates are computed once an
 //! element.
 
+use super::access::value_strides;
+use super::cover::Covered;
 use super::dot::parts_of;
 use super::ranges::{
     axis_of, is_outer, kind_of, next_axis, ranges_of, replace_ranges, size_of, substitute,
 };
-use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::scope::Scopes;
 use kiln_ir::uop::{Srcs, toposort};
@@ -31,6 +32,8 @@ pub(super) struct Panel {
     pub(super) outer: Vec<UOp>,
     /// How many neighbours are copied at once.
     pub(super) lanes: usize,
+    /// What it holds, if it holds windows that overlap.
+    pub(super) covered: Option<Covered>,
 }
 
 /// The values that may be staged: the largest parts of the summand that read memory and vary over fewer loops than
@@ -97,17 +100,27 @@ pub(super) fn outer_loops(ast: &UOp) -> Vec<UOp> {
 /// The kernel with `value` staged.
 pub(super) fn stage(ast: &UOp, value: &UOp, panel: &Panel) -> UOp {
     let outer = &panel.outer;
+    let source = panel.covered.as_ref().map_or(value, |covered| &covered.source);
     let inner =
-        reading_order(ranges_of(value).into_iter().filter(|r| !outer.contains(r)).collect());
+        reading_order(ranges_of(source).into_iter().filter(|r| !outer.contains(r)).collect());
     let len = inner.iter().map(size_of).product();
     let memory = UOp::local(Space::Scratch, panel.id, len, value.dtype(), 1);
-    let copy = Copy::new(ast, value, &inner, panel.lanes);
+    let copy = Copy::new(ast, source, &inner, panel.lanes);
     let place = replace_ranges(&flat(&inner), &copy.map);
     let target =
         if outer.is_empty() { memory.clone() } else { memory.after(outer.iter().cloned()) };
-    let store = UOp::store(&target, &place, &replace_ranges(value, &copy.map), None);
+    let store = UOp::store(&target, &place, &replace_ranges(source, &copy.map), None);
     let filled = if copy.ranges.is_empty() { store } else { store.end(copy.ranges) };
-    substitute(ast, value, &UOp::load(&memory.after([filled]), &flat(&inner)))
+    substitute(ast, value, &UOp::load(&memory.after([filled]), &panel.read(&inner)))
+}
+
+impl Panel {
+    /// The position that is read in a panel of these ranges.
+    fn read(&self, inner: &[UOp]) -> UOp {
+        let windows = self.covered.iter().flat_map(|covered| &covered.windows);
+        let places = windows.map(|w| (w.range.clone(), (w.place.clone(), smallvec![])));
+        replace_ranges(&flat(inner), &places.collect())
+    }
 }
 
 /// The order in which a panel is read: loops as they nest, then unrolled ranges, then lanes and sides of matrices.
@@ -222,11 +235,4 @@ impl Copy {
 pub(super) fn lanes_of_copy(size: usize, most: usize) -> usize {
     let lanes = 1 << size.trailing_zeros().min(most.max(1).ilog2());
     if lanes == most || lanes >= SQUARE { lanes } else { 1 }
-}
-
-/// The strides of the value's memory. If it reads several, of the one that moves along most loops.
-pub(super) fn value_strides(value: &UOp) -> FxHashMap<u32, Option<i64>> {
-    let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
-    let all = loads.map(|l| strides(&kiln_ir::rules::simplify(l.src(1))));
-    all.max_by_key(|s| s.len()).unwrap_or_default()
 }

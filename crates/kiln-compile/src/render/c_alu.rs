@@ -125,6 +125,7 @@ fn scalar_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     let (from, to) = (op.src(0).dtype(), op.dtype());
     match (from, to) {
         (DType::BF16, _) | (_, DType::BF16) => unreachable!("bf16 is decomposed into its bits"),
+        _ if from.is_fp8() || to.is_fp8() => unreachable!("fp8 is decomposed into its bits"),
         _ if from.is_float() && to.is_int() => {
             call(&helpers.saturate(from, to), std::slice::from_ref(x))
         }
@@ -154,6 +155,7 @@ fn vector_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
     match (from, to) {
         (DType::BF16, _) | (_, DType::BF16) => unreachable!("bf16 is decomposed into its bits"),
+        _ if from.is_fp8() || to.is_fp8() => unreachable!("fp8 is decomposed into its bits"),
         (DType::Bool, _) => {
             let x = resize_mask(x, to.size(), lanes, helpers);
             let of = helpers.vector(to, lanes);

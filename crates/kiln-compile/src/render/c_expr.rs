@@ -50,7 +50,7 @@ impl Expr {
     }
 }
 
-/// The C type of one element. bf16 has none: it is its bits.
+/// The C type of one element. bf16 and floats of eight bits have none: they are their bits.
 pub(super) fn scalar_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "_Bool",
@@ -59,13 +59,14 @@ pub(super) fn scalar_type(dtype: DType) -> &'static str {
         DType::I32 => "int",
         DType::I64 | DType::Index => "long long",
         DType::U8 => "unsigned char",
+        _ if dtype.is_fp8() => "unsigned char",
         DType::U16 | DType::BF16 => "unsigned short",
         DType::U32 => "unsigned",
         DType::U64 => "unsigned long long",
         DType::F16 => "_Float16",
         DType::F32 => "float",
         DType::F64 => "double",
-        DType::Void => "void",
+        _ => "void",
     }
 }
 
@@ -104,7 +105,9 @@ fn suffix(dtype: DType) -> &'static str {
 /// Shortest decimals that read back as the same number; Rust and C agree on their form.
 fn float(f: f64, dtype: DType) -> String {
     match dtype {
-        DType::BF16 => (kiln_ir::eval::to_bits(Const::Float(f), dtype)).to_string(),
+        _ if dtype == DType::BF16 || dtype.is_fp8() => {
+            kiln_ir::eval::to_bits(Const::Float(f), dtype).to_string()
+        }
         DType::F16 => format!("(_Float16){}", float(f, DType::F32)),
         DType::F32 if f.is_nan() => "__builtin_nanf(\"\")".to_string(),
         DType::F32 if f.is_infinite() => format!("{}__builtin_inff()", minus(f)),

@@ -168,7 +168,7 @@ impl Body {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
         let gate = op.gate();
-        if let Arg::Ahead(n) = op.arg() {
+        if let Arg::Prefetch(n) = op.arg() {
             let at = self.address(op, *n);
             self.line(&format!("__builtin_prefetch({at}, 0, 2);"));
         }

@@ -178,7 +178,7 @@ impl Function<'_> {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let gate = op.gate();
         let at = self.address(op, gate.is_some());
-        self.fetch_ahead(op, &at);
+        self.prefetch(op, &at);
         let at = match gate {
             None => at,
             Some(gate) if gate.lanes() > 1 => return self.masked_load(op, gate, &at),
@@ -192,8 +192,8 @@ impl Function<'_> {
     }
 
     /// Into the second cache.
-    fn fetch_ahead(&mut self, load: &UOp, at: &str) {
-        let Arg::Ahead(n) = load.arg() else { return };
+    fn prefetch(&mut self, load: &UOp, at: &str) {
+        let Arg::Prefetch(n) = load.arg() else { return };
         let of = memory_type(load.dtype(), 1);
         let there = self.emit(&format!("getelementptr {of}, ptr {at}, i64 {n}"));
         let args =

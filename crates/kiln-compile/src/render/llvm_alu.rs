@@ -174,7 +174,8 @@ fn shift(f: &mut Function<'_>, op: &UOp) -> String {
 fn cast(f: &mut Function<'_>, op: &UOp) -> String {
     let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
     let (x, of) = (typed(f, op.src(0)), type_of(to, lanes));
-    assert!(from != DType::BF16 && to != DType::BF16, "bf16 is decomposed into its bits");
+    let as_bits = |d: DType| d == DType::BF16 || d.is_fp8();
+    assert!(!as_bits(from) && !as_bits(to), "bf16 and fp8 are decomposed into their bits");
     if to == DType::Bool {
         let test = if from.is_float() { "fcmp une" } else { "icmp ne" };
         return f.emit(&format!("{test} {x}, {}", zero(from, lanes)));

@@ -10,7 +10,7 @@ pub(super) fn literal(value: Const, dtype: DType) -> String {
         Const::Int(i) => i.to_string(),
         Const::UInt(u) => u.to_string(),
         Const::Float(x) => match dtype {
-            DType::BF16 => to_bits(value, dtype).to_string(),
+            _ if dtype == DType::BF16 || dtype.is_fp8() => to_bits(value, dtype).to_string(),
             DType::F16 => format!("0xH{:04X}", to_bits(value, dtype)),
             // decimals must be exact, which small integers are; the rest is the bits of the f64
             _ if x.abs() < 1e6 && x.fract() == 0.0 => format!("{x:?}"),
@@ -38,13 +38,14 @@ pub(super) fn type_of(dtype: DType, lanes: u16) -> String {
     let scalar = match dtype {
         DType::Bool => "i1",
         DType::I8 | DType::U8 => "i8",
+        _ if dtype.is_fp8() => "i8",
         DType::I16 | DType::U16 | DType::BF16 => "i16",
         DType::I32 | DType::U32 => "i32",
         DType::I64 | DType::U64 | DType::Index => "i64",
         DType::F16 => "half",
         DType::F32 => "float",
         DType::F64 => "double",
-        DType::Void => "void",
+        _ => "void",
     };
     if lanes == 1 { scalar.to_string() } else { format!("<{lanes} x {scalar}>") }
 }

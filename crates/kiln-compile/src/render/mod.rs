@@ -1,5 +1,5 @@
-//! Stage `render`: writes a linear program as text in the target's language. Renderers walk the list once and spell
-//! what they find. They choose nothing that a pass could choose, and they know no devices.
+//! Pass `render` of stage `render`: writes a linear program as text in the target's language. Renderers walk the list
+//! once and spell what they find. They choose nothing that a pass could choose, and they know no devices.
 
 mod c;
 mod c_alu;

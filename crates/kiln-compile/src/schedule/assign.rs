@@ -85,7 +85,6 @@ pub(super) struct Plan {
     pub(super) requests: Vec<Vec<Request>>,
     pub(super) placement: Vec<Placement>,
     pub(super) drafts: Vec<Draft>,
-    pub(super) decisions: Vec<Decision>,
     pub(super) lookups: Lookups,
 }
 
@@ -138,7 +137,6 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
             requests: vec![Vec::new(); nodes.len()],
             placement: vec![Placement::Inline; nodes.len()],
             drafts: Vec::new(),
-            decisions: Vec::new(),
             lookups: Lookups::default(),
             nodes,
             position,
@@ -216,7 +214,7 @@ impl Planner {
         } else {
             for r in 0..self.plan.requests[i].len() {
                 self.note_tiles(i, r);
-                self.ask_sources(i, r);
+                self.demand_sources(i, r);
             }
         }
     }
@@ -254,15 +252,18 @@ impl Planner {
             return false;
         }
         if self.overfull(i) {
-            let note = "the kernel that uses it is full".to_string();
-            let alternatives = vec![("memory", None)];
-            let about = self.about(i);
-            self.decided(Decision { about, alternatives, unit: "us", chosen: 0, note });
+            observe::decision(|| Decision {
+                about: self.about(i),
+                alternatives: vec![("memory", None)],
+                unit: "us",
+                chosen: 0,
+                note: "the kernel that uses it is full".to_string(),
+            });
             return true;
         }
         let price = self.price(i);
         if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
-            self.decided(price.decision(self.about(i)));
+            observe::decision(|| price.decision(self.about(i)));
         }
         !price.inline_wins()
     }
@@ -274,11 +275,6 @@ impl Planner {
 
     fn about(&self, i: usize) -> String {
         about(&self.plan.nodes[i])
-    }
-
-    fn decided(&mut self, decision: Decision) {
-        observe::decision(&decision);
-        self.plan.decisions.push(decision);
     }
 
     fn price(&mut self, i: usize) -> Price {
@@ -329,7 +325,7 @@ impl Planner {
         self.plan.placement[i] = Placement::Stored { kernel, request };
         self.note_readers(i, kernel);
         self.note_tiles(i, request);
-        self.ask_sources(i, request);
+        self.demand_sources(i, request);
     }
 
     /// Every other kernel that needs the stored node runs after its kernel.
@@ -372,7 +368,7 @@ impl Planner {
         self.plan.requests[i].push(Request::new(kernel, index, UOp::bool(true), loops));
         self.plan.placement[i] = Placement::Stored { kernel, request };
         self.note_readers(i, kernel);
-        self.ask_written(i, request);
+        self.demand_written(i, request);
     }
 
     /// The kernel of the update that overwrites this one, if nothing else reads the version in between: a run of small
@@ -443,7 +439,7 @@ impl Planner {
     fn open_kernel(&mut self, i: usize) -> (usize, usize) {
         let shape = self.plan.nodes[i].shape().clone();
         let (kernel, identity, loops) = self.new_draft(&shape);
-        (kernel, self.ask(i, kernel, identity, UOp::bool(true), loops))
+        (kernel, self.demand(i, kernel, identity, UOp::bool(true), loops))
     }
 
     /// Adds loops over `shape` to a kernel, beside those that it has.

@@ -35,15 +35,13 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -
         if let Some(joined) = join(&kernels[k], &kernels[reader], output, target) {
             let node = &plan.nodes[output];
             let rows = node.numel() / joined.row;
-            let decision = Decision {
+            observe::decision(|| Decision {
                 about: about(node),
                 alternatives: vec![("memory", None), ("scratch", None)],
                 unit: "us",
                 chosen: 1,
                 note: format!("{} elements for each of {rows} rows", joined.row),
-            };
-            observe::decision(&decision);
-            plan.decisions.push(decision);
+            });
             kernels[reader] = joined.kernel;
             gone[k] = true;
         }

@@ -12,7 +12,7 @@ use kiln_ir::{DType, Op, UOp};
 /// own price decides that.
 pub(super) fn work(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
     let times = (node.numel() as f64).max(1.0);
-    let below: f64 = below.iter().map(|b| b.asked(costs, times) / times).sum();
+    let below: f64 = below.iter().map(|b| b.demanded(costs, times) / times).sum();
     let own = match node.op() {
         // a position is there already: the loop's own counter
         Op::Const | Op::Var | Op::Iota => 0.0,
@@ -48,7 +48,7 @@ impl Below {
     }
 
     /// Time to have it `times` times: computed each time, or computed once into memory and read from there.
-    fn asked(&self, costs: &Costs, times: f64) -> f64 {
+    fn demanded(&self, costs: &Costs, times: f64) -> f64 {
         let stored = self.numel * (self.work + self.read) + times * self.read;
         (times * self.share(costs, times) * self.work).min(stored)
     }
@@ -115,7 +115,7 @@ pub(super) fn price(
     let own = if node.op() == Op::Reduce { costs.operation_ns } else { work(costs, node, &[]) };
     let compute = |times: f64| {
         let times = times * reduced as f64;
-        times * own + below.iter().map(|b| b.asked(costs, times)).sum::<f64>()
+        times * own + below.iter().map(|b| b.demanded(costs, times)).sum::<f64>()
     };
     let all: f64 = uses.iter().map(|u| u.evaluations).sum();
     // whoever needs it, its sources may be stored once for all

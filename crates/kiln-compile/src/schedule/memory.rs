@@ -42,7 +42,7 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
     let kernels =
         order.steps.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
     let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();
-    Schedule { kernels, outputs, temps, arena_bytes: arena.bytes, decisions: plan.decisions }
+    Schedule { kernels, outputs, temps, arena_bytes: arena.bytes }
 }
 
 /// For each node that an update overwrites, the node that their common memory belongs to: the last of the updates.

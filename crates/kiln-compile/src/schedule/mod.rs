@@ -12,7 +12,7 @@ mod writes;
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
 mod prepare;
 /// One-hot sums become lookups.
-mod pick;
+mod one_hot;
 /// Sums over the windows that cover an element.
 mod shares;
 /// Large reductions to few elements, in two steps.
@@ -24,7 +24,7 @@ mod cost;
 /// From the roots to the leaves: which kernel needs what, and the decisions.
 mod assign;
 /// Passes a demand on to the sources of a node.
-mod ask;
+mod demand;
 /// Indices that are data.
 mod lookup;
 /// Values that are stored before the memory that they are read from is overwritten.

@@ -3,7 +3,7 @@
 //! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach`, `Vjp` and `After` disappear. A sum of
 //! f16 or bf16 is accumulated in f32.
 
-use super::{index, pick, shares, split, writes};
+use super::{index, one_hot, shares, split, writes};
 use crate::target::Costs;
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
@@ -127,7 +127,7 @@ fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
     }
     let x = srcs[0].cast(wide);
     if let (ReduceOp::Add, [axis]) = (op, axes.as_slice())
-        && let Some(picked) = pick::looked_up(&x, *axis)
+        && let Some(picked) = one_hot::looked_up(&x, *axis)
     {
         return picked.cast(node.dtype());
     }

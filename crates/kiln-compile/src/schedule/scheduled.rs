@@ -1,6 +1,5 @@
 //! The result of stage `schedule`: kernels in order, and the memory that they are called with.
 
-use kiln_ir::observe::Decision;
 use kiln_ir::{DType, UOp};
 
 /// What a kernel reads or writes.
@@ -55,6 +54,4 @@ pub struct Schedule {
     pub temps: Vec<Temp>,
     /// Bytes of the arena.
     pub arena_bytes: usize,
-    /// Every decision of the cost model.
-    pub decisions: Vec<Decision>,
 }

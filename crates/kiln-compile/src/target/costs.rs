@@ -167,6 +167,11 @@ costs! {
     new_line: f64 = 0.1, RESNET;
     /// The price of a predicated load, and once more if the predicate is its own.
     gate: f64 = 0.12, RESNET;
+    /// The price of a predicated load beside vectors that are not wide, in a loop too short to be divided where the
+    /// predicate changes.
+    gate_in_short_loop: f64 = 1.2, RESNET;
+    /// The price of a predicate that is not the same for all lanes.
+    gate_of_lanes: f64 = 1.0, RESNET;
     /// The price of a load or store of one lane of a vector.
     element: f64 = 1.2, BENCH;
     /// The price per lane of a predicated vector without masked loads.
@@ -184,6 +189,8 @@ costs! {
 
     /// The price of copying an element in vectors.
     copy: f64 = 0.4, BENCH;
+    /// The price of copying an element in predicated vectors.
+    gated_copy: f64 = 1.2, RESNET;
     /// The price of copying elements one by one across their memory, for each.
     transpose: f64 = 1.6, BENCH;
     /// The price of a line from the second cache.

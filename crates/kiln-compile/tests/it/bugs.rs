@@ -7,11 +7,9 @@ use kiln_compile::pipeline::{self, Bug, Settings, compile};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_compile::target::Target;
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp};
-use kiln_ir::observe::{self, Event, Observer};
-use kiln_ir::uop::{mapped, rebuild};
+use kiln_ir::observe::{self, Kind, Log, Observer, Seen};
 use kiln_ir::{DType, Op, UOp, text};
-use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 fn node(op: Op, dtype: DType, srcs: &[UOp]) -> UOp {
     UOp::new(op, dtype, 1, srcs.iter().cloned().collect(), Arg::None)
@@ -88,65 +86,6 @@ fn a_pass_that_breaks_its_spec_is_named() {
     }
 }
 
-/// What an observer has seen.
-#[derive(Default)]
-struct Log(Mutex<Vec<Seen>>);
-
-enum Seen {
-    Pass { name: &'static str, before: Vec<UOp>, after: Vec<UOp> },
-    Rules { roots: Vec<UOp> },
-    RulesDone { roots: Vec<UOp> },
-    Rewrite { before: UOp, after: UOp },
-    Decision(String),
-}
-
-impl Observer for Log {
-    fn see(&self, event: &Event<'_>) {
-        self.0.lock().expect("no panic").push(match *event {
-            Event::Pass { pass, before, after, .. } => {
-                Seen::Pass { name: pass, before: before.to_vec(), after: after.to_vec() }
-            }
-            Event::Rules { roots, .. } => Seen::Rules { roots: roots.to_vec() },
-            Event::RulesDone { roots, .. } => Seen::RulesDone { roots: roots.to_vec() },
-            Event::Rewrite { before, after, .. } => {
-                Seen::Rewrite { before: before.clone(), after: after.clone() }
-            }
-            Event::Decision(decision) => Seen::Decision(decision.to_string()),
-        });
-    }
-}
-
-/// A set of rules that is not done: what it was given, and its rewrites.
-type Open = (Vec<UOp>, FxHashMap<UOp, UOp>);
-
-/// The graphs after rules, by the rewrites that were seen alone: sources first, each node until nothing is known of it.
-fn replayed(roots: &[UOp], rewrites: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    let mut todo: Vec<UOp> = roots.to_vec();
-    while let Some(node) = todo.last().cloned() {
-        let missing: Vec<UOp> =
-            node.srcs().iter().filter(|s| !done.contains_key(*s)).cloned().collect();
-        if !missing.is_empty() {
-            todo.extend(missing);
-            continue;
-        }
-        let rebuilt = rebuild(&node, mapped(&node, &done));
-        let next = if rebuilt == node { rewrites.get(&node) } else { Some(&rebuilt) };
-        match next {
-            None => _ = done.insert(node, rebuilt),
-            Some(next) => match done.get(next).cloned() {
-                Some(normal) => _ = done.insert(node, normal),
-                None => {
-                    todo.push(next.clone());
-                    continue;
-                }
-            },
-        }
-        todo.pop();
-    }
-    roots.iter().map(|root| done[root].clone()).collect()
-}
-
 #[test]
 fn what_an_observer_sees_replays_to_the_same_graphs() {
     let log = Arc::new(Log::default());
@@ -162,28 +101,9 @@ fn what_an_observer_sees_replays_to_the_same_graphs() {
         let compile = |k: &ScheduledKernel| compile(&k.ast, &target(), settings).expect("is fine");
         schedule.kernels.iter().map(compile).collect::<Vec<_>>()
     });
-    let log = log.0.lock().expect("no panic");
-    let mut open: Vec<Open> = Vec::new();
-    let (mut replays, mut rewrites) = (0, 0);
-    for seen in log.iter() {
-        match seen {
-            Seen::Rules { roots } => open.push((roots.clone(), FxHashMap::default())),
-            Seen::Rewrite { before, after } => {
-                rewrites += 1;
-                let (_, known) = open.last_mut().expect("inside of a set");
-                let same = (before.dtype(), before.lanes(), before.shape());
-                assert_eq!(same, (after.dtype(), after.lanes(), after.shape()));
-                known.insert(before.clone(), after.clone());
-            }
-            Seen::RulesDone { roots } => {
-                let (before, known) = open.pop().expect("it began");
-                assert_eq!(replayed(&before, &known), *roots);
-                replays += 1;
-            }
-            Seen::Pass { .. } | Seen::Decision(_) => {}
-        }
-    }
-    assert!(open.is_empty() && replays > 10 && rewrites > 20, "{replays} {rewrites}");
+    let replay = log.replay().expect("rewrites give the graphs that were seen");
+    assert!(replay.sets > 10 && replay.rewrites > 20, "{replay:?}");
+    let log = log.seen();
     // one pass goes on from what the one before has left
     let passes = log.iter().filter_map(|seen| match seen {
         Seen::Pass { name, before, after } => Some((*name, before, after)),
@@ -200,7 +120,7 @@ fn what_an_observer_sees_replays_to_the_same_graphs() {
     let last = passes.iter().rev().find(|p| p.0 == "render").expect("was seen");
     assert_eq!(*last.2, compiled[compiled.len() - 1].program.ops);
     assert!(log.iter().any(|seen| matches!(seen, Seen::Decision(text) if text.contains("inline"))));
-    assert!(!observe::is_on());
+    assert!(!observe::is_wanted(Kind::Steps));
 }
 
 #[test]

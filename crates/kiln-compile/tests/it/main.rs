@@ -1,6 +1,6 @@
 //! Integration tests of kiln-compile, one binary.
 
-mod ahead;
+mod prefetch;
 mod amx;
 mod bugs;
 mod decompose;

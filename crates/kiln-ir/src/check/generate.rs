@@ -100,11 +100,11 @@ fn arity(op: Op) -> usize {
 #[derive(Default)]
 struct Classes {
     parent: Vec<usize>,
-    dtypes: Vec<u16>,
+    dtypes: Vec<u32>,
 }
 
 impl Classes {
-    fn new_class(&mut self, dtypes: u16) -> usize {
+    fn new_class(&mut self, dtypes: u32) -> usize {
         self.parent.push(self.parent.len());
         self.dtypes.push(dtypes);
         self.parent.len() - 1
@@ -117,7 +117,7 @@ impl Classes {
         class
     }
 
-    fn restrict(&mut self, class: usize, dtypes: u16) {
+    fn restrict(&mut self, class: usize, dtypes: u32) {
         let class = self.find(class);
         self.dtypes[class] &= dtypes;
     }
@@ -129,13 +129,13 @@ impl Classes {
     }
 }
 
-fn dtypes_where(admits: impl Fn(DType) -> bool) -> u16 {
+fn dtypes_where(admits: impl Fn(DType) -> bool) -> u32 {
     let all = DType::STORAGE.into_iter().chain([DType::Index]);
     all.filter(|&d| admits(d)).fold(0, |set, d| set | dtype_bit(d))
 }
 
 /// The operand types on which an op has a meaning.
-fn operands(op: Op) -> u16 {
+fn operands(op: Op) -> u32 {
     match op {
         Op::Div | Op::Sqrt | Op::Trunc | Op::MulAdd => dtypes_where(DType::is_float),
         _ if op.is_transcendental() => dtypes_where(DType::is_float),
@@ -339,7 +339,7 @@ impl<'a> Generator<'a> {
 }
 
 /// The dtypes that have a constant like this.
-fn literal_dtypes(value: Value) -> u16 {
+fn literal_dtypes(value: Value) -> u32 {
     match value {
         Value::Any | Value::Constant => dtypes_where(|_| true),
         Value::Int(i) => dtypes_where(|d| Const::Int(i).cast(d).as_f64() == i as f64),

@@ -23,7 +23,7 @@ struct Step {
     max_srcs: u8,
     /// The step that must have seen the same node.
     same: Option<u8>,
-    dtypes: u16,
+    dtypes: u32,
     ops: u128,
     value: Value,
     arg: Option<Box<Arg>>,
@@ -178,7 +178,7 @@ struct List {
 #[derive(PartialEq)]
 struct Head {
     needs: Summary,
-    dtypes: u16,
+    dtypes: u32,
     entry: u16,
 }
 

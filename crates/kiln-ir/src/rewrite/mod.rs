@@ -12,7 +12,7 @@ pub use fast::{REWRITES_PER_NODE, RULES_IN_TRACE};
 pub(crate) use matcher::{Compiled, compile, is_offered};
 pub use tracked::{Stats, blame, report, set_tracking, stats};
 
-use crate::observe;
+use crate::observe::{self, Event};
 use crate::rule::RuleSet;
 use crate::uop::UOp;
 use fast::{Driver, Untracked};
@@ -41,9 +41,9 @@ pub fn graph_rewrite_with<C>(roots: &[UOp], set: &RuleSet<C>, ctx: &mut C) -> Ve
     }
     let mut tracker = Tracker::new(&compiled.places);
     let mut driver = Driver::new(compiled, ctx, &mut tracker);
-    observe::rules(compiled.name, roots);
+    observe::see(&Event::Rules { set: compiled.name, roots });
     let new: Vec<UOp> = roots.iter().map(|root| driver.run(root)).collect();
-    observe::rules_done(compiled.name, &new);
+    observe::see(&Event::RulesDone { set: compiled.name, roots: &new });
     tracker.publish();
     new
 }

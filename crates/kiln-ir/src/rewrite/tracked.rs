@@ -1,7 +1,7 @@
 //! The tracked driver: counts and times every attempt, for `TRACK_MATCH_STATS`, and tells an observer of each rewrite.
 
 use super::matcher::{Place, Track};
-use crate::observe;
+use crate::observe::{self, Event, Kind};
 use crate::uop::UOp;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub fn set_tracking(on: bool) {
 }
 
 pub(crate) fn is_tracking() -> bool {
-    ON.load(Ordering::Relaxed) || BLAMING.get() || observe::is_on()
+    ON.load(Ordering::Relaxed) || BLAMING.get() || observe::is_wanted(Kind::Steps)
 }
 
 /// Runs what is known to panic once more, tracked, and names the rule that does it, if it is one.
@@ -102,7 +102,8 @@ impl Track for Tracker<'_> {
         let (n, time_fired) = if new.is_some() { (1, time) } else { (0, Duration::ZERO) };
         if let Some(new) = new {
             let Place { name, file, line } = self.places[rule];
-            observe::rewrite(name, (file, line), node, new);
+            let place = (file, line);
+            observe::see(&Event::Rewrite { rule: name, place, before: node, after: new });
         }
         self.stats[rule].add(Stats { tried: 1, fired: n, time_fired, time });
     }

@@ -51,12 +51,17 @@ fn fits(x: &UOp, dtype: DType) -> bool {
 }
 
 fn holds_float(from: DType, to: DType) -> bool {
-    from == to || to == DType::F64 || (to == DType::F32 && from != DType::F64)
+    from == to
+        || to == DType::F64
+        || (to == DType::F32 && from != DType::F64)
+        || (to == DType::F16 && from.is_fp8())
 }
 
 /// Integers of so many bits are exact. (f16 overflows past 65504, which 11 bits do not reach.)
 fn mantissa(dtype: DType) -> u32 {
     match dtype {
+        DType::F8E4M3 | DType::F8E4M3FNUZ => 4,
+        DType::F8E5M2 | DType::F8E5M2FNUZ => 3,
         DType::F16 => 11,
         DType::BF16 => 8,
         DType::F32 => 24,

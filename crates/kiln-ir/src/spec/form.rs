@@ -98,7 +98,7 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Range => matches!(arg, Arg::Range { .. }),
         Op::Local => matches!(arg, Arg::Memory { .. }),
         Op::Lane => matches!(arg, Arg::Lane(_)),
-        Op::Load => matches!(arg, Arg::None | Arg::Ahead(_)),
+        Op::Load => matches!(arg, Arg::None | Arg::Prefetch(_)),
         Op::Dot => matches!(arg, Arg::Parts(parts) if packable(*parts)),
         Op::Mma => matches!(arg, Arg::Mma { parts, .. } if packable(*parts)),
         Op::Mark => matches!(arg, Arg::Mark { .. }),

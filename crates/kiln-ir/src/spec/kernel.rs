@@ -79,7 +79,7 @@ fn wants(node: &UOp, i: usize, wanted: Role) -> Result<(), String> {
 }
 
 fn memory(node: &UOp) -> Result<(), String> {
-    let storage = DType::STORAGE.contains(&node.dtype());
+    let storage = node.dtype().is_storage();
     ensure(storage, || format!("{} cannot be the type of memory", node.dtype()))?;
     match node.arg() {
         Arg::Param { shape, .. } => {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 /// One entry by itself.
 pub(super) fn node(node: &UOp) -> Result<(), String> {
-    let narrow = |n: &UOp| matches!(n.dtype(), DType::F16 | DType::BF16);
+    let narrow = |n: &UOp| n.dtype().is_narrow_float();
     if node.op().is_alu() {
         ensure(!node.srcs().iter().any(narrow), || {
             "half floats are not computed with".to_string()

@@ -157,7 +157,7 @@ impl<'a> Fields<'a> {
                 Arg::Memory { space, id: self.number("id")?, len: self.number("len")? }
             }
             Op::Lane => Arg::Lane(self.number("lane")?),
-            Op::Load if !self.keys.is_empty() => Arg::Ahead(self.number("ahead")?),
+            Op::Load if !self.keys.is_empty() => Arg::Prefetch(self.number("prefetch")?),
             Op::Dot => Arg::Parts([self.dtype("x")?, self.dtype("y")?]),
             Op::Mma => Arg::Mma {
                 parts: [self.dtype("x")?, self.dtype("y")?],

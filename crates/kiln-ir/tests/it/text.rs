@@ -56,7 +56,7 @@ fn every_constant_round_trips() {
     let floats = [0.0, -0.0, 1.5, 0.1, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-310, 1e300];
     let tiny = [f64::MIN_POSITIVE, f32::MIN_POSITIVE as f64, 65504.0, 6e-8, f32::MAX as f64];
     let ints = [0, 1, -1, i64::MIN, i64::MAX];
-    for dtype in DType::STORAGE.into_iter().chain([DType::Index]) {
+    for dtype in DType::STORAGE.into_iter().chain(DType::FP8).chain([DType::Index]) {
         let floats = floats.iter().chain(&tiny).map(|&f| Const::Float(f));
         let values = floats.chain(ints.map(Const::Int)).chain([Const::UInt(u64::MAX)]);
         for value in values {

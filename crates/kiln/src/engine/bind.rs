@@ -275,7 +275,7 @@ impl Drop for Released<'_> {
 
 fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
     testing::step()?;
-    opened.backend.alloc(bytes).map_err(|e| e.to_string())
+    opened.alloc(bytes)
 }
 
 /// For each root, a parameter slot whose buffer it may get.

@@ -17,9 +17,10 @@ use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::{Arg, Shape};
+use kiln_ir::observe::{self, Compilation, Event, Kind};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Const, DType, Op, UOp};
-use kiln_runtime::{Kernel, Origin};
+use kiln_runtime::{Kernel, Loaded, Origin};
 use rustc_hash::FxHashSet;
 use std::hash::Hash;
 use std::ops::Range;
@@ -84,10 +85,8 @@ impl Ready {
             let more = size_of_val(&may_alias[..]) + size_of_val(&origins[..]);
             size_of::<ReadyKernel>() + lists + more + k.code.size()
         };
-        let schedule::Schedule { outputs, temps, decisions, .. } = &self.schedule;
-        let decisions: usize =
-            decisions.iter().map(|d| size_of_val(d) + d.about.len() + d.note.len() + 64).sum();
-        let lists = size_of_val(&outputs[..]) + size_of_val(&temps[..]) + decisions;
+        let schedule::Schedule { outputs, temps, .. } = &self.schedule;
+        let lists = size_of_val(&outputs[..]) + size_of_val(&temps[..]);
         let own = size_of_val(&self.roots[..]) + self.constants.len() * (size_of::<Const>() + 1);
         self.kernels.iter().map(kernel).sum::<usize>() + lists + own + size_of::<Ready>() + ENTRY
     }
@@ -112,6 +111,7 @@ fn raw(value: Const, dtype: DType) -> i64 {
         Const::Int(i) => i,
         Const::UInt(u) => u as i64,
         Const::Float(f) => match dtype {
+            _ if dtype.is_fp8() => kiln_ir::eval::to_bits(value, dtype) as i64,
             DType::F64 => f.to_bits() as i64,
             DType::F16 => half::f16::from_f64(f).to_bits() as i64,
             DType::BF16 => half::bf16::from_f64(f).to_bits() as i64,
@@ -154,7 +154,7 @@ pub(super) fn ready(
     let schedules = || SCHEDULES.lock().expect("schedule cache");
     let known = schedules().get(&key).cloned().unwrap_or_default();
     if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {
-        debug::schedule_hit(ready.kernels.len());
+        scheduled(ready.kernels.len(), &ready.schedule, None);
         return Ok(ready.clone());
     }
     let ready = Arc::new(make(closed, constants, &known, opened)?);
@@ -174,14 +174,13 @@ fn make(
     opened: &Opened,
 ) -> Result<Ready, Failure> {
     testing::step()?;
-    debug::started();
     let start = Instant::now();
     let variable = variable_constants(closed, &constants, known);
     let roots = closed.build(&variable);
     let mut schedule = pipeline::schedule(&roots, &opened.target, settings().checks)
         .map_err(|bug| report::short(&bug.to_string()))?;
     let took = start.elapsed();
-    debug::scheduled(&schedule, took);
+    scheduled(schedule.kernels.len(), &schedule, Some(took));
     count(|c| {
         c.scheduled += 1;
         c.schedule_ns += took.as_nanos() as u64;
@@ -199,6 +198,15 @@ fn make(
         .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
         .collect();
     Ok(Ready { kernels, roots, schedule, variable, constants })
+}
+
+/// Shows the schedule, of so many kernels; without a time it was remembered.
+fn scheduled(kernels: usize, schedule: &schedule::Schedule, took: Option<Duration>) {
+    if observe::is_wanted(Kind::News) {
+        let temporary_bytes = schedule.temps.iter().map(|t| t.len * t.dtype.size()).sum();
+        let arena_bytes = schedule.arena_bytes;
+        observe::see(&Event::Scheduled { kernels, took, arena_bytes, temporary_bytes });
+    }
 }
 
 /// The bytes of a kernel's first argument from the first to the last that it stores.
@@ -310,11 +318,31 @@ fn compile(
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program);
     let loaded = loaded.map_err(|error| report::short(&error.to_string()))?;
-    debug::compiled(kernel, &compiled, &loaded);
+    shown(kernel, &compiled, &loaded);
     let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled) });
     let key = key(kernel, opened, width);
     CODES.lock().expect("kernel cache").insert(key, code.clone(), code.size());
     Ok((code, (loaded.origin, lowering)))
+}
+
+/// Shows what became of a kernel.
+fn shown(kernel: &ScheduledKernel, compiled: &Compiled, loaded: &Loaded) {
+    if observe::is_wanted(Kind::News) {
+        let options: Vec<String> = compiled.applied.iter().map(ToString::to_string).collect();
+        observe::see(&Event::Compiled(&Compilation {
+            scheduled: &kernel.ast,
+            optimized: &compiled.ast,
+            options: &options,
+            program: &compiled.program,
+            origin: match loaded.origin {
+                Origin::Compiled => "compiled",
+                Origin::Disk => "from the cache on disk",
+                Origin::Memory => "compiled before",
+                Origin::Interpreted => "interpreted",
+            },
+            disassemble: &|| loaded.kernel.disassemble(),
+        }));
+    }
 }
 
 /// A compiled kernel without its operations and text, which are most of it.
@@ -327,5 +355,5 @@ fn worth_keeping(mut compiled: Compiled) -> Compiled {
 
 /// The graph of a kernel if it may be looked at again, else an empty one: living nodes make lookups of others slower.
 fn kept(ast: UOp) -> UOp {
-    if cfg!(debug_assertions) || debug::shows_launches() { ast } else { UOp::sink([]) }
+    if cfg!(debug_assertions) || observe::is_wanted(Kind::Runs) { ast } else { UOp::sink([]) }
 }

@@ -1,4 +1,4 @@
-//! Everything that `DEBUG` prints, to stderr: the one module of the library that prints.
+//! Everything that `DEBUG` prints, to stderr: the one module of the library that prints, as an observer of the process.
 //!
 //! 1: devices, schedules. 2: a line per kernel. 3: decisions and options. 4: source. 5: graphs as text that parses
 //! back. 6: linear programs. 7: machine code.
@@ -6,17 +6,15 @@
 
 use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
-use super::search::Found;
-use crate::device::Device;
-use kiln_compile::pipeline::{Bug, Compiled};
-use kiln_compile::schedule::{Schedule, ScheduledKernel};
+use kiln_compile::pipeline::Bug;
+use kiln_ir::observe::{self, Compilation, Event, Kind, Observer};
 use kiln_ir::{UOp, rewrite, text};
+use kiln_runtime::exit;
 use kiln_runtime::warnings::warn_once;
-use kiln_runtime::{Backend, Loaded, Origin, exit};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, Once};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 fn at(level: i64) -> bool {
@@ -31,10 +29,11 @@ fn is_colored() -> bool {
     *COLORED
 }
 
-/// Called before the compiler first runs: what is to be watched is watched from here on.
-pub(super) fn started() {
+/// Called before a device is first opened: what is to be watched is watched from here on.
+pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        observe::for_process(Arc::new(Printer));
         if TRACK_MATCH_STATS.get() > 0 {
             rewrite::set_tracking(true);
             exit::at_exit(report_rules);
@@ -62,113 +61,110 @@ pub(super) fn fell_back(kernel: &UOp, bug: &Bug, file: &str) {
     warnings();
 }
 
-pub(super) fn opened(name: &str, backend: &dyn Backend) {
-    warnings();
-    if at(1) {
-        eprintln!("opened device {name} as {}: {}", backend.name(), backend.compiler());
+/// The process's observer: prints what `DEBUG` wants.
+struct Printer;
+
+impl Observer for Printer {
+    fn wants(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::News => true,
+            Kind::Runs => at(2),
+            Kind::Decisions => at(3),
+            Kind::Steps => false,
+        }
+    }
+
+    fn see(&self, event: &Event<'_>) {
+        match *event {
+            Event::Opened { device, backend, compiler } if at(1) => {
+                eprintln!("opened device {device} as {backend}: {compiler}");
+            }
+            Event::Scheduled { kernels, took, arena_bytes, temporary_bytes } if at(1) => {
+                scheduled(kernels, took, arena_bytes, temporary_bytes);
+            }
+            Event::Decision(decision) => eprintln!("  {decision}"),
+            Event::Compiled(kernel) => compiled(kernel),
+            Event::Searching { kernel, tried, gain } => searching(kernel, tried, gain),
+            Event::Searched { .. } => searched(event),
+            Event::Launched { .. } => launched(event),
+            _ => {}
+        }
     }
 }
 
-pub(super) fn scheduled(schedule: &Schedule, took: Duration) {
-    if at(1) {
-        let (n, temps) = (
-            schedule.kernels.len(),
-            schedule.temps.iter().map(|t| t.len * t.dtype.size()).sum::<usize>(),
-        );
-        let ms = took.as_secs_f64() * 1e3;
-        eprintln!(
-            "scheduled {n} kernels in {ms:.2} ms, arena {} B for {temps} B of temporaries",
-            schedule.arena_bytes
-        );
+fn scheduled(kernels: usize, took: Option<Duration>, arena: usize, temporary: usize) {
+    match took {
+        None => eprintln!("scheduled {kernels} kernels: schedule cache hit"),
+        Some(took) => {
+            let ms = took.as_secs_f64() * 1e3;
+            eprintln!(
+                "scheduled {kernels} kernels in {ms:.2} ms, arena {arena} B for {temporary} B of temporaries"
+            );
+        }
     }
+}
+
+fn compiled(kernel: &Compilation<'_>) {
+    let Compilation { scheduled, optimized, options, program, origin, disassemble } = kernel;
     if at(3) {
-        schedule.decisions.iter().for_each(|d| eprintln!("  {d}"));
-    }
-}
-
-pub(super) fn schedule_hit(kernels: usize) {
-    if at(1) {
-        eprintln!("scheduled {kernels} kernels: schedule cache hit");
-    }
-}
-
-pub(super) fn compiled(kernel: &ScheduledKernel, compiled: &Compiled, loaded: &Loaded) {
-    if at(3) {
-        let applied: Vec<String> = compiled.applied.iter().map(ToString::to_string).collect();
-        let origin = match loaded.origin {
-            Origin::Compiled => "compiled",
-            Origin::Disk => "from the cache on disk",
-            Origin::Memory => "compiled before",
-            Origin::Interpreted => "interpreted",
-        };
-        eprintln!("{}: {origin}, options [{}]", compiled.program.name, applied.join(", "));
+        eprintln!("{}: {origin}, options [{}]", program.name, options.join(", "));
     }
     if at(5) {
-        eprintln!("{}\n{}", text::print(&kernel.ast), text::print(&compiled.ast));
+        eprintln!("{}\n{}", text::print(scheduled), text::print(optimized));
     }
     if at(6) {
-        eprintln!("{}", text::print_list(&compiled.program.ops));
+        eprintln!("{}", text::print_list(&program.ops));
     }
-    if at(4) && !compiled.program.source.is_empty() {
-        eprintln!("{}", compiled.program.source);
+    if at(4) && !program.source.is_empty() {
+        eprintln!("{}", program.source);
     }
     if at(7) {
         let none = || "no disassembler is at hand".to_owned();
-        eprintln!("{}", loaded.kernel.disassemble().unwrap_or_else(none));
+        eprintln!("{}", disassemble().unwrap_or_else(none));
     }
 }
 
-/// Whether there is a line per launch.
-pub(super) fn shows_launches() -> bool {
-    at(2)
-}
-
 /// How far a search is: a line that the next one replaces, where somebody can watch.
-pub(super) fn searching(kernel: &str, tried: usize, gain: f64) {
+fn searching(kernel: &str, tried: usize, gain: f64) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[KBEAM {kernel}: {tried} tried, the best is {gain:.2} times as fast");
     }
 }
 
 /// What a search has found.
-pub(super) fn searched(found: &Found) {
-    if std::io::stderr().is_terminal() {
+fn searched(event: &Event<'_>) {
+    let Event::Searched { kernel, tried, ratio, options, is_taken, is_noted } = event else {
+        return;
+    };
+    let is_terminal = std::io::stderr().is_terminal();
+    if is_terminal {
         eprint!("\r\x1b[K");
     }
-    if at(1) || !(found.is_noted || std::io::stderr().is_terminal()) {
-        let verdict = if found.is_taken { "taken" } else { "not taken" };
-        let (kernel, ratio) = (&found.kernel, found.ratio());
-        let options = found.candidate.join(", ");
-        eprintln!(
-            "BEAM {kernel}: {} tried, {ratio:.2} times as fast, {verdict}: [{options}]",
-            found.tried
-        );
+    if at(1) || !(*is_noted || is_terminal) {
+        let (verdict, options) =
+            (if *is_taken { "taken" } else { "not taken" }, options.join(", "));
+        eprintln!("BEAM {kernel}: {tried} tried, {ratio:.2} times as fast, {verdict}: [{options}]");
     }
 }
 
 /// One line per launch.
-pub(super) fn launched(
-    device: &Device,
-    compiled: &Compiled,
-    origins: &[&'static str],
-    took: Duration,
-    backend: &dyn Backend,
-) {
-    if !shows_launches() {
+fn launched(event: &Event<'_>) {
+    let Event::Launched { device, kernel, program, methods, memory, start, end } = *event else {
         return;
-    }
+    };
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     static TOTAL_NS: AtomicU64 = AtomicU64::new(0);
-    let ns = took.as_nanos().max(1) as u64;
+    let ns = (end - start).as_nanos().max(1) as u64;
     let launch = Launch {
-        device: device.name(),
+        device,
         number: NUMBER.fetch_add(1, Ordering::Relaxed) + 1,
-        is_first: is_first(&compiled.ast),
-        compiled,
-        memory: backend.memory_use().in_use as u64,
+        is_first: is_first(kernel),
+        kernel,
+        program,
+        memory: memory as u64,
         ns,
         total_ns: TOTAL_NS.fetch_add(ns, Ordering::Relaxed) + ns,
-        origins,
+        methods,
     };
     eprintln!("{}", launch.line(is_colored()));
 }

@@ -5,20 +5,41 @@ use super::{Failure, debug, env, matrices};
 use crate::device::{Device, KNOWN};
 use crate::error::Error;
 use kiln_compile::target::{Costs, Language, Machine, Target};
-use kiln_runtime::Backend;
+use kiln_ir::observe::{self, Event, Kind};
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
 use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::null::NullBackend;
+use kiln_runtime::{Backend, Buffer};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An open device.
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) target: Arc<Target>,
+}
+
+impl Opened {
+    /// Memory of the device.
+    pub(super) fn alloc(&self, bytes: usize) -> Result<Buffer, Failure> {
+        let start = (bytes > 0 && observe::is_wanted(Kind::Runs)).then(Instant::now);
+        let buffer = self.backend.alloc(bytes).map_err(|e| e.to_string())?;
+        if let Some(start) = start {
+            let (device, end) = (self.backend.name(), Instant::now());
+            observe::see(&Event::Allocated { device, bytes, start, end });
+        }
+        Ok(buffer)
+    }
+
+    /// Shows that it is open.
+    fn show(&self, device: &str) {
+        debug::warnings();
+        let (backend, compiler) = (self.backend.name(), &self.backend.compiler());
+        observe::see(&Event::Opened { device, backend, compiler });
+    }
 }
 
 type Table = Mutex<HashMap<String, Opened>>;
@@ -36,8 +57,9 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     if let Some(opened) = table.get(name) {
         return Ok(opened.clone());
     }
+    debug::install();
     let opened = open_new(name)?;
-    debug::opened(name, opened.backend.as_ref());
+    opened.show(name);
     table.insert(name.to_owned(), opened.clone());
     Ok(opened)
 }

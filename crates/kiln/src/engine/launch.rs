@@ -5,8 +5,9 @@ use super::bind::Bound;
 use super::cache::{Ready, ReadyKernel};
 use super::device::Opened;
 use super::measure::{Counts, count, is_counting};
-use super::{Failure, debug, testing};
+use super::{Failure, testing};
 use crate::device::Device;
+use kiln_ir::observe::{self, Event, Kind};
 use kiln_runtime::{Buffer, Prepared};
 use std::time::{Duration, Instant};
 
@@ -54,20 +55,24 @@ impl Launches<'_> {
     /// Runs the kernels; if one fails, which one and why.
     pub(super) fn run(&self, device: &Device, opened: &Opened) -> Result<(), (usize, Failure)> {
         let calls = self.calls()?;
-        let mut watch = Watch::new();
-        let mut run = |step: usize| {
-            let took = watch.time(|| calls[step].run())?;
+        let watch = Watch::new(device, opened);
+        let mut counts = Counts::default();
+        let run = |step: usize, counts: &mut Counts| {
+            let (call, kernel) = (&calls[step], &self.ready.kernels[step]);
+            watch.copy(call)?;
+            let started = watch.now();
+            call.run()?;
             testing::launched()?;
-            if let Some(took) = took {
-                watch.add(&calls[step], took);
-                let ReadyKernel { code, plan, .. } = &self.ready.kernels[step];
-                let backend = opened.backend.as_ref();
-                debug::launched(device, &code.compiled, &plan.origins, took, backend);
+            if let Some(start) = started {
+                let end = Instant::now();
+                add_launch(counts, call, end - start);
+                watch.show(kernel, start, end);
             }
             Ok(())
         };
-        let done = (0..calls.len()).try_for_each(|step| run(step).map_err(|why| (step, why)));
-        watch.report();
+        let mut steps = 0..calls.len();
+        let done = steps.try_for_each(|step| run(step, &mut counts).map_err(|why| (step, why)));
+        report(counts);
         done
     }
 
@@ -114,47 +119,77 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Copies the value that must be in the first argument before.
+    fn copy(&self) -> Result<usize, Failure> {
+        let Some((old, new)) = self.copied else { return Ok(0) };
+        new.copy_from(old).map_err(|e| e.to_string())?;
+        Ok(old.len())
+    }
+
     fn run(&self) -> Result<(), Failure> {
-        if let Some((old, new)) = self.copied {
-            new.copy_from(old).map_err(|e| e.to_string())?;
-        }
         self.files.iter().try_for_each(Buffer::check).map_err(|e| e.to_string())?;
         (self.launch)().map_err(|e| e.to_string())
     }
 }
 
-/// Measures launches, if anybody wants to know: reading a clock takes a tenth of a small kernel's time.
-struct Watch {
+/// Watches launches, if anybody wants to know: reading a clock takes a tenth of a small kernel's time.
+struct Watch<'a> {
     is_on: bool,
-    counts: Counts,
+    is_shown: bool,
+    device: &'a Device,
+    opened: &'a Opened,
 }
 
-impl Watch {
-    fn new() -> Watch {
-        Watch { is_on: is_counting() || debug::shows_launches(), counts: Counts::default() }
+impl Watch<'_> {
+    fn new<'a>(device: &'a Device, opened: &'a Opened) -> Watch<'a> {
+        let is_shown = observe::is_wanted(Kind::Runs);
+        Watch { is_on: is_shown || is_counting(), is_shown, device, opened }
     }
 
-    /// How long `run` takes.
-    fn time(&self, run: impl FnOnce() -> Result<(), Failure>) -> Result<Option<Duration>, Failure> {
-        let start = self.is_on.then(Instant::now);
-        run()?;
-        Ok(start.map(|start| start.elapsed()))
+    fn now(&self) -> Option<Instant> {
+        self.is_on.then(Instant::now)
     }
 
-    fn add(&mut self, call: &Call<'_>, took: Duration) {
-        self.counts.kernels += 1;
-        self.counts.bytes += call.bytes;
-        self.counts.flops += call.flops;
-        self.counts.kernel_ns += took.as_nanos() as u64;
+    /// What must be copied before a launch.
+    fn copy(&self, call: &Call<'_>) -> Result<(), Failure> {
+        let start = self.now();
+        let bytes = call.copy()?;
+        if let Some(start) = start.filter(|_| self.is_shown && bytes > 0) {
+            let (device, end) = (self.device.name(), Instant::now());
+            observe::see(&Event::Copied { device, bytes, start, end });
+        }
+        Ok(())
     }
 
-    fn report(self) {
-        let new = self.counts;
-        count(|c| {
-            c.kernels += new.kernels;
-            c.bytes += new.bytes;
-            c.flops += new.flops;
-            c.kernel_ns += new.kernel_ns;
-        });
+    /// Shows a launch.
+    fn show(&self, kernel: &ReadyKernel, start: Instant, end: Instant) {
+        if self.is_shown {
+            let ReadyKernel { code, plan, .. } = kernel;
+            observe::see(&Event::Launched {
+                device: self.device.name(),
+                kernel: &code.compiled.ast,
+                program: &code.compiled.program,
+                methods: &plan.origins,
+                memory: self.opened.backend.memory_use().in_use,
+                start,
+                end,
+            });
+        }
     }
+}
+
+fn add_launch(counts: &mut Counts, call: &Call<'_>, took: Duration) {
+    counts.kernels += 1;
+    counts.bytes += call.bytes;
+    counts.flops += call.flops;
+    counts.kernel_ns += took.as_nanos() as u64;
+}
+
+fn report(new: Counts) {
+    count(|c| {
+        c.kernels += new.kernels;
+        c.bytes += new.bytes;
+        c.flops += new.flops;
+        c.kernel_ns += new.kernel_ns;
+    });
 }

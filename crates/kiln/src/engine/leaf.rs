@@ -99,8 +99,7 @@ pub(crate) fn upload(
 
 /// Memory for a leaf.
 pub(super) fn alloc(dtype: DType, shape: &[usize], device: &Device) -> Result<Buffer, Failure> {
-    let opened = device::open(device)?;
-    opened.backend.alloc(bytes_of(dtype, shape)?).map_err(|e| e.to_string())
+    device::open(device)?.alloc(bytes_of(dtype, shape)?)
 }
 
 /// The size of a value in memory.

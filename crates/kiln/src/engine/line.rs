@@ -1,8 +1,8 @@
 //! A launch as a line of text: device, number, name, arguments, memory, time, rates, and the methods that made the
 //! kernel.
 
-use kiln_compile::pipeline::Compiled;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::program::Program;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 
@@ -15,26 +15,28 @@ pub(super) struct Launch<'a> {
     pub(super) number: u64,
     /// Whether the kernel runs for the first time: then the line starts green.
     pub(super) is_first: bool,
-    pub(super) compiled: &'a Compiled,
+    /// The kernel after stage `optimize`.
+    pub(super) kernel: &'a UOp,
+    pub(super) program: &'a Program,
     /// Bytes in use on the device.
     pub(super) memory: u64,
     pub(super) ns: u64,
     /// Of all launches so far.
     pub(super) total_ns: u64,
-    pub(super) origins: &'a [&'static str],
+    pub(super) methods: &'a [&'static str],
 }
 
 impl Launch<'_> {
     pub(super) fn line(&self, color: bool) -> String {
-        let program = &self.compiled.program;
+        let program = self.program;
         let head = format!("*** {:<10} {:4}", self.device, self.number);
         let head = paint(&head, 32, color && self.is_first);
-        let name = name(&self.compiled.ast, color);
+        let name = name(self.kernel, color);
         let pad = " ".repeat(NAME.saturating_sub(program.name.len()));
         let (args, memory) = (program.params.len(), self.memory as f64 / 1e9);
         let (us, ms) = (self.ns as f64 / 1e3, self.total_ns as f64 / 1e6);
         let (flops, bytes) = (self.rate(program.flops), self.rate(program.bytes));
-        let origins = list(self.origins);
+        let origins = list(self.methods);
         format!(
             "{head} {name}{pad} arg {args:2} mem {memory:5.2} GB tm {us:9.2}us/{ms:9.2}ms \
              ({flops:9.2} GFLOPS {bytes:6.1} GB/s) {origins}"
@@ -106,11 +108,12 @@ mod tests {
             device: "CPU",
             number: 1,
             is_first,
-            compiled: &compiled,
+            kernel: &compiled.ast,
+            program: &compiled.program,
             memory: 120_000_000,
             ns: 7_380,
             total_ns: 10_000,
-            origins: &["add", "relu"],
+            methods: &["add", "relu"],
         };
         launch.line(color)
     }

@@ -34,6 +34,8 @@ mod bind;
 mod taken;
 /// Files as memory.
 mod file;
+/// Files that are only read.
+mod mapped;
 /// Values that are in memory as they are.
 mod resident;
 /// Plan, claim, allocate, launch, commit.
@@ -52,7 +54,7 @@ mod measure;
 mod line;
 /// Long texts about what failed.
 mod report;
-/// Everything that DEBUG prints: the one module that writes to stderr.
+/// An observer that prints what DEBUG wants: the one module that writes to stderr.
 mod debug;
 
 /// Hooks for tests.
@@ -63,6 +65,7 @@ pub(crate) use device::description;
 pub(crate) use file::File;
 pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_history};
 pub(crate) use leaf::{computed, extremes, forgive, upload};
+pub(crate) use mapped::Mapped;
 pub use measure::{Counts, measure};
 pub(crate) use read::{copied, read, read_at, read_parts, realized_view, show};
 pub(crate) use realize::{realize, write};

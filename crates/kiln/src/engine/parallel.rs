@@ -93,7 +93,7 @@ mod tests {
             note: String::new(),
         };
         let decide = |_: &usize| {
-            observe::decision(&decision);
+            observe::decision(|| decision.clone());
             Ok::<(), Infallible>(())
         };
         let items: Vec<usize> = (0..1000).collect();

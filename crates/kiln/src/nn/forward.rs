@@ -1,12 +1,16 @@
 //! What layers have in common: a value at an input.
 
 use super::activation::{ELU, GELU, LeakyReLU, ReLU, SiLU, Sigmoid, Softmax, Softplus, Tanh};
-use super::conv_transpose::{ConvTranspose1d, ConvTranspose2d};
+use super::conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 use super::group_norm::{GroupNorm, InstanceNorm, LayerNorm2d};
-use super::pooling::{AvgPool2d, MaxPool2d};
+use super::pooling::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d, MaxPool1d,
+    MaxPool2d, MaxPool3d,
+};
 use super::{
-    BatchNorm, Conv1d, Conv2d, Dropout, Dropout2d, Embedding, Flatten, Identity, LayerNorm, Linear,
-    Module, PReLU, RMSNorm, Upsample,
+    BatchNorm, Dropout, Dropout2d, Embedding, Flatten, Identity, LayerNorm, Linear, Module, PReLU,
+    RMSNorm, Upsample,
 };
 use crate::Tensor;
 use std::rc::Rc;
@@ -125,6 +129,8 @@ macro_rules! layers {
         }
     )* };
 }
-layers!(Linear Conv1d Conv2d ConvTranspose1d ConvTranspose2d BatchNorm LayerNorm LayerNorm2d RMSNorm GroupNorm
-    InstanceNorm Dropout Dropout2d Embedding Flatten Identity PReLU Upsample MaxPool2d AvgPool2d ReLU GELU SiLU Sigmoid
+layers!(Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d BatchNorm LayerNorm LayerNorm2d RMSNorm GroupNorm
+    InstanceNorm Dropout Dropout2d Embedding Flatten Identity PReLU Upsample MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d
+    LPPool1d LPPool2d LPPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
+    AdaptiveMaxPool3d ReLU GELU SiLU Sigmoid
     Tanh ELU LeakyReLU Softplus Softmax);

@@ -1,10 +1,7 @@
 //! Layers: structs of tensors with a `forward`, and what all of them can do because they name their tensors.
 
 mod linear;
-mod pairs;
 mod conv;
-mod conv1d;
-mod conv_transpose;
 mod norm;
 mod group_norm;
 mod dropout;
@@ -31,9 +28,7 @@ pub mod state;
 pub use activation::{ELU, GELU, LeakyReLU, ReLU, SiLU, Sigmoid, Softmax, Softplus, Tanh};
 pub use attention::{MultiheadAttention, TransformerDecoderLayer, TransformerEncoderLayer};
 pub use build::Build;
-pub use conv::Conv2d;
-pub use conv_transpose::{ConvTranspose1d, ConvTranspose2d};
-pub use conv1d::Conv1d;
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::{Dropout, Dropout2d};
 pub use embedding::{Bilinear, Embedding};
 pub use forward::{Forward, Layer};
@@ -41,8 +36,12 @@ pub use group_norm::{GroupNorm, InstanceNorm, LayerNorm2d};
 pub use kiln_derive::Module;
 pub use linear::Linear;
 pub use mode::{Mode, eval, is_training, mode, train};
-pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, LayerNorm, RMSNorm};
-pub use pooling::{AvgPool2d, MaxPool2d};
+pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, LayerNorm, RMSNorm};
+pub use pooling::{
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d, MaxPool1d,
+    MaxPool2d, MaxPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
+};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell};
 pub use sequential::{IntoLayer, Sequential};
 pub use shaping::{Flatten, Identity, PReLU, Upsample};

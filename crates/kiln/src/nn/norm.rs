@@ -40,6 +40,8 @@ pub struct BatchNorm {
 pub type BatchNorm1d = BatchNorm;
 /// Batch normalization of `[batch, channels, height, width]`.
 pub type BatchNorm2d = BatchNorm;
+/// Batch normalization of `[batch, channels, depth, height, width]`.
+pub type BatchNorm3d = BatchNorm;
 
 /// A tensor of one count, brought up to date only where it is looked at: counting costs no kernel.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Elements repeated, and axes cut into blocks or windows.
 
 use super::Tensor;
-use super::pool::{Window, slide};
 use super::shape_args::{AxesArg, Int, ShapeArg, axis, holdable, new_shape, only_axis};
+use super::window::{Window, slide};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::UOp;

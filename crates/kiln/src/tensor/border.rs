@@ -1,8 +1,8 @@
 //! Elements added around a tensor, and taken off.
 
 use super::Tensor;
-use super::pool::padded_with;
 use super::shape_args::{Int, Lengths, ShapeArg, holdable};
+use super::window::padded_with;
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
@@ -53,7 +53,7 @@ pub enum PadMode {
 type Pads = SmallVec<[PadAxis; 2]>;
 
 /// `x` without what the negative numbers take off, and the numbers that are left.
-fn cropped(x: &UOp, pads: &[[i64; 2]]) -> Result<(UOp, Pads), Fault> {
+pub(super) fn cropped(x: &UOp, pads: &[[i64; 2]]) -> Result<(UOp, Pads), Fault> {
     let shape = x.shape();
     if pads.len() != shape.len() {
         return refuse!("{} pairs for {} axes", pads.len(), shape.len());
@@ -78,7 +78,7 @@ fn cropped(x: &UOp, pads: &[[i64; 2]]) -> Result<(UOp, Pads), Fault> {
     Ok((x, pads))
 }
 
-fn padded(x: &UOp, pads: &[[i64; 2]], value: Const) -> Result<UOp, Fault> {
+pub(super) fn padded(x: &UOp, pads: &[[i64; 2]], value: Const) -> Result<UOp, Fault> {
     let (x, pads) = cropped(x, pads)?;
     match value.as_f64().to_bits() {
         0 => Ok(x.pad(&pads)),

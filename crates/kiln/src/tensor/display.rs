@@ -5,7 +5,7 @@ use super::Tensor;
 use super::compute;
 use crate::element::Element;
 use crate::error::Fault;
-use kiln_ir::DType;
+use kiln_ir::{DType, eval};
 use std::fmt;
 use std::slice::Iter;
 
@@ -62,7 +62,10 @@ fn texts(t: &Tensor, digits: Option<usize>) -> Result<Vec<String>, Fault> {
         DType::U16 => plain(&decoded::<u16>(&bytes), u16::to_string),
         DType::U32 => plain(&decoded::<u32>(&bytes), u32::to_string),
         DType::U64 => plain(&decoded::<u64>(&bytes), u64::to_string),
-        DType::Index | DType::Void => unreachable!("no tensor has it"),
+        of => {
+            let number = |&bits: &u8| eval::from_bits(bits.into(), of).as_f64();
+            floats(&bytes.iter().map(number).collect::<Vec<f64>>(), digits)
+        }
     })
 }
 

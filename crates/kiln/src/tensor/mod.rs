@@ -47,8 +47,17 @@ mod softmax;
 mod matmul;
 mod products;
 mod einsum;
+/// A number for each axis that windows slide along.
+pub(crate) mod sizes;
+mod window;
+mod pool_options;
 mod pool;
+mod pool_indices;
+mod adaptive;
+/// How the windows of a convolution lie.
+pub(crate) mod conv_options;
 mod conv;
+mod conv_transpose;
 mod norm;
 mod loss;
 mod random;
@@ -71,6 +80,7 @@ mod display;
 mod gradient;
 
 pub use border::{PadMode, PadsArg};
+pub use conv_options::{ConvOptions, Padding};
 pub use convert::FromNested;
 pub use file::sync;
 pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
@@ -78,11 +88,13 @@ pub use index::{Index, Indices};
 pub use list::{List, ListItem};
 pub use loss::{ClassLoss, Reduce};
 pub use pieces::SplitArg;
+pub use pool_options::PoolOptions;
 pub use random::{Rng, manual_seed};
 pub use ranges::RangeArg;
 pub use read::realize;
 pub use scatter::{Reduction, ReductionArg};
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
+pub use sizes::SizesArg;
 pub use source::{Nested, Options};
 
 use crate::Device;

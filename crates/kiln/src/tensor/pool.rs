@@ -1,127 +1,83 @@
-//! Windows that slide along axes, and what pools them. A window is an index map; nothing is copied.
+//! Pooling: one value of each window along the last axes.
 
 use super::Tensor;
 use super::elementwise::{like, quotient};
+use super::pool_options::{Pool, PoolOptions};
 use super::reduce::wide_sum;
-use super::shape_args::{PairArg, pair};
+use super::shape_args::PairArg;
+use super::window::{inside_axes, pad_last, padded_with, slide_last};
 use crate::defaults::OrFloat;
-use crate::error::{Fault, refuse};
-use kiln_ir::UOp;
-use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
-use kiln_ir::dtype::Const;
-use smallvec::SmallVec;
+use crate::error::Fault;
+use crate::origin::outermost;
+use kiln_ir::arg::{ReduceOp, Shape};
+use kiln_ir::{DType, UOp};
 
-/// How windows lie along one axis.
-#[derive(Clone, Copy)]
-pub(super) struct Window {
-    pub(super) size: usize,
-    pub(super) stride: usize,
-    pub(super) dilation: usize,
+/// Methods over so many axes.
+macro_rules! pools {
+    ($($n:literal $axes:literal $from:literal $to:literal $max:ident $avg:ident $lp:ident;)*) => {
+        /// Pooling over the last one to three axes.
+        impl Tensor { $(
+            #[doc = concat!("The largest of each window of `[.., ", $axes, "]`. A kernel alone means windows side by side. What is around")]
+            /// the input is less than anything.
+            ///
+            /// ```
+            /// use kiln::{PoolOptions, Tensor};
+            #[doc = concat!("let x = Tensor::ones(", $from, ");")]
+            #[doc = concat!("assert_eq!(x.", stringify!($max), "(2).shape(), ", $to, ");")]
+            #[doc = concat!("assert_eq!(x.", stringify!($max), "(PoolOptions::new(3).stride(2).padding(1)).shape(), ", $to, ");")]
+            /// ```
+            ///
+            /// # Errors
+            /// Fewer axes, a kernel that does not fit, settings for another number of axes.
+            #[track_caller]
+            pub fn $max(&self, pool: impl Into<PoolOptions>) -> Tensor {
+                self.lift(stringify!($max), largest(self, &pool.into(), $n))
+            }
+
+            #[doc = concat!("The mean of each window of `[.., ", $axes, "]`. A kernel alone means windows side by side.")]
+            ///
+            /// ```
+            /// use kiln::{PoolOptions, Tensor};
+            #[doc = concat!("let x = Tensor::ones(", $from, ");")]
+            #[doc = concat!("assert_eq!(x.", stringify!($avg), "(2).shape(), ", $to, ");")]
+            #[doc = concat!("assert_eq!(x.", stringify!($avg), "(PoolOptions::new(3).stride(2).padding(1)).shape(), ", $to, ");")]
+            /// ```
+            ///
+            /// # Errors
+            /// Fewer axes, a kernel that does not fit, settings for another number of axes.
+            #[track_caller]
+            pub fn $avg(&self, pool: impl Into<PoolOptions>) -> Tensor {
+                self.lift(stringify!($avg), mean(self, &pool.into(), $n))
+            }
+
+            #[doc = concat!("The root of degree `p` of the sum of powers of each window of `[.., ", $axes, "]`.")]
+            ///
+            /// ```
+            #[doc = concat!("let y = kiln::Tensor::ones(", $from, ").", stringify!($lp), "(1.0, 2);")]
+            #[doc = concat!("assert_eq!(y.shape(), ", $to, ");")]
+            /// ```
+            ///
+            /// # Errors
+            #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), ").")]
+            #[track_caller]
+            pub fn $lp(&self, p: f64, pool: impl Into<PoolOptions>) -> Tensor {
+                let _method = outermost(stringify!($lp));
+                let pool: PoolOptions = pool.into();
+                let count = pool.frame($n).map_or(1, |f| f.windows.iter().map(|w| w.size).product());
+                self.pow(p).$avg(pool).mul(count).pow(1.0 / p)
+            }
+        )* }
+    };
 }
 
-impl Window {
-    /// How many fit into `n` elements.
-    pub(super) fn count(self, n: usize) -> usize {
-        let reach = self.dilation * (self.size - 1) + 1;
-        if n < reach { 0 } else { (n - reach) / self.stride + 1 }
-    }
+pools! {
+    1 "length" "[1, 4]" "[1, 2]" max_pool1d avg_pool1d lp_pool1d;
+    2 "height, width" "[1, 4, 4]" "[1, 2, 2]" max_pool2d avg_pool2d lp_pool2d;
+    3 "depth, height, width" "[1, 4, 4, 4]" "[1, 2, 2, 2]" max_pool3d avg_pool3d lp_pool3d;
 }
 
-/// Both axes' windows.
-pub(super) fn windows2(
-    size: impl PairArg,
-    stride: impl PairArg,
-    dilation: impl PairArg,
-) -> Result<[Window; 2], Fault> {
-    let size = pair("kernel", size, 1)?;
-    let stride = pair("stride", stride, 1)?;
-    let dilation = pair("dilation", dilation, 1)?;
-    let window = |i: usize| Window { size: size[i], stride: stride[i], dilation: dilation[i] };
-    Ok([window(0), window(1)])
-}
-
-/// `axis` split into the windows' number and, after it, the position inside.
-pub(super) fn slide(x: &UOp, axis: usize, w: Window) -> UOp {
-    let n = x.shape()[axis];
-    let count = w.count(n);
-    let apart = w.dilation == 1 && w.size <= w.stride && count * w.stride <= n;
-    if apart {
-        // windows do not meet: cut the axis into strides, and each stride short
-        let whole = section(x, axis, 1, count * w.stride);
-        let cut = split(&whole, axis, &[count, w.stride]);
-        return section(&cut, axis + 1, 1, w.size);
-    }
-    let Window { size, stride, dilation } = w;
-    x.window(WindowArg { axis, len: n, size, stride, dilation })
-}
-
-/// Every `step`-th of `axis`, `len` of them.
-fn section(x: &UOp, axis: usize, step: isize, len: usize) -> UOp {
-    let mut slices: SmallVec<[SliceAxis; 2]> =
-        x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    slices[axis] = SliceAxis { start: 0, step: if len > 1 { step } else { 1 }, len };
-    x.slice(&slices)
-}
-
-fn split(x: &UOp, axis: usize, lengths: &[usize]) -> UOp {
-    let (before, after) = (&x.shape()[..axis], &x.shape()[axis + 1..]);
-    x.reshape(Shape::from([before, lengths, after].concat()))
-}
-
-/// The last two axes, `[.., h, w]`, as `[.., rows, kernel rows, columns, kernel columns]`.
-pub(super) fn slide2(x: &UOp, windows: [Window; 2]) -> Result<UOp, Fault> {
-    let rank = x.shape().len();
-    for (w, &n) in windows.iter().zip(&x.shape()[rank - 2..]) {
-        if w.count(n) == 0 {
-            return refuse!("no window fits, a padded axis of {n} under a kernel of {}", w.size);
-        }
-    }
-    Ok(slide(&slide(x, rank - 1, windows[1]), rank - 2, windows[0]))
-}
-
-/// Zeros around the last two axes.
-pub(super) fn pad2(x: &UOp, [h, w]: [usize; 2]) -> UOp {
-    let rank = x.shape().len();
-    let mut pads: SmallVec<[PadAxis; 2]> = x.shape().iter().map(|_| PadAxis::default()).collect();
-    pads[rank - 2] = PadAxis { before: h, between: 0, after: h };
-    pads[rank - 1] = PadAxis { before: w, between: 0, after: w };
-    x.pad(&pads)
-}
-
-/// `value` around `x`, where `pad` puts zeros.
-pub(super) fn padded_with(x: &UOp, value: Const, pad: impl Fn(&UOp) -> UOp) -> UOp {
-    let zeros = pad(x);
-    if zeros == *x {
-        return zeros;
-    }
-    let inside = pad(&UOp::bool(true).broadcast_to(x.shape()));
-    inside.where_(&zeros, &like(x, value))
-}
-
-/// The positions inside windows that [`slide2`] made, of a tensor of `rank` axes before.
-fn inside_axes(rank: usize) -> Axes {
-    Axes::from_slice(&[rank - 1, rank + 1])
-}
-
-/// Pooling over the last two axes.
+/// Pooling over two axes, with all settings in a row.
 impl Tensor {
-    /// The largest of each window, windows side by side; `kernel` is a number or a pair.
-    ///
-    /// ```
-    /// let t = kiln::Tensor::from([[1, 2], [3, 4]]);
-    /// assert_eq!(t.max_pool2d(2).to_vec::<i32>()?, [4]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Fewer than two axes, a kernel that does not fit.
-    #[must_use]
-    #[track_caller]
-    pub fn max_pool2d(&self, kernel: impl PairArg) -> Tensor {
-        let kernel = kernel.pair();
-        self.max_pool2d_with(kernel, kernel, 1, 0)
-    }
-
     /// The largest of each window; padding is less than anything. Each argument is a number or a pair.
     ///
     /// ```
@@ -141,32 +97,9 @@ impl Tensor {
         dilation: impl PairArg,
         padding: impl PairArg,
     ) -> Tensor {
-        let pool = || -> Result<UOp, Fault> {
-            let x = self.planes()?;
-            let (windows, padding) =
-                (windows2(kernel, stride, dilation)?, pair("padding", padding, 0)?);
-            let least = ReduceOp::Max.identity(x.dtype());
-            let x = padded_with(&x, least, |x| pad2(x, padding));
-            Ok(slide2(&x, windows)?.reduce(ReduceOp::Max, inside_axes(x.shape().len())))
-        };
-        self.lift("max_pool2d", pool())
-    }
-
-    /// The mean of each window, windows side by side; `kernel` is a number or a pair.
-    ///
-    /// ```
-    /// let t = kiln::Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
-    /// assert_eq!(t.avg_pool2d(2).to_vec::<f32>()?, [2.5]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Fewer than two axes, a kernel that does not fit.
-    #[must_use]
-    #[track_caller]
-    pub fn avg_pool2d(&self, kernel: impl PairArg) -> Tensor {
-        let kernel = kernel.pair();
-        self.avg_pool2d_with(kernel, kernel, 0)
+        let pool = PoolOptions::new(kernel.pair()).stride(stride.pair());
+        let pool = pool.dilation(dilation.pair()).padding(padding.pair());
+        self.lift("max_pool2d", largest(self, &pool, 2))
     }
 
     /// The mean of each window; padding counts as zeros. Each argument is a number or a pair.
@@ -187,24 +120,68 @@ impl Tensor {
         stride: impl PairArg,
         padding: impl PairArg,
     ) -> Tensor {
-        let pool = || -> Result<UOp, Fault> {
-            let x = self.planes()?;
-            let (windows, padding) = (windows2(kernel, stride, 1)?, pair("padding", padding, 0)?);
-            let wide = x.cast(x.dtype().or_float().accumulator());
-            let sum =
-                wide_sum(&slide2(&pad2(&wide, padding), windows)?, &inside_axes(x.shape().len()));
-            let count = windows[0].size * windows[1].size;
-            Ok(quotient(&sum, &like(&sum, count)).cast(x.dtype().or_float()))
-        };
-        self.lift("avg_pool2d", pool())
+        let pool = PoolOptions::new(kernel.pair()).stride(stride.pair()).padding(padding.pair());
+        self.lift("avg_pool2d", mean(self, &pool, 2))
     }
+}
 
-    /// The value, which has at least two axes.
-    pub(super) fn planes(&self) -> Result<UOp, Fault> {
-        let x = self.value()?;
-        match x.shape().len() {
-            0 | 1 => refuse!("wants at least two axes, not {:?}", x.shape()),
-            _ => Ok(x),
+/// The windows, with what is less than anything around.
+pub(super) fn least_around(x: &UOp, pool: &Pool) -> Result<UOp, Fault> {
+    let least = ReduceOp::Max.identity(x.dtype());
+    let zeros = pad_last(x, &pool.frame.sides)?;
+    let x = match zeros == *x {
+        true => zeros,
+        false => {
+            padded_with(x, least, |x| pad_last(x, &pool.frame.sides).unwrap_or_else(|_| x.clone()))
         }
+    };
+    slide_last(&x, &pool.frame.windows)
+}
+
+fn largest(x: &Tensor, options: &PoolOptions, n: usize) -> Result<UOp, Fault> {
+    let x = x.value()?;
+    let pool = options.pool(x.shape(), n)?;
+    Ok(least_around(&x, &pool)?.reduce(ReduceOp::Max, inside_axes(x.shape().len(), n)))
+}
+
+fn mean(x: &Tensor, options: &PoolOptions, n: usize) -> Result<UOp, Fault> {
+    let (device, x) = (x.device(), x.value()?);
+    let pool = options.pool(x.shape(), n)?;
+    let dtype = x.dtype().or_float();
+    let wide = x.cast(dtype.accumulator());
+    let seen = slide_last(&pad_last(&wide, &pool.frame.sides)?, &pool.frame.windows)?;
+    let sum = wide_sum(&seen, &inside_axes(x.shape().len(), n));
+    let whole: usize = pool.frame.windows.iter().map(|w| w.size).product();
+    let is_whole = pool.counts_padding && pool.past.iter().all(|&p| p == 0);
+    let count = match pool.divisor {
+        Some(divisor) => like(&sum, divisor),
+        None if is_whole => like(&sum, whole),
+        None => counted(&pool, x.shape(), device, n)?.cast(sum.dtype()).expand(sum.shape().clone()),
+    };
+    Ok(quotient(&sum, &count).cast(dtype))
+}
+
+/// How many elements of each window count, with axes of length 1 before.
+fn counted(pool: &Pool, shape: &[usize], device: &crate::Device, n: usize) -> Result<UOp, Fault> {
+    let first = shape.len() - n;
+    let mut count = Tensor::ones_with(vec![1usize; shape.len()], (DType::I32, device));
+    for (i, w) in pool.frame.windows.iter().enumerate() {
+        let [before, after] = pool.frame.sides[i];
+        let length = shape[first + i];
+        let windows = w.count(length + before + after);
+        let start = Tensor::arange_with(windows, device).mul(w.stride as i64).sub(before as i64);
+        // how many elements of each window lie before `end`
+        let below = |end: i64| {
+            let distance = start.neg().add(end + w.dilation as i64 - 1);
+            distance.floor_div(w.dilation as i64).clamp(0, w.size as i64)
+        };
+        let along = match pool.counts_padding {
+            true => below((length + after - pool.past[i]) as i64),
+            false => below(length as i64).sub(below(0)),
+        };
+        let mut aligned = Shape::from_elem(1, shape.len());
+        aligned[first + i] = windows;
+        count = count.mul(along.reshape(&aligned[..]));
     }
+    Ok(count.value()?)
 }

@@ -213,7 +213,7 @@ pub(super) fn positions(shape: &[usize], axis: usize) -> UOp {
 }
 
 /// The position of the first element along `axis` that `best` marks, i32.
-fn first_position(x: &UOp, axis: usize, op: ReduceOp) -> Result<UOp, Fault> {
+pub(super) fn first_position(x: &UOp, axis: usize, op: ReduceOp) -> Result<UOp, Fault> {
     let axes = Axes::from_slice(&[axis]);
     let best = extreme(x, op, &axes)?;
     let best = best.reshape(kept_shape(x.shape(), &axes)).expand(x.shape().clone());

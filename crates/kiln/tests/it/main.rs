@@ -17,12 +17,17 @@ mod draws;
 mod engine;
 mod gradients;
 mod faults;
+#[cfg(feature = "fetch")]
+mod fetch;
+mod formats;
+mod fp8;
 mod fuzz;
 mod random_graphs;
 mod search;
 mod settings;
 mod model;
 mod nn;
+mod observed;
 mod offsets;
 mod optim;
 mod training;

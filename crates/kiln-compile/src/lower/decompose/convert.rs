@@ -15,7 +15,7 @@ pub(super) fn cast(x: &UOp, dtype: DType, wide: &mut Wide) -> UOp {
     }
     match dtype {
         DType::Bool => x.ne_(&x.const_like(0)),
-        DType::F16 | DType::BF16 => to_narrow(x, dtype),
+        _ if is_narrow(dtype) => to_narrow(x, dtype),
         _ if dtype.is_int() && x.dtype().is_float() => float_to_int(x, dtype),
         _ => x.cast(dtype),
     }

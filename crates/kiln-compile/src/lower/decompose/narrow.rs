@@ -1,15 +1,17 @@
-//! Part of pass `decompose`: f16 and bf16. Values are stored in them; arithmetic is f32 with a rounding after every op.
+//! Part of pass `decompose`: f16, bf16 and floats of eight bits. Values are stored in them; arithmetic is f32 with a rounding after every op.
 //!
-//! f16 is converted by `Cast`. bf16 needs no hardware: it is the upper half of an f32, rounded in integers.
+//! f16 is converted by `Cast`. The others need no hardware: bf16 is the upper half of an f32, rounded in integers, and a
+//! float of eight bits a few bits in the middle of one.
 
 use super::pieces::{Sums, abs, constant, shl, shr};
+use kiln_ir::fp8::{Fp8, SIGN};
 use kiln_ir::uop::Srcs;
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// f16 or bf16.
+/// A float that is computed with in f32.
 pub(super) fn is_narrow(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16)
+    dtype.is_narrow_float()
 }
 
 /// The f32 that narrow values are known to be, so that a result which needed no rounding is not converted twice.
@@ -51,13 +53,22 @@ pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide, exactly: Exact
         return value;
     }
     let rounded = narrow(&value, node.dtype());
-    if matches!(node.op(), Op::Where | Op::Max | Op::Min | Op::Neg | Op::Trunc) {
+    let is_exact = match node.op() {
+        Op::Where | Op::Max | Op::Min => true,
+        // -0 is not a number of each
+        Op::Neg | Op::Trunc => Fp8::of(node.dtype()).is_none_or(|format| format.has_minus_zero),
+        _ => false,
+    };
+    if is_exact {
         wide.known.insert(rounded.clone(), value);
     }
     rounded
 }
 
 fn widen(x: &UOp) -> UOp {
+    if let (Some(format), None) = (Fp8::of(x.dtype()), constant(x)) {
+        return widen_fp8(x, format);
+    }
     match (x.dtype(), constant(x)) {
         (_, Some(c)) => UOp::constant(c, DType::F32).splat(x.lanes()),
         (DType::BF16, _) => shl(&x.bitcast(DType::U16).cast(DType::U32), 16).bitcast(DType::F32),
@@ -67,6 +78,9 @@ fn widen(x: &UOp) -> UOp {
 
 /// The f32 value `x` rounded to nearest even.
 pub(super) fn narrow(x: &UOp, dtype: DType) -> UOp {
+    if let (Some(format), None) = (Fp8::of(dtype), constant(x)) {
+        return narrow_to_fp8(x, format).cast(DType::U8).bitcast(dtype);
+    }
     match (dtype, constant(x)) {
         (_, Some(c)) => UOp::constant(c, dtype).splat(x.lanes()),
         (DType::BF16, _) => narrow_to_bf16(x),
@@ -81,6 +95,49 @@ fn narrow_to_bf16(x: &UOp) -> UOp {
     let rounded = bits + ((shr(bits, 16) & 1) + 0x7fff);
     let kept = x.ne_(x).where_(&(bits | 0x40_0000), &rounded);
     shr(&kept, 16).cast(DType::U16).bitcast(DType::BF16)
+}
+
+/// A normal number has its bits in the middle of an f32's; a smaller one is a multiple of the smallest.
+fn widen_fp8(x: &UOp, format: Fp8) -> UOp {
+    let bits = &x.bitcast(DType::U8).cast(DType::U32);
+    let code = &(bits & 0x7f);
+    let small = code.cast(DType::F32);
+    let small = (&small * small.const_like(format.step())).bitcast(DType::U32);
+    let normal = shl(code, format.shift() as i64) + i64::from(format.rebias());
+    let number = code.lt(&code.const_like(1i64 << format.mantissa)).where_(&small, &normal);
+    let infinite = shl(code, format.shift() as i64) | 0x7f80_0000;
+    let nan = &code.const_like(0x7fc0_0000);
+    let last = |from: u32, what: &UOp| code.lt(&code.const_like(from)).where_(&number, what);
+    let size = match format {
+        Fp8 { has_minus_zero: false, .. } => number,
+        Fp8 { over, largest, .. } if over == largest => last(format.nan, nan),
+        Fp8 { over, .. } => last(over, &infinite),
+    };
+    let signed = &(size | shl(&(bits & i64::from(SIGN)), 24));
+    let is_nan = bits.eq_(&bits.const_like(SIGN));
+    (if format.has_minus_zero { signed.clone() } else { is_nan.where_(nan, signed) })
+        .bitcast(DType::F32)
+}
+
+/// The bits of the f32 value `x`, rounded to nearest even as [`narrow_to_bf16`] does. Adding a large number rounds what is
+/// smaller than a normal number.
+fn narrow_to_fp8(x: &UOp, format: Fp8) -> UOp {
+    let all = &x.bitcast(DType::U32);
+    let size = &(all & 0x7fff_ffff);
+    let (shift, like) = (i64::from(format.shift()), |c: u32| size.const_like(c));
+    let magnitude = &size.bitcast(DType::F32);
+    let rounder = magnitude.const_like(f32::from_bits(format.rounder()));
+    let small = (magnitude + rounder).bitcast(DType::U32) - like(format.rounder());
+    let half = like((1 << (shift - 1)) - 1) + (shr(size, shift) & 1);
+    let normal = shr(&(size - like(format.rebias()) + half), shift);
+    let code = size.lt(&like(format.least_normal())).where_(&small, &normal);
+    let code = &code.lt(&like(format.largest + 1)).where_(&code, &like(format.over));
+    let signed = code | (shr(all, 24) & i64::from(SIGN));
+    let signed = match format.has_minus_zero {
+        true => signed,
+        false => (code & 0x7f).eq_(&like(0)).where_(code, &signed),
+    };
+    x.ne_(x).where_(&like(format.nan), &signed)
 }
 
 /// The f64 value `x` in f32, where a last bit of 1 stands for anything that was lost: rounding it again to a narrow

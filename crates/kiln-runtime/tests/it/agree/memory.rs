@@ -8,7 +8,7 @@ use kiln_ir::{Arg, DType, Op, UOp};
 /// Loads and stores with a gate per element, one for all lanes, and one per lane; indices that are gated off are wild.
 #[test]
 fn gates() {
-    for dtype in DType::STORAGE {
+    for dtype in DType::STORAGE.into_iter().chain(DType::FP8) {
         let mut b = Builder::new();
         let x = b.buffer(dtype, Dice(9).memory(dtype, 64), false);
         let picks = b.buffer(DType::I32, Dice(8).memory(DType::I32, 64), false);
@@ -110,7 +110,7 @@ fn launch_time_scalars_of_every_type() {
     let mut b = Builder::new();
     let mut vars = Vec::new();
     let mut dice = Dice(12);
-    for dtype in DType::STORAGE {
+    for dtype in DType::STORAGE.into_iter().chain(DType::FP8) {
         let (var, out) = (b.var(dtype), b.output(dtype, 1));
         b.store(&out, &int(0), &var);
         let mut bytes = to_bytes(dice.value(dtype), dtype);
@@ -147,7 +147,7 @@ fn loops_and_ifs() {
 fn literals() {
     let mut b = Builder::new();
     let mut dice = Dice(21);
-    for dtype in DType::STORAGE {
+    for dtype in DType::STORAGE.into_iter().chain(DType::FP8) {
         let out = b.output(dtype, 64);
         for i in 0..64 {
             let value = dice.value(dtype);
@@ -160,7 +160,7 @@ fn literals() {
 /// Vectors from scalars and back, bool among them.
 #[test]
 fn lanes() {
-    for dtype in DType::STORAGE {
+    for dtype in DType::STORAGE.into_iter().chain(DType::FP8) {
         let mut b = Builder::new();
         let x = b.buffer(dtype, Dice(14).memory(dtype, 8), false);
         let (out, single) = (b.output(dtype, 16), b.output(dtype, 4));

@@ -102,9 +102,12 @@ fn shifts_by_constants() {
 fn every_conversion(from: DType, lanes: u16) {
     let mut b = Builder::new();
     let x = b.buffer(from, Dice(from as u64 + 3).memory(from, N), false);
-    for (to, op) in DType::STORAGE.into_iter().flat_map(|d| [(d, Op::Cast), (d, Op::Bitcast)]) {
-        let bf16 = from == DType::BF16 || to == DType::BF16;
-        if from == to || op == Op::Cast && bf16 || op == Op::Bitcast && from.size() != to.size() {
+    let storage = DType::STORAGE.into_iter().chain(DType::FP8);
+    for (to, op) in storage.flat_map(|d| [(d, Op::Cast), (d, Op::Bitcast)]) {
+        let as_bits = |d: DType| d == DType::BF16 || d.is_fp8();
+        let as_bits = as_bits(from) || as_bits(to);
+        if from == to || op == Op::Cast && as_bits || op == Op::Bitcast && from.size() != to.size()
+        {
             continue;
         }
         let out = b.output(to, N);
@@ -121,10 +124,10 @@ fn every_conversion(from: DType, lanes: u16) {
 
 #[test]
 fn every_scalar_conversion() {
-    DType::STORAGE.into_iter().for_each(|d| every_conversion(d, 1));
+    DType::STORAGE.into_iter().chain(DType::FP8).for_each(|d| every_conversion(d, 1));
 }
 
 #[test]
 fn every_vector_conversion() {
-    DType::STORAGE.into_iter().for_each(|d| every_conversion(d, 4));
+    DType::STORAGE.into_iter().chain(DType::FP8).for_each(|d| every_conversion(d, 4));
 }

@@ -135,6 +135,7 @@ fn sequence(values: &[Const], dtype: DType) -> Option<UOp> {
         DType::F32 => 1 << 24,
         DType::F16 => 1 << 11,
         DType::BF16 => 1 << 8,
+        _ if dtype.is_fp8() => 1 << 3,
         _ => 1 << 31,
     };
     let number = |value: &Const| match *value {

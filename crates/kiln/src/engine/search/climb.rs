@@ -5,14 +5,15 @@
 
 use super::super::Failure;
 use super::super::device::Opened;
+use super::super::env;
 use super::super::parallel::in_parallel;
-use super::super::{debug, env};
 use super::found::Outcome;
 use super::trial::{Bench, Trial};
 use kiln_compile::optimize::{self, Opt};
 use kiln_compile::pipeline::{self, Compiled};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_ir::UOp;
+use kiln_ir::observe::{self, Event};
 use rustc_hash::FxHashSet;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -148,7 +149,8 @@ impl<'a> Climb<'a> {
             self.best.sort_by_key(|t| t.least);
             self.best.truncate(width.max(FINALISTS));
             let gain = self.start.least.as_secs_f64() / self.least().as_secs_f64();
-            debug::searching(&self.start.compiled.program.name, self.tried, gain);
+            let (kernel, tried) = (&*self.start.compiled.program.name, self.tried);
+            observe::see(&Event::Searching { kernel, tried, gain });
         }
     }
 

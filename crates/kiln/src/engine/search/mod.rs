@@ -14,7 +14,7 @@ mod found;
 mod trial;
 
 use super::device::Opened;
-use super::{Failure, debug, env, report};
+use super::{Failure, env, report};
 use climb::Climb;
 pub use found::Found;
 use found::{Outcome, text};
@@ -23,6 +23,7 @@ use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_compile::target::Language;
+use kiln_ir::observe::{self, Event};
 use std::cell::{Cell, RefCell};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -110,10 +111,22 @@ pub(super) fn options(kernel: &ScheduledKernel, opened: &Opened) -> Option<Vec<O
     };
     *spent += start.elapsed();
     let (found, options) = found.ok().flatten()?;
-    debug::searched(&found);
+    shown(&found);
     let taken = found.is_taken.then_some(options);
     FOUND.with_borrow_mut(|all| all.push(found));
     taken
+}
+
+/// Shows what a search has found.
+fn shown(found: &Found) {
+    observe::see(&Event::Searched {
+        kernel: &found.kernel,
+        tried: found.tried,
+        ratio: found.ratio(),
+        options: &found.candidate,
+        is_taken: found.is_taken,
+        is_noted: found.is_noted,
+    });
 }
 
 /// The heuristic's options.

@@ -1,6 +1,6 @@
 //! Layers of cells along a sequence, in one direction or both.
 
-use super::{Cell, Gates};
+use super::cell::{Cell, Gates};
 use crate::Tensor;
 use crate::error::{Error, Fault, refuse};
 use crate::nn::{Module, join};

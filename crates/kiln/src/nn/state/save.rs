@@ -1,9 +1,10 @@
 //! Writing: a header that says where each tensor is, then their elements.
 
 use super::format::{Metadata, failed, in_file};
-use super::whole;
+use super::header::{METADATA, MOST_HEADER};
 use crate::Tensor;
 use crate::error::{Error, Fault, at_caller, refuse};
+use crate::files::whole;
 use crate::nn::StateDict;
 use crate::tensor::compute;
 use kiln_runtime::disk::check_size;
@@ -13,12 +14,6 @@ use std::path::Path;
 
 /// Headers are filled up to a multiple of this, so that elements are where their type wants them.
 const ALIGN: usize = 8;
-
-/// Headers that are longer are taken for damage.
-const MOST_HEADER: usize = 100_000_000;
-
-/// The entry of the header that is no tensor.
-const METADATA: &str = "__metadata__";
 
 /// Writes tensors to a safetensors file. The file appears whole or not at all; one that was there stays until then.
 ///

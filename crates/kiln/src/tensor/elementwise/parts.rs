@@ -7,16 +7,6 @@ use crate::element::Operand;
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, Op, UOp};
 
-/// The largest number of a float dtype.
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => half::f16::MAX.to_f64(),
-        DType::BF16 => half::bf16::MAX.to_f64(),
-        DType::F64 => f64::MAX,
-        _ => f32::MAX.into(),
-    }
-}
-
 fn truth(x: &UOp) -> UOp {
     UOp::bool(true).broadcast_to(x.shape())
 }
@@ -145,7 +135,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn nan_to_num(&self) -> Tensor {
-        let largest = largest(self.dtype());
+        let largest = DType::largest(self.dtype());
         self.nan_to_num_with(0.0, largest, -largest)
     }
 

@@ -7,6 +7,7 @@ mod draw;
 mod initial;
 mod pick;
 
+use kiln_ir::fp8::Fp8;
 use kiln_ir::{DType, Op, UOp};
 use std::sync::Mutex;
 
@@ -147,7 +148,11 @@ fn uniform(rng: &Rng, n: usize, dtype: DType) -> UOp {
         }
         _ => {
             // few enough bits that the narrow float holds the number exactly, and 1 is never reached
-            let precision = if dtype == DType::F16 { 11 } else { 8 };
+            let precision = match Fp8::of(dtype) {
+                Some(format) => format.mantissa + 1,
+                None if dtype == DType::F16 => 11,
+                None => 8,
+            };
             let bits =
                 UOp::binary(Op::Shr, &bits32(rng, n), &word(32 - precision)).cast(DType::F32);
             (&bits * bits.const_like((-(precision as f64)).exp2())).cast(dtype)

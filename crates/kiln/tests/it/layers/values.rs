@@ -1,7 +1,7 @@
 //! Every layer in f64, its gradients too. `testdata/golden/layers.py` writes what is expected.
 
 use kiln::nn::{self, Layer, Module, StateDict};
-use kiln::{DType, Tensor};
+use kiln::{DType, PadMode, Tensor};
 use serde_json::Value;
 
 fn floats(value: &Value) -> Vec<f64> {
@@ -31,6 +31,19 @@ fn made(name: &str) -> Option<Box<dyn Layer>> {
             let layer = nn::ConvTranspose2d::new(4, 6, (3, 2)).stride((2, 3)).padding((1, 0));
             Box::new(layer.output_padding((1, 0)).dilation((1, 2)).groups(2))
         }
+        "conv3d" => {
+            let layer = nn::Conv3d::new(4, 2, (2, 3, 1)).stride((1, 2, 1)).groups(2);
+            Box::new(layer.padding([(1, 1), (1, 1), (0, 0)]))
+        }
+        "conv2d circular" => {
+            Box::new(nn::Conv2d::new(2, 3, 3).padding(1).padding_mode(PadMode::Circular))
+        }
+        "conv transpose 3d" => Box::new(nn::ConvTranspose3d::new(2, 3, 2).stride(2)),
+        "max pool 3d" => Box::new(nn::MaxPool3d::new(2).stride(1).ceil_mode(true)),
+        "avg pool 1d" => Box::new(nn::AvgPool1d::new(3).padding(1).count_include_pad(false)),
+        "lp pool" => Box::new(nn::LPPool2d::new(2.0, 2)),
+        "adaptive avg pool" => Box::new(nn::AdaptiveAvgPool2d::new((3, 2))),
+        "adaptive max pool" => Box::new(nn::AdaptiveMaxPool1d::new(3)),
         "group norm" => Box::new(nn::GroupNorm::new(2, 6)),
         "group norm of rows" => Box::new(nn::GroupNorm::new(3, 6).without_affine()),
         "instance norm" => Box::new(nn::InstanceNorm::new(3)),
@@ -194,6 +207,6 @@ fn run(case: &Value) {
 fn layers_are_those_of_pytorch() {
     let text = include_str!("../../../../../testdata/golden/layers.json");
     let cases: Vec<Value> = serde_json::from_str(text).expect("JSON");
-    assert_eq!(cases.len(), 46);
+    assert_eq!(cases.len(), 54);
     cases.iter().for_each(run);
 }

@@ -42,7 +42,7 @@ pub(super) fn input(rng: &mut Rng, shape: &[usize], dtype: DType, device: &Devic
         DType::BF16 => make(shape, device, || half::bf16::from_f64(float(rng))),
         DType::F32 => make(shape, device, || float(rng) as f32),
         DType::F64 => make(shape, device, || float(rng)),
-        DType::Index | DType::Void => unreachable!("no storage type"),
+        other => unreachable!("no test has {other}"),
     }
 }
 
@@ -66,6 +66,6 @@ pub(super) fn bits(t: &Tensor) -> Result<Vec<u64>, kiln::Error> {
         DType::BF16 => all(t, |x: half::bf16| if x.is_nan() { NAN } else { x.to_bits() as u64 }),
         DType::F32 => all(t, |x: f32| if x.is_nan() { NAN } else { x.to_bits() as u64 }),
         DType::F64 => all(t, |x: f64| if x.is_nan() { NAN } else { x.to_bits() }),
-        DType::Index | DType::Void => unreachable!("no storage type"),
+        other => unreachable!("no test has {other}"),
     }
 }

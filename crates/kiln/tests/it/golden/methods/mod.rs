@@ -11,6 +11,7 @@ mod more;
 mod movement;
 mod products;
 mod reductions;
+mod windows;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -36,4 +37,5 @@ subjects! {
     movement 850;
     products 460;
     reductions 1530;
+    windows 440;
 }

@@ -1,0 +1,111 @@
+//! Part of pass `choose`: reductions across rows, such as the sum of each column. Lanes are outputs, and rows are read
+//! contiguously.
+//!
+//! Each step of such a reduction is one row further in memory. With one vector of columns at a time each step would
+//! touch a new cache line, and often a new page, for one vector. So several vectors go side by side. If rows are longer
+//! than that, a few rows at a time are read from end to end, and the sums of all columns are carried in scratch.
+
+use super::super::access::Access;
+use super::super::opt::Opt;
+use super::super::ranges::{axis_of, kind_of};
+use super::chooser::Chooser;
+use super::tile::largest_divisor;
+use crate::target::Target;
+use kiln_ir::DType;
+use kiln_ir::arg::RangeKind;
+
+impl Chooser {
+    /// Plans a reduction across rows whose outputs are vectors. False if there is none, or if another loop uses its
+    /// operands again, so that a tile is better.
+    pub(super) fn across(&mut self, target: &Target) -> bool {
+        let Some((i, lanes)) = self.lanes_of_outputs() else { return false };
+        let tiled = |(j, (n, r)): (usize, &(usize, _))| {
+            j != i && *n > 1 && kind_of(r) == RangeKind::Loop && self.reuses(axis_of(r))
+        };
+        if self.left.iter().enumerate().any(tiled) {
+            return false;
+        }
+        let loads = self.loads_across(axis_of(&self.left[i].1));
+        let vector = lanes * DType::F32.size();
+        if loads > 0 && !self.carry_rows(i, vector, target) {
+            self.side_by_side(i, vector, loads, target);
+        }
+        loads > 0
+    }
+
+    /// The loop over outputs that became vectors, and of how many lanes.
+    pub(super) fn lanes_of_outputs(&self) -> Option<(usize, usize)> {
+        let (axis, lanes) = self.options.iter().find_map(|o| match *o {
+            Opt::Split { kind: RangeKind::Vector, axis, by } => Some((axis, by)),
+            _ => None,
+        })?;
+        let is_it = |(_, r): &(usize, _)| axis_of(r) == axis && kind_of(r) == RangeKind::Loop;
+        Some((self.left.iter().position(is_it)?, lanes))
+    }
+
+    /// How many loads are contiguous along the axis and step over memory along a reduction. 0 if any load is neither
+    /// that nor constant along the axis.
+    fn loads_across(&self, axis: u32) -> usize {
+        let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
+        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
+        let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
+        let across = |a: &&&Access| {
+            a.stride(axis) == Some(1) && reduces.iter().any(|r| a.stride(*r) != Some(0))
+        };
+        let still = loads.iter().filter(|a| a.stride(axis) == Some(0)).count();
+        let across = loads.iter().filter(across).count();
+        if across + still == loads.len() { across } else { 0 }
+    }
+
+    fn reduced_loops(&self) -> impl Iterator<Item = usize> {
+        let is_reduce = |i: &usize| kind_of(&self.left[*i].1) == RangeKind::Reduce;
+        (0..self.left.len()).filter(is_reduce)
+    }
+
+    /// Reads a few rows at a time, in vectors of `vector` bytes. Only for a single reduction: each reduction carries
+    /// its own sums, and would read everything once more.
+    fn carry_rows(&mut self, i: usize, vector: usize, target: &Target) -> bool {
+        let mut reduces = self.reduced_loops();
+        let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
+        drop(reduces);
+        let (size, n) = (self.left[i].0, self.left[rows].0);
+        let at_a_time = self.costs.rows_at_a_time;
+        let by = largest_divisor(size, self.costs.side_by_side);
+        let fit = target.cache_bytes[0] / 2 / (by * vector);
+        let columns =
+            largest_divisor(size / by, fit.min(self.share(i, size / by, by * vector, target)));
+        let pays = columns * by * vector >= self.costs.long_row_bytes
+            && n >= self.costs.many_rows
+            && by * at_a_time <= self.room;
+        let pays = match self.order {
+            Some(_) => self.given_block(rows).is_some(),
+            None => pays && self.kernel.nests.len() == 2,
+        };
+        if !pays {
+            return false;
+        }
+        self.apply(RangeKind::Upcast, i, by);
+        self.block(i, columns);
+        self.options.push(Opt::Block { axis: axis_of(&self.left[rows].1), by: at_a_time });
+        self.left[rows].0 = at_a_time;
+        self.apply(RangeKind::Unroll, rows, at_a_time);
+        true
+    }
+
+    /// Sums of several vectors in registers.
+    fn side_by_side(&mut self, i: usize, vector: usize, loads: usize, target: &Target) {
+        let size = self.left[i].0;
+        let most = (self.costs.run_bytes / vector).min(target.vector_registers / (2 * loads));
+        let by =
+            largest_divisor(size, most.min(self.share(i, size, vector, target)).min(self.room));
+        self.apply(RangeKind::Upcast, i, by.max(1));
+    }
+
+    /// How many iterations of a loop, of `bytes` each, to take so that every thread still gets a share worth having.
+    fn share(&self, i: usize, left: usize, bytes: usize, target: &Target) -> usize {
+        let is_other = |j: usize| j != i && kind_of(&self.left[j].1) == RangeKind::Loop;
+        let others = (0..self.left.len()).any(|j| is_other(j) && self.left[j].0 > 1);
+        let each = left / target.threads.max(1);
+        if others || each * bytes < self.costs.thread_run_bytes { left } else { each }
+    }
+}

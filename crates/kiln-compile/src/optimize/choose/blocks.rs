@@ -1,0 +1,285 @@
+//! Part of pass `choose`: cache blocks around a tile, the loop that threads share, and the loops inside which operands
+//! are staged.
+
+use super::super::opt::Opt;
+use super::operand::Operand;
+use super::planner::{Planner, Tile};
+use super::tile::largest_divisor;
+use kiln_ir::arg::RangeKind;
+
+/// How the loops around a tile are split.
+pub(super) struct Blocks {
+    /// The loop that threads share, and what is left of it for each.
+    thread: Option<(usize, usize)>,
+    /// The other loops that are not the tile's.
+    others: Vec<usize>,
+    /// A loop of the reduction, and the size of its blocks.
+    chunk: Option<(usize, usize)>,
+    /// Whether those are around the other loops.
+    chunk_around: bool,
+    /// Tiles in a block along the rows, and blocks.
+    rows: (usize, usize),
+    /// The same along the lanes.
+    columns: (usize, usize),
+    /// Whether blocks of lanes are around the other loops.
+    columns_around: bool,
+}
+
+/// The loops around the two innermost ones, outermost first.
+pub(super) struct Around {
+    axes: Vec<u32>,
+    /// How many of them are around what is staged along the lanes.
+    lanes: usize,
+}
+
+impl Planner<'_> {
+    /// A loop of the reduction and the size of its blocks, if what a tile reads in the whole reduction does not fit the
+    /// second cache, and the sums that are carried between blocks fit the last one. Only for a single reduction.
+    pub(super) fn chunk(&self, tile: &Tile) -> Option<(usize, usize)> {
+        if self.chooser.order.is_some() {
+            return self.given_chunk();
+        }
+        if self.reductions.len() > 1 {
+            return None;
+        }
+        if !self.is_alone(tile) {
+            return self.chunk_around_others(tile);
+        }
+        let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
+        let &i = self.reduces.first()?;
+        let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
+        let each = (tile.lanes * tile.across + tile.rows) as f64 * bytes;
+        let outputs = self.size(tile.lane_loop) as f64 * self.size(tile.row_loop) as f64 * bytes;
+        if each * self.depth() <= second / 2.0 || outputs > last / 2.0 {
+            return None;
+        }
+        let most =
+            second / self.costs().cache_share as f64 * self.size(i) as f64 / (each * self.depth());
+        let by = largest_divisor(self.size(i), most as usize);
+        (by >= self.costs().least_depth).then_some((i, by))
+    }
+
+    /// The same in the order of sums that was chosen before.
+    pub(super) fn given_chunk(&self) -> Option<(usize, usize)> {
+        let chunk = |&i: &usize| Some((i, self.chooser.given_block(i)?));
+        self.reduces.iter().find_map(chunk)
+    }
+
+    /// Whether a tile's loops are all that there are over outputs.
+    pub(super) fn is_alone(&self, tile: &Tile) -> bool {
+        let tiled = |i: &usize| [tile.lane_loop, tile.row_loop].contains(i) || self.size(*i) == 1;
+        let tiled = |i: &usize| tiled(i) || self.chooser.is_around(*i);
+        self.outputs.iter().all(tiled)
+    }
+
+    /// The same if there are other loops over outputs. Blocks go around all of them if the outermost reads so much
+    /// again in each iteration that it does not fit the second cache, while the data of one block and all carried sums
+    /// do.
+    fn chunk_around_others(&self, tile: &Tile) -> Option<(usize, usize)> {
+        let room = self.target.cache_bytes[1] as f64 / 2.0;
+        let &i = self.reduces.first()?;
+        let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
+        let outputs: f64 = self.outputs.iter().map(|&o| self.size(o) as f64).product();
+        let is_other = |&&o: &&usize| {
+            ![tile.lane_loop, tile.row_loop].contains(&o)
+                && self.size(o) > 1
+                && !self.chooser.is_around(o)
+        };
+        let &outermost = self.outputs.iter().find(is_other)?;
+        let all: f64 = self.operands.iter().map(|o| self.span_without(o, outermost)).sum();
+        if outputs * bytes / self.target.threads.max(1) as f64 > room || all <= room {
+            return None;
+        }
+        let each: f64 = self.operands.iter().map(|o| self.span_without(o, i)).sum();
+        // half of the cache: carried sums pass through it too, and pages do not share a cache evenly
+        let by = largest_divisor(self.size(i), ((room / 2.0 / each) as usize).max(1));
+        (by as f64 * self.depth() / self.size(i) as f64 >= self.costs().least_depth as f64)
+            .then_some((i, by))
+    }
+
+    pub(super) fn blocks(
+        &self,
+        tile: &Tile,
+        staged: &[bool],
+        chunk: Option<(usize, usize)>,
+    ) -> Blocks {
+        if chunk.is_none() && self.rows_go_around(tile, staged) {
+            return self.blocks_in_rows(tile, staged);
+        }
+        let thread = self.thread_loop(tile, staged);
+        let is_other = |&i: &usize| {
+            ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
+        };
+        let others = self.outputs.iter().copied().filter(is_other);
+        let others = others.filter(|&i| thread != Some(i) && self.chooser.left[i].0 > 1);
+        let threads = self.target.threads.max(1);
+        let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
+        let divided = |i: usize, bytes: f64, room: f64| {
+            let left = self.chooser.left[i].0;
+            let share = if thread == Some(i) { left.div_ceil(threads) } else { left };
+            let block = fit(share, bytes, room);
+            (block, share.div_ceil(block))
+        };
+        let row_bytes = self.panel_bytes(staged, tile, true) * tile.rows as f64;
+        let lane_bytes = self.panel_bytes(staged, tile, false);
+        let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
+        let others: Vec<usize> = others.collect();
+        Blocks {
+            thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
+            columns_around: self.stays(tile, staged, &others),
+            others,
+            chunk,
+            chunk_around: !self.is_alone(tile),
+            rows: divided(tile.row_loop, row_bytes, second / 2.0),
+            columns: divided(tile.lane_loop, lane_bytes, last / (2 * threads) as f64),
+        }
+    }
+
+    /// Lanes innermost, then the other loops, then rows, which are divided among threads.
+    fn blocks_in_rows(&self, tile: &Tile, staged: &[bool]) -> Blocks {
+        let is_other = |&i: &usize| {
+            ![tile.lane_loop, tile.row_loop].contains(&i) && self.chooser.left[i].0 > 1
+        };
+        let lane_bytes = self.panel_bytes(staged, tile, false);
+        let (columns, threads) = (self.chooser.left[tile.lane_loop].0, self.worthwhile_threads());
+        let room = self.target.cache_bytes[2] as f64 / (2 * threads) as f64;
+        let block = fit(columns, lane_bytes * (tile.across * tile.lanes) as f64, room);
+        let others: Vec<usize> = self.outputs.iter().copied().filter(is_other).collect();
+        Blocks {
+            thread: (threads > 1).then(|| (tile.row_loop, self.share(tile.row_loop))),
+            columns_around: self.stays(tile, staged, &others),
+            others,
+            chunk: None,
+            chunk_around: false,
+            rows: (1, 1),
+            columns: (block, columns.div_ceil(block)),
+        }
+    }
+
+    /// Whether the panels along the lanes are the same in all iterations of the other loops. Blocks of them inside
+    /// those loops would be copied again in each iteration.
+    fn stays(&self, tile: &Tile, staged: &[bool], others: &[usize]) -> bool {
+        let lane = self.axis(tile.lane_loop);
+        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+        let mut along = staged.filter(|(o, _)| o.moves(lane));
+        along.all(|(o, _)| !others.iter().any(|&i| o.moves(self.axis(i))))
+    }
+
+    /// Iterations of a loop for each thread, if they are to get equally many.
+    fn share(&self, i: usize) -> usize {
+        let left = self.chooser.left[i].0;
+        let parts = (self.target.threads..=left).find(|&parts| left.is_multiple_of(parts));
+        left / parts.unwrap_or(left)
+    }
+
+    /// Bytes that are staged for each iteration of the tile's rows, of operands that stand still along the lanes; or the
+    /// other way round.
+    fn panel_bytes(&self, staged: &[bool], tile: &Tile, along_rows: bool) -> f64 {
+        let (row, lane) = (self.axis(tile.row_loop), self.axis(tile.lane_loop));
+        let (i, other) = if along_rows { (row, lane) } else { (lane, row) };
+        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+        let along = staged.filter(|(o, _)| o.moves(i) && !o.moves(other));
+        along.map(|(o, _)| o.bytes * self.block_depth * self.covered(o, tile)).sum()
+    }
+
+    /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes, the other
+    /// loops, threads.
+    pub(super) fn divide(&mut self, tile: &Tile, blocks: &Blocks) {
+        self.chooser.block(tile.row_loop, blocks.rows.0);
+        self.chooser.block(tile.lane_loop, blocks.columns.0);
+        self.chooser.block(tile.row_loop, blocks.rows.1);
+        if !blocks.chunk_around {
+            self.divide_reduction(blocks.chunk);
+        }
+        if !blocks.columns_around {
+            self.chooser.block(tile.lane_loop, blocks.columns.1);
+        }
+        for &i in blocks.others.iter().rev() {
+            self.chooser.block(i, self.chooser.left[i].0);
+        }
+        if blocks.columns_around {
+            self.chooser.block(tile.lane_loop, blocks.columns.1);
+        }
+        if blocks.chunk_around {
+            self.divide_reduction(blocks.chunk);
+        }
+        if let Some((i, share)) = blocks.thread {
+            self.chooser.block(i, share);
+            self.chooser.apply(RangeKind::Thread, i, 1);
+        }
+    }
+
+    fn divide_reduction(&mut self, chunk: Option<(usize, usize)>) {
+        if let Some((i, by)) = chunk {
+            self.chooser.options.push(Opt::Block { axis: self.axis(i), by });
+            self.chooser.left[i].0 = by;
+        }
+    }
+
+    /// The loops around the blocks.
+    pub(super) fn around(&self, tile: &Tile, blocks: &Blocks) -> Around {
+        let mut loops: Vec<usize> = Vec::new();
+        if let Some((i, share)) = blocks.thread {
+            loops.push(i);
+            loops.extend((share > 1).then_some(i));
+        }
+        let thread = blocks.thread.map(|(i, _)| i);
+        let around = |&i: &usize| self.chooser.is_around(i) && thread != Some(i);
+        loops.extend(self.outputs.iter().copied().filter(around));
+        let chunk = blocks.chunk.map(|(i, _)| i);
+        loops.extend(chunk.filter(|_| blocks.chunk_around));
+        let columns = (blocks.columns.1 > 1).then_some(tile.lane_loop);
+        loops.extend(columns.filter(|_| blocks.columns_around));
+        loops.extend(&blocks.others);
+        loops.extend(columns.filter(|_| !blocks.columns_around));
+        loops.extend(chunk.filter(|_| !blocks.chunk_around));
+        let lanes = loops.len();
+        loops.extend((blocks.rows.1 > 1).then_some(tile.row_loop));
+        Around { axes: loops.into_iter().map(|i| self.axis(i)).collect(), lanes }
+    }
+
+    /// The loop that threads share: the outermost or one of the tile's. It is the one with the least cost, counted as
+    /// the work of the last thread plus what every thread copies.
+    fn thread_loop(&self, tile: &Tile, staged: &[bool]) -> Option<usize> {
+        let threads = self.target.threads;
+        if self.chooser.around.is_some() {
+            return self.chooser.chosen_thread();
+        }
+        if threads < 2 || !self.chooser.worth_threads() {
+            return None;
+        }
+        let left = |i: usize| self.chooser.left[i].0;
+        let work = self.steps() * (tile.across * tile.rows) as f64;
+        let price = |i: usize| {
+            let copies = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+            let copy = |o: &Operand| match o.moves(self.axis(i)) {
+                true => self.copy(o, tile) / threads as f64,
+                false => self.copy(o, tile),
+            };
+            let share = left(i).div_ceil(threads) as f64 / left(i) as f64;
+            work * share + copies.map(|(o, _)| copy(o)).sum::<f64>()
+        };
+        let other = |i: &&usize| ![tile.lane_loop, tile.row_loop].contains(i) && left(**i) > 1;
+        let first = self.outputs.iter().find(other).copied();
+        let candidates = first.into_iter().chain([tile.row_loop, tile.lane_loop]);
+        let fits = candidates.filter(|&i| left(i) >= threads);
+        fits.min_by(|&a, &b| price(a).total_cmp(&price(b)))
+    }
+
+    /// Stages an operand inside the last loop that it moves along.
+    pub(super) fn stage(&mut self, operand: usize, tile: &Tile, around: &Around) {
+        let facts = &self.operands[operand];
+        let along_lanes = facts.moves(self.axis(tile.lane_loop));
+        let axes = &around.axes[..if along_lanes { around.lanes } else { around.axes.len() }];
+        let last = axes.iter().rposition(|&axis| facts.moves(axis)).map_or(0, |at| at + 1);
+        let in_thread = self.chooser.has_threads() as usize;
+        let lanes = if self.target.masks || !facts.gated { tile.lanes } else { 1 };
+        self.chooser.options.push(Opt::Stage { operand, depth: last.max(in_thread), lanes });
+    }
+}
+
+/// Blocks of about equal size of which each has at most `room` bytes, at `bytes` for each of `n`.
+fn fit(n: usize, bytes: f64, room: f64) -> usize {
+    let most = if bytes > 0.0 { ((room / bytes) as usize).clamp(1, n) } else { n };
+    n.div_ceil(n.div_ceil(most))
+}

@@ -1,0 +1,135 @@
+//! Part of pass `choose`: the state of a choice: the loops that are left, the options so far, the room for code.
+
+use super::super::access::Kernel;
+use super::super::keep;
+use super::super::opt::Opt;
+use super::super::ordered::ordered;
+use super::super::ranges::{axis_of, ranges_of, size_of};
+use super::order::Order;
+use crate::target::{Costs, Target};
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+
+/// Chooses the options of one nest.
+pub(super) struct Chooser {
+    pub(super) kernel: Kernel,
+    /// Every loop, and how many of its iterations are left after the options so far.
+    pub(super) left: Vec<(usize, UOp)>,
+    pub(super) options: Vec<Opt>,
+    pub(super) costs: Costs,
+    /// Whether predicated vectors are cheap.
+    pub(super) masks: bool,
+    /// How long the code may become, in nodes.
+    pub(super) nodes: usize,
+    /// How many times longer the code may still become.
+    pub(super) room: usize,
+    /// The loops that are around other nests too.
+    pub(super) around: Option<Around>,
+    /// The order of sums that was chosen before, if it was.
+    pub(super) order: Option<Order>,
+}
+
+/// What is decided before a nest is planned.
+#[derive(Clone, Default)]
+pub(super) struct Context {
+    pub(super) around: Option<Around>,
+    pub(super) order: Option<Order>,
+}
+
+/// Loops around several nests. Nothing is done to them, except that threads share one.
+#[derive(Clone, Copy)]
+pub(super) struct Around {
+    /// They have smaller axes than this.
+    pub(super) number: u32,
+    pub(super) thread: Option<u32>,
+}
+
+impl Around {
+    pub(super) fn has(&self, range: &UOp) -> bool {
+        axis_of(range) < self.number
+    }
+}
+
+impl Chooser {
+    pub(super) fn new(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chooser {
+        let Context { around, order } = context;
+        // loops that must run in order stay as they are
+        let ordered = ordered(ast);
+        let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
+        let free = |r: &UOp| is_around(r) || !ordered.contains(axis_of(r));
+        let free = ranges_of(ast).into_iter().filter(free);
+        Chooser {
+            kernel: Kernel::of(ast),
+            left: free.map(|r| (size_of(&r), r)).collect(),
+            options: Vec::new(),
+            costs: target.costs,
+            masks: target.masks,
+            nodes,
+            room: nodes / toposort(ast).len().max(1),
+            around,
+            order,
+        }
+    }
+
+    /// Whether a loop is around other nests, too.
+    pub(super) fn is_around(&self, i: usize) -> bool {
+        self.around.is_some_and(|a| a.has(&self.left[i].1))
+    }
+
+    /// The position of the loop that was chosen for threads before the nest was looked at.
+    pub(super) fn chosen_thread(&self) -> Option<usize> {
+        let thread = self.around?.thread?;
+        self.left.iter().position(|(_, r)| axis_of(r) == thread)
+    }
+
+    /// Splits off a loop over blocks of `by` iterations, outside of earlier blocks.
+    pub(super) fn block(&mut self, i: usize, by: usize) {
+        if by > 1 {
+            self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
+            self.left[i].0 = self.left[i].0.div_ceil(by);
+        }
+    }
+
+    /// Keeps values that a loop after a reduction needs again, if they fit a share of the second cache.
+    pub(super) fn keep(&mut self, ast: &UOp, target: &Target) {
+        let bytes = target.cache_bytes[1] / self.costs.cache_share;
+        if keep::pays(ast, bytes) {
+            self.options.push(Opt::Keep { bytes });
+        }
+    }
+
+    pub(super) fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {
+        if by == 1 && kind != RangeKind::Thread {
+            return;
+        }
+        self.options.push(Opt::Split { kind, axis: axis_of(&self.left[i].1), by });
+        self.left[i].0 = self.left[i].0.div_ceil(by);
+        if kind != RangeKind::Vector {
+            self.room /= by;
+        }
+    }
+}
+
+impl Chooser {
+    /// How many iterations of a loop become this kind in the order that was chosen before.
+    pub(super) fn given(&self, kind: RangeKind, i: usize) -> Option<usize> {
+        self.given_option(i, |option, own| match *option {
+            Opt::Split { kind: k, axis, by } if k == kind && axis == own => Some(by),
+            _ => None,
+        })
+    }
+
+    /// The size of a loop's blocks in that order.
+    pub(super) fn given_block(&self, i: usize) -> Option<usize> {
+        self.given_option(i, |option, own| match *option {
+            Opt::Block { axis, by } if axis == own => Some(by),
+            _ => None,
+        })
+    }
+
+    fn given_option(&self, i: usize, find: impl Fn(&Opt, u32) -> Option<usize>) -> Option<usize> {
+        let own = axis_of(&self.left[i].1) - self.around.map_or(0, |around| around.number);
+        self.order.as_ref()?.options.iter().find_map(|option| find(option, own))
+    }
+}

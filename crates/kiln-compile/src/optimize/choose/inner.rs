@@ -1,0 +1,111 @@
+//! Part of pass `choose`: tiles of inner products. Lanes run along the reduction, where all operands are contiguous,
+//! and are added up at its end.
+//!
+//! They pay where few rows meet a large matrix that is read once, as in a linear layer over a small batch: the few rows
+//! stay in a cache while the matrix passes.
+
+use super::operand::Operand;
+use super::planner::Planner;
+use kiln_ir::arg::RangeKind;
+
+/// A tile of inner products: `few` rows of an operand that stays in the caches, and `many` of one that passes. Of each,
+/// the position of its loop and how many of its iterations are in the tile.
+#[derive(Clone, Copy)]
+pub(super) struct Inner {
+    lane_loop: usize,
+    few: (usize, usize),
+    many: (usize, usize),
+}
+
+impl Planner<'_> {
+    /// The cheapest tile of inner products, and its price a point.
+    pub(super) fn best_inner(&self, lanes: usize) -> Option<(f64, Inner)> {
+        let tiles = self.inner_tiles(lanes);
+        let priced = tiles.into_iter().map(|tile| (self.inner_cost(&tile, lanes), tile));
+        priced.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    fn inner_tiles(&self, lanes: usize) -> Vec<Inner> {
+        let mut tiles = Vec::new();
+        let Some(lane_loop) = self.loop_in_a_row(lanes) else { return tiles };
+        for (few, many) in self.meeting_loops() {
+            for a in 1..=self.size(few).min(self.target.vector_registers) {
+                for b in 1..=self.size(many).min(self.target.vector_registers) {
+                    let tile = Inner { lane_loop, few: (few, a), many: (many, b) };
+                    let loads = |o: &Operand| self.inner_loads(o, &tile);
+                    let held = self.operands.iter().map(loads).min().unwrap_or(0);
+                    let fits = a * b + held < self.target.vector_registers;
+                    if fits && a * b <= self.chooser.room {
+                        tiles.push(tile);
+                    }
+                }
+            }
+        }
+        tiles
+    }
+
+    /// The loop of the reduction along which all operands are contiguous.
+    fn loop_in_a_row(&self, lanes: usize) -> Option<usize> {
+        let in_a_row = |o: &Operand, axis| o.parts == 1 && o.stride(axis) == Some(1);
+        let fits = |&i: &usize| {
+            self.size(i).is_multiple_of(lanes)
+                && self.operands.iter().all(|o| in_a_row(o, self.axis(i)))
+        };
+        self.reduces.iter().copied().find(fits)
+    }
+
+    /// Pairs of loops over outputs, each of which moves an operand that the other does not. The operand of the first is
+    /// smaller and fits the second cache.
+    fn meeting_loops(&self) -> Vec<(usize, usize)> {
+        let free = || self.outputs.iter().copied().filter(|&i| !self.chooser.is_around(i));
+        let pairs = free().flat_map(|few| free().map(move |many| (few, many)));
+        let meet = |&(few, many): &(usize, usize)| {
+            let (a, b) = (self.axis(few), self.axis(many));
+            let only = |a, b| move |o: &&Operand| o.moves(a) && !o.moves(b);
+            let kept: f64 = self.operands.iter().filter(only(a, b)).map(|o| self.span(o)).sum();
+            self.size(few) <= self.size(many)
+                && self.operands.iter().any(|o| only(b, a)(&o))
+                && kept > 0.0
+                && kept <= self.target.cache_bytes[1] as f64 / 2.0
+        };
+        pairs.filter(meet).collect()
+    }
+
+    fn inner_loads(&self, operand: &Operand, tile: &Inner) -> usize {
+        let along = |(i, n): (usize, usize)| if operand.moves(self.axis(i)) { n } else { 1 };
+        along(tile.few) * along(tile.many)
+    }
+
+    fn inner_cost(&self, tile: &Inner, lanes: usize) -> f64 {
+        let costs = self.costs();
+        let width = costs.width(lanes);
+        let sums = (tile.few.1 * tile.many.1) as f64;
+        let many = self.axis(tile.many.0);
+        let load = |o: &Operand| match o.moves(many) {
+            true => costs.load,
+            false => costs.load + costs.second_line_in_a_row,
+        };
+        let loads = self.operands.iter().map(|o| self.inner_loads(o, tile) as f64 * load(o));
+        let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width);
+        let point =
+            step / (sums * lanes as f64) + costs.horizontal / self.size(tile.lane_loop) as f64;
+        point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
+    }
+
+    /// By how much rounding up to whole tiles multiplies the work.
+    fn inner_rounding(&self, (i, by): (usize, usize)) -> f64 {
+        let n = self.size(i);
+        let ragged = || self.costs().ragged_rows * n.next_multiple_of(by) as f64 / n as f64;
+        if n.is_multiple_of(by) { 1.0 } else { ragged() }
+    }
+
+    /// The few rows are read again for each tile of the many.
+    pub(super) fn carry_out_inner(&mut self, tile: Inner, lanes: usize) {
+        self.chooser.apply(RangeKind::Vector, tile.lane_loop, lanes);
+        let (few, many) = (tile.few, tile.many);
+        self.chooser.apply(RangeKind::Upcast, many.0, many.1);
+        self.chooser.apply(RangeKind::Upcast, few.0, few.1);
+        self.chooser.block(few.0, self.chooser.left[few.0].0);
+        self.chooser.threads(self.target);
+    }
+}

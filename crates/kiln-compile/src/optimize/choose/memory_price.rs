@@ -1,0 +1,172 @@
+//! Part of pass `choose`: the price of reading an operand, as it lies (cache lines) or staged (a copy).
+
+use super::super::stage::lanes_of_copy;
+use super::operand::Operand;
+use super::planner::{Planner, Tile};
+use crate::target;
+use kiln_ir::affine::gcd;
+
+const LINE: f64 = target::LINE as f64;
+
+impl Planner<'_> {
+    /// Whether the operand is staged: its lanes are not neighbours, or misses cost more than the copy.
+    pub(super) fn is_staged(&self, operand: &Operand, tile: &Tile) -> bool {
+        if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
+            return true;
+        }
+        if self.slides(operand) && !self.has_panel_of_windows(operand) {
+            return false;
+        }
+        if self.is_in_a_row(operand, tile) {
+            return false;
+        }
+        let loaded = self.loads(operand, tile) as f64 * operand.bytes;
+        let packed = loaded / LINE * self.lanes_of(operand, tile) * self.costs().line_in_a_row;
+        let gates = if self.slides(operand) { self.gates(operand, tile) } else { 0.0 };
+        let in_place = self.misses(operand, tile) + gates;
+        in_place * self.steps() > packed * self.steps() + self.copy(operand, tile)
+    }
+
+    /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which
+    /// is as good as a copy.
+    fn is_in_a_row(&self, operand: &Operand, tile: &Tile) -> bool {
+        let step = self.step(operand);
+        let run = (tile.lanes * tile.across) as f64 * operand.bytes;
+        operand.moves(self.axis(tile.lane_loop))
+            && !operand.gated
+            && step > 0.0
+            && step <= 2.0 * run
+    }
+
+    /// How often the body of the tile runs.
+    pub(super) fn steps(&self) -> f64 {
+        let trips = |&i: &usize| self.chooser.left[i].0 as f64;
+        self.outputs.iter().map(trips).product::<f64>() * self.depth()
+    }
+
+    /// How many values an operand takes in all of its loops.
+    pub(super) fn elements(&self, operand: &Operand) -> f64 {
+        let moving = |i: &&usize| operand.moves(self.axis(**i));
+        let loops = self.outputs.iter().chain(&self.reduces);
+        loops.filter(moving).map(|&i| self.size(i) as f64).product()
+    }
+
+    /// The price of copying all of an operand.
+    pub(super) fn copy(&self, operand: &Operand, tile: &Tile) -> f64 {
+        self.elements(operand) * self.covered(operand, tile) * self.copy_of_one(operand, tile)
+    }
+
+    /// The price of copying an element: in vectors along the lanes, or along as many rows of a tile as make one.
+    fn copy_of_one(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let in_a_row = |i: usize| operand.stride(self.axis(i)) == Some(1);
+        if self.has_rows_of_windows(operand, tile) {
+            return match (operand.gated, self.target.masks) {
+                (false, _) => self.costs().copy(true),
+                (true, true) => self.costs().gated_copy,
+                (true, false) => self.costs().copy(false),
+            };
+        }
+        let rows = lanes_of_copy(tile.rows, tile.lanes) > 1
+            && self.size(tile.row_loop).is_multiple_of(tile.rows);
+        self.costs().copy(in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows)
+    }
+
+    /// The price per point of copying the rows of a tile, if they are neighbours in memory and each step reads other
+    /// lines: then they will be staged.
+    pub(super) fn copy_of_rows(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let rows = operand.stride(self.axis(tile.row_loop)) == Some(1);
+        let still = !operand.moves(self.axis(tile.lane_loop));
+        let apart = self.step(operand) > LINE && self.misses(operand, tile) > 0.0;
+        match rows && still && apart && !self.slides(operand) {
+            true => self.copy_of_one(operand, tile) / self.uses(operand),
+            false => 0.0,
+        }
+    }
+
+    fn lanes_of(&self, operand: &Operand, tile: &Tile) -> f64 {
+        if operand.moves(self.axis(tile.lane_loop)) { tile.lanes as f64 } else { 1.0 }
+    }
+
+    /// The price per step of the cache lines of an operand that is not staged: lines that it reads again in each round
+    /// of the other loop, and lines that it reads for the first time.
+    fn misses(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let step = self.step(operand);
+        let columns = tile.lanes * tile.across;
+        let span = self.span(operand);
+        let of_tile = |i| i == tile.row_loop || self.reduces.contains(&i);
+        let (rounds, again) = match operand.moves(self.axis(tile.lane_loop)) {
+            true => {
+                let (run, strip) =
+                    (columns as f64 * operand.bytes, self.block_depth * operand.bytes);
+                (tile.row_loop, self.line_price(strip * columns as f64, run, step))
+            }
+            false => {
+                let read_again = self.span_over(operand, of_tile);
+                (tile.lane_loop, self.line_price(read_again, step, step))
+            }
+        };
+        let again =
+            if self.streams(operand) { again.min(self.costs().line_in_a_row) } else { again };
+        let first = self.line_price(span, 1.0, 1.0).max(self.costs().second_line);
+        let rounds = self.chooser.left[rounds].0 as f64;
+        self.lines(operand, tile) * (again + first / rounds)
+    }
+
+    /// Whether the innermost loop reads overlapping windows over several cache lines, one after the other, which the
+    /// processor prefetches.
+    fn streams(&self, operand: &Operand) -> bool {
+        let trips = self.reduces.last().map_or(0, |&inner| self.size(inner)) as f64;
+        let step = self.step(operand);
+        self.slides(operand) && step <= LINE && step * trips > 2.0 * LINE
+    }
+
+    /// Bytes between what two steps of the innermost loop read.
+    fn step(&self, operand: &Operand) -> f64 {
+        self.reduces.last().map_or(0.0, |&inner| operand.step(self.axis(inner)))
+    }
+
+    /// How many lines of an operand that is not staged a step of the tile meets for the first time.
+    pub(super) fn lines(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let along = |i: usize, n: usize| match operand.moves(self.axis(i)) {
+            true => (n as f64 * operand.step(self.axis(i)) / LINE).clamp(1.0, n as f64),
+            false => 1.0,
+        };
+        let lines =
+            along(tile.lane_loop, tile.lanes * tile.across) * along(tile.row_loop, tile.rows);
+        lines * (self.step(operand) / LINE).min(1.0)
+    }
+
+    /// The price of a cache line that is read again and again: `bytes` in runs of `run` bytes, `step` apart. If `step`
+    /// is a multiple of a large part of a way, only a part of the cache can be used.
+    fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
+        let holds = |cache: usize| {
+            let way = (cache / self.costs().ways) as u64;
+            let apart = gcd(step as u64, way).max(1);
+            bytes <= cache as f64 / 2.0 * (run / apart as f64).min(1.0)
+        };
+        match self.target.cache_bytes {
+            [first, ..] if holds(first) => 0.0,
+            [_, second, _] if holds(second) => self.costs().second_line,
+            _ => self.costs().far_line,
+        }
+    }
+
+    /// Bytes of memory that the operand covers.
+    pub(super) fn span(&self, operand: &Operand) -> f64 {
+        self.span_over(operand, |_| true)
+    }
+
+    /// The same in one iteration of a loop.
+    pub(super) fn span_without(&self, operand: &Operand, other: usize) -> f64 {
+        self.span_over(operand, |i| i != other)
+    }
+
+    fn span_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {
+        let all = || self.outputs.iter().chain(&self.reduces).filter(|&&i| counts(i));
+        let loops = || all().filter(|&&i| operand.moves(self.axis(i)));
+        let reach: f64 =
+            loops().map(|&i| (self.size(i) - 1) as f64 * operand.step(self.axis(i))).sum();
+        let all: f64 = loops().map(|&i| self.size(i) as f64).product::<f64>() * operand.bytes;
+        reach.min(all)
+    }
+}

@@ -1,0 +1,154 @@
+//! Pass `choose` of stage `optimize`: chooses options for a kernel without measuring.
+//!
+//! A reduction whose operands are used again is planned as a whole: tile, blocks, staged operands, threads (`plan`,
+//! `blocks`, or `inner` for inner products; prices are in `tile_price` and `memory_price`). A kernel without such a
+//! plan is treated loop by loop, in this order:
+//!
+//! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
+//! `align`: rows start at a cache line. `transpose`: transposes go by squares of lines. `across`: a reduction across rows
+//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `accumulators`:
+//! several for a long reduction of short steps. `threads`: the outermost loop over outputs is divided among threads.
+//! Last, values that a loop after a reduction needs again are kept.
+//!
+//! Everything that decides the order of a sum is chosen for two threads, whatever their real number is (`order`).
+
+mod accumulators;
+mod align;
+mod across;
+mod blocks;
+mod chooser;
+mod inner;
+mod matrices;
+mod memory_price;
+mod operand;
+mod order;
+mod plan;
+mod planner;
+mod rows;
+mod code_size;
+mod threads;
+mod tile;
+mod tile_price;
+mod transpose;
+mod vectors;
+mod windows;
+
+use super::dot;
+use super::nests::Nests;
+use super::opt::Opt;
+use super::room::{NOMINAL_THREADS, Room};
+use crate::target::{Dot, Target};
+use chooser::{Around, Chooser, Context};
+use kiln_ir::{DType, UOp};
+use order::{Chosen, Form, Order, sums_of};
+
+pub(super) use order::same_order;
+
+/// The options for a kernel, so that its code stays within `room`. Those that decide the order of sums are the same for
+/// any number of threads.
+pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
+    let choose = |target: &Target, nodes, orders: Option<&[Order]>| match Nests::of(ast) {
+        Some(nests) => choose_for_nests(ast, &nests, target, nodes, orders),
+        None => {
+            let order = orders.and_then(|orders| orders.first()).cloned();
+            let chosen = choose_for_nest(ast, target, nodes, Context { around: None, order });
+            let order = Order::of(ast, &chosen, 0);
+            (chosen.options, vec![order])
+        }
+    };
+    let is_nominal = target.threads == NOMINAL_THREADS && room.nodes == room.order;
+    if is_nominal || sums_of(ast).is_empty() {
+        return choose(target, room.nodes, None).0;
+    }
+    let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
+    let (options, orders) = choose(&nominal, room.order, None);
+    let (own, found) = choose(target, room.nodes, Some(&orders));
+    // if other tiles do not fit that order, the tiles too are those for that number of threads
+    if found == orders { own } else { options }
+}
+
+/// First how many rows are computed at a time, then the options of each nest, with the given order of sums.
+fn choose_for_nests(
+    ast: &UOp,
+    nests: &Nests,
+    target: &Target,
+    nodes: usize,
+    orders: Option<&[Order]>,
+) -> (Vec<Opt>, Vec<Order>) {
+    let threads = Chooser::new(ast, target, nodes, Context::default()).worth_threads();
+    let (rows, thread) = rows::rows(nests, target, threads);
+    let apart = nests.apart(rows);
+    let mut options = vec![Opt::Rows { by: rows.by, blocks: rows.blocks }];
+    let mut found = Vec::new();
+    for (nest, kernel) in apart.kernels.iter().enumerate() {
+        let around = Some(Around { number: apart.around, thread });
+        let order = orders.and_then(|orders| orders.get(nest)).cloned();
+        let chosen = choose_for_nest(kernel, target, nodes, Context { around, order });
+        found.push(Order::of(kernel, &chosen, apart.around));
+        options.push(Opt::Nest { nest });
+        options.extend(chosen.options);
+    }
+    (options, found)
+}
+
+fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chosen {
+    let given = context.order.as_ref();
+    let others = || match given {
+        Some(_) => f64::INFINITY,
+        None => price_without_matrices(ast, target, nodes),
+    };
+    let matrices = || matrices::plan(ast, target, nodes, &context, others);
+    let alone = || context.around.is_none().then(matrices).flatten();
+    let is_open = |form| given.is_none_or(|order| order.form == form);
+    let matrices = is_open(Form::Matrices).then(alone).flatten();
+    let packed = || is_open(Form::Dots).then(|| with_dots(ast, target, nodes, &context)).flatten();
+    if let Some(chosen) = matrices.or_else(packed) {
+        return chosen;
+    }
+    let mut chooser = Chooser::new(ast, target, nodes, context);
+    if let Some(form) = chooser.plan(ast, target) {
+        return Chosen { options: chooser.options, form };
+    }
+    chooser.vectors(vectors::lanes(ast, target));
+    chooser.align(ast, target);
+    chooser.upcast_lanes();
+    chooser.transpose(target);
+    if !chooser.across(target) {
+        chooser.tile(target);
+    }
+    chooser.unroll();
+    chooser.accumulators(ast, target);
+    chooser.threads(target);
+    chooser.keep(ast, target);
+    Chosen { options: chooser.options, form: Form::Loops }
+}
+
+/// The plan of a sum of products with a dot-product instruction of the target, if it is cheaper.
+fn with_dots(ast: &UOp, target: &Target, nodes: usize, context: &Context) -> Option<Chosen> {
+    let (packed, axis, parts) = packed_for_dots(ast, target)?;
+    let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
+    let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
+    let plain = || Chooser::new(ast, target, nodes, context.clone()).plan_price(ast, target);
+    if context.order.is_none() && plain().is_some_and(|plain| plain < price) {
+        return None;
+    }
+    chooser.options.push(Opt::Dot { axis, parts });
+    chooser.plan(&packed, target)?;
+    Some(Chosen { options: chooser.options, form: Form::Dots })
+}
+
+/// The kernel with its products packed for a dot product that the target has: along which axis, and of what.
+fn packed_for_dots(ast: &UOp, target: &Target) -> Option<(UOp, u32, [DType; 2])> {
+    let fits = |unit: &Dot| dot::axis(ast, unit.parts, unit.sum).map(|axis| (axis, unit.parts));
+    let (axis, parts) = target.dots.iter().find_map(fits)?;
+    Some((dot::pack(ast, axis, parts).ok()?, axis, parts))
+}
+
+/// The price of a point of a sum of products in vectors, packed or not.
+fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
+    let price =
+        |ast: &UOp| Chooser::new(ast, target, nodes, Context::default()).least_price(ast, target);
+    let packed = packed_for_dots(ast, target)
+        .map_or(f64::INFINITY, |(packed, _, parts)| price(&packed) / dot::count(parts[0]) as f64);
+    packed.min(price(ast))
+}

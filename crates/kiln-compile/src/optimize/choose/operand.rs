@@ -1,0 +1,57 @@
+//! Part of pass `choose`: what a reduction reads, and how it moves along the loops.
+
+use super::super::access::value_strides;
+use super::super::cover::{Group, groups};
+use super::super::dot;
+use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// A value inside the reduction that may be staged.
+pub(super) struct Operand {
+    pub(super) strides: FxHashMap<u32, Option<i64>>,
+    pub(super) axes: AxisSet,
+    pub(super) bytes: f64,
+    /// The loops that predicates of its loads depend on, and whether any load has a predicate.
+    pub(super) gate: AxisSet,
+    pub(super) gated: bool,
+    /// How many neighbours in memory are packed into an element.
+    pub(super) parts: i64,
+    /// Loops along which windows overlap.
+    pub(super) windows: Vec<Group>,
+}
+
+impl Operand {
+    pub(super) fn of(ast: &UOp, value: &UOp) -> Operand {
+        let nodes = toposort(value);
+        let loads = nodes.iter().filter(|n| n.op() == Op::Load);
+        let gates: Vec<&UOp> = loads.filter_map(|n| n.gate()).collect();
+        let scopes = Scopes::of_nodes(&nodes);
+        let mut gate = AxisSet::default();
+        gates.iter().for_each(|g| gate.union_with(scopes.get(g)));
+        Operand {
+            strides: value_strides(value),
+            axes: scopes.get(value).clone(),
+            bytes: value.dtype().size() as f64,
+            gate,
+            gated: !gates.is_empty(),
+            parts: dot::parts_of(ast, value),
+            windows: groups(value),
+        }
+    }
+
+    pub(super) fn moves(&self, axis: u32) -> bool {
+        self.axes.contains(axis)
+    }
+
+    pub(super) fn stride(&self, axis: u32) -> Option<i64> {
+        self.strides.get(&axis).copied().unwrap_or(Some(0))
+    }
+
+    /// Bytes between neighbours along an axis. An unknown stride counts as small: a reason to stage must be known.
+    pub(super) fn step(&self, axis: u32) -> f64 {
+        let parts = self.stride(axis).map_or(1, i64::unsigned_abs) as f64;
+        parts * self.bytes / self.parts as f64
+    }
+}

@@ -1,0 +1,205 @@
+//! Part of pass `choose`: reductions whose operands are used again, such as matrix products: register tiles, cache
+//! blocks, staged operands, threads.
+//!
+//! Two loops over outputs are tiled: `lanes`, whose neighbours become vectors, and `rows`. An operand that does not
+//! move along one of them is loaded once for the whole tile. All tiles that fit the registers are priced, and the
+//! cheapest is taken. Then each operand is staged if that saves more cache misses than the copy costs, and blocks keep
+//! the staged panels in the caches.
+
+use super::chooser::Chooser;
+use super::code_size::CodeSize;
+use super::inner::Inner;
+use super::order::Form;
+use super::planner::{Planner, Tile};
+use super::vectors;
+use crate::target::Target;
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::observe::{self, Decision};
+
+impl Chooser {
+    /// Applies tile, blocks, staging and threads, if the kernel is a reduction that gains by them; else None.
+    pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
+        let lanes = vectors::lanes(ast, target);
+        let mut planner = Planner::of(self, ast, target)?;
+        let plan = planner.cheapest(lanes)?;
+        let form = plan.form();
+        match plan {
+            Plan::Inner(inner) => planner.carry_out_inner(inner, lanes),
+            Plan::Tile(tile) => {
+                let accumulators = planner.carry_out(tile);
+                if accumulators < self.costs.in_flight || self.order.is_some() {
+                    self.unroll();
+                }
+            }
+        }
+        Some(form)
+    }
+
+    /// The least price of a point, by such a plan or with the reduction's own loop as vectors.
+    pub(super) fn least_price(&mut self, ast: &UOp, target: &Target) -> f64 {
+        let lanes = vectors::lanes(ast, target);
+        let Some(planner) = Planner::of(self, ast, target) else { return f64::INFINITY };
+        let tile = planner.best_tile(lanes).map_or(f64::INFINITY, |(price, _)| price);
+        let inner = planner.best_inner(lanes).map_or(f64::INFINITY, |(price, _)| price);
+        tile.min(inner).min(planner.reduced_in_vectors(lanes))
+    }
+
+    /// The price of a point of the iteration space by that plan.
+    pub(super) fn plan_price(&mut self, ast: &UOp, target: &Target) -> Option<f64> {
+        let lanes = vectors::lanes(ast, target);
+        Planner::of(self, ast, target)?.worthwhile_tile(lanes).map(|(price, _)| price)
+    }
+}
+
+/// The forms that a reduction can take.
+enum Plan {
+    Tile(Tile),
+    Inner(Inner),
+}
+
+impl Plan {
+    fn form(&self) -> Form {
+        match self {
+            Plan::Tile(_) => Form::Tile,
+            Plan::Inner(_) => Form::Inner,
+        }
+    }
+}
+
+impl Planner<'_> {
+    /// The cheapest plan; of the form that was chosen before, if it was.
+    fn cheapest(&self, lanes: usize) -> Option<Plan> {
+        let tile = || self.best_tile(lanes).map(|(_, tile)| Plan::Tile(tile));
+        let inner = || self.best_inner(lanes).map(|(_, inner)| Plan::Inner(inner));
+        match self.chooser.order.as_ref().map(|order| order.form) {
+            Some(Form::Inner) => return inner(),
+            Some(Form::Tile | Form::Dots) => return tile(),
+            Some(Form::Matrices | Form::Loops) => return None,
+            None => {}
+        }
+        observe::decision(|| self.decision(lanes));
+        let tile = self.worthwhile_tile(lanes);
+        let others = tile.map_or_else(|| self.reduced_in_vectors(lanes), |(price, _)| price);
+        let inner = self.best_inner(lanes).filter(|(price, _)| *price < others);
+        let inner = inner.map(|(_, inner)| Plan::Inner(inner));
+        inner.or(tile.map(|(_, tile)| Plan::Tile(tile)))
+    }
+
+    /// The choice between the forms of a reduction, as a value.
+    fn decision(&self, lanes: usize) -> Decision {
+        let tile = self.best_tile(lanes).map(|(price, _)| price);
+        let inner = self.best_inner(lanes).map(|(price, _)| price);
+        let vectors = Some(self.reduced_in_vectors(lanes));
+        let alternatives = vec![("vectors", vectors), ("tile", tile), ("inner products", inner)];
+        let priced =
+            alternatives.iter().enumerate().filter_map(|(i, (_, price))| Some((i, (*price)?)));
+        let chosen = priced.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i);
+        let about = format!("reduction over {} loops", self.reduces.len());
+        Decision { about, alternatives, unit: "cycles a point", chosen, note: String::new() }
+    }
+
+    /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.
+    fn worthwhile_tile(&self, lanes: usize) -> Option<(f64, Tile)> {
+        self.best_tile(lanes).filter(|(cost, _)| *cost < self.reduced_in_vectors(lanes))
+    }
+
+    /// The cheapest tile over two loops, along each of which some operand does not move, and its price per point.
+    fn best_tile(&self, widest: usize) -> Option<(f64, Tile)> {
+        let mut best: Option<(f64, Tile)> = None;
+        for tile in self.tiles(widest) {
+            let cost = self.tile_cost(&tile);
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, tile));
+            }
+        }
+        best
+    }
+
+    fn tiles(&self, widest: usize) -> Vec<Tile> {
+        let mut tiles = Vec::new();
+        let free = || self.outputs.iter().copied().filter(|&i| !self.chooser.is_around(i));
+        for lane_loop in free() {
+            for row_loop in free().filter(|&r| r != lane_loop) {
+                let (a, b) = (self.axis(lane_loop), self.axis(row_loop));
+                let only = |a, b| self.operands.iter().any(|o| o.moves(a) && !o.moves(b));
+                if only(a, b) && only(b, a) {
+                    self.tiles_over(lane_loop, row_loop, widest, &mut tiles);
+                }
+            }
+        }
+        tiles
+    }
+
+    fn tiles_over(&self, lane_loop: usize, row_loop: usize, widest: usize, tiles: &mut Vec<Tile>) {
+        let (n, text) = (self.size(lane_loop), CodeSize::of(self, lane_loop, row_loop));
+        for lanes in self.costs().widths(n, widest, self.target.masks) {
+            for across in 1..=self.costs().most_across.min(n.div_ceil(lanes)) {
+                for rows in 1..=self.size(row_loop).min(self.target.vector_registers) {
+                    let tile = Tile { lane_loop, lanes, across, row_loop, rows };
+                    let fits = self.registers(&tile) <= self.target.vector_registers;
+                    if fits && text.of_tile(self, &tile) <= self.chooser.nodes {
+                        tiles.push(tile);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Applies the options; the number of accumulators.
+    fn carry_out(&mut self, tile: Tile) -> usize {
+        let Tile { lane_loop, lanes, across, row_loop, rows } = tile;
+        let text = CodeSize::of(self, lane_loop, row_loop).of_tile(self, &tile);
+        self.chooser.apply(RangeKind::Vector, lane_loop, lanes);
+        self.chooser.apply(RangeKind::Upcast, lane_loop, across);
+        self.chooser.apply(RangeKind::Upcast, row_loop, rows);
+        let more = self.more_rows(&tile, text);
+        if let Some(i) = more {
+            self.chooser.apply(RangeKind::Upcast, i, self.size(i));
+        }
+        let times = more.map_or(1, |i| self.size(i));
+        let chunk = self.chunk(&tile);
+        if let Some((i, by)) = chunk {
+            self.block_depth *= by as f64 / self.size(i) as f64;
+        }
+        let staged: Vec<bool> = self.operands.iter().map(|o| self.is_staged(o, &tile)).collect();
+        self.divide_and_stage(&tile, &staged, chunk);
+        self.chooser.room = self.chooser.nodes / (text * times).max(1);
+        across * rows * times * self.sums
+    }
+
+    /// A third loop that goes into the tile as a whole, if the tile has all rows and the units would still wait for
+    /// additions. What is read along the lanes is then loaded once for all its iterations.
+    fn more_rows(&self, tile: &Tile, text: usize) -> Option<usize> {
+        let lane = self.axis(tile.lane_loop);
+        let reused =
+            |i: usize| self.operands.iter().any(|o| o.moves(lane) && !o.moves(self.axis(i)));
+        let fits = |i: usize| {
+            let rows = tile.rows * self.size(i);
+            text * self.size(i) <= self.chooser.nodes
+                && self.registers(&Tile { rows, ..*tile }) <= self.target.vector_registers
+        };
+        let is_short = tile.rows == self.size(tile.row_loop)
+            && tile.across * tile.rows < self.costs().in_flight;
+        let free = self.outputs.iter().copied().filter(|&i| {
+            ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
+        });
+        free.filter(|&i| is_short && self.size(i) > 1 && reused(i) && fits(i))
+            .max_by_key(|&i| self.size(i))
+    }
+
+    /// The loops around a tile, and operands staged inside of them.
+    pub(super) fn divide_and_stage(
+        &mut self,
+        tile: &Tile,
+        staged: &[bool],
+        chunk: Option<(usize, usize)>,
+    ) {
+        let blocks = self.blocks(tile, staged, chunk);
+        self.divide(tile, &blocks);
+        let around = self.around(tile, &blocks);
+        for operand in (0..staged.len()).filter(|&i| staged[i]) {
+            self.stage(operand, tile, &around);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Part of pass `choose`: the facts about a reduction that plans are made and priced from: its loops and operands.
+
+use super::super::ranges::{axis_of, kind_of, size_of};
+use super::super::stage::operands;
+use super::chooser::Chooser;
+use super::operand::Operand;
+use crate::target::{Costs, Target};
+use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
+
+/// A register tile: `across` vectors of `lanes` along loop `lane_loop`, `rows` iterations of loop `row_loop`.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub(super) lane_loop: usize,
+    pub(super) lanes: usize,
+    pub(super) across: usize,
+    pub(super) row_loop: usize,
+    pub(super) rows: usize,
+}
+
+/// What the plan is made for.
+pub(super) struct Planner<'a> {
+    pub(super) chooser: &'a mut Chooser,
+    pub(super) target: &'a Target,
+    pub(super) operands: Vec<Operand>,
+    /// How many reductions there are: each has accumulators of its own.
+    pub(super) sums: usize,
+    /// Positions of the loops over outputs and of those of reductions.
+    pub(super) outputs: Vec<usize>,
+    pub(super) reduces: Vec<usize>,
+    /// The latter for each reduction by itself; those over the same loops are one.
+    pub(super) reductions: Vec<Vec<usize>>,
+    /// The loops that predicates on what is reduced depend on, besides those of operands.
+    pub(super) gate: AxisSet,
+    /// Iterations of the reduction in a block of it.
+    pub(super) block_depth: f64,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn of(
+        chooser: &'a mut Chooser,
+        ast: &UOp,
+        target: &'a Target,
+    ) -> Option<Planner<'a>> {
+        let of_kind = |kind| {
+            let ranges = chooser.left.iter().enumerate();
+            ranges.filter(|(_, (_, r))| kind_of(r) == kind).map(|(i, _)| i).collect::<Vec<_>>()
+        };
+        let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
+        let axes = |loops: &[usize]| loops.iter().map(|&i| axis_of(&chooser.left[i].1)).collect();
+        let one_nest = chooser.kernel.is_one_nest(&axes(&outputs), &axes(&reduces));
+        let values = operands(ast);
+        let operands: Vec<Operand> = values.iter().map(|value| Operand::of(ast, value)).collect();
+        let has_registers = target.vector_registers >= target.costs.registers_for_tiles;
+        let enough = has_registers && !reduces.is_empty() && operands.len() > 1;
+        let reduced: Vec<UOp> =
+            toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce).collect();
+        let position = |r: &UOp| chooser.left.iter().position(|(_, known)| known == r);
+        let loops = |n: &UOp| n.srcs()[1..].iter().filter_map(position).collect::<BTreeSet<_>>();
+        let reductions: BTreeSet<_> = reduced.iter().map(loops).collect();
+        let reductions = reductions.into_iter().map(|loops| loops.into_iter().collect()).collect();
+        let sums = reduced.len();
+        let block_depth = 0.0;
+        let gate = gate_of_products(&reduced, &values);
+        let mut planner = Planner {
+            chooser,
+            target,
+            operands,
+            sums,
+            outputs,
+            reduces,
+            reductions,
+            gate,
+            block_depth,
+        };
+        planner.block_depth = planner.depth();
+        (one_nest && enough).then_some(planner)
+    }
+
+    /// What things cost on the target.
+    pub(super) fn costs(&self) -> &Costs {
+        &self.target.costs
+    }
+
+    pub(super) fn axis(&self, i: usize) -> u32 {
+        axis_of(&self.chooser.left[i].1)
+    }
+
+    pub(super) fn size(&self, i: usize) -> usize {
+        size_of(&self.chooser.left[i].1)
+    }
+
+    /// Iterations of the reductions, which follow each other.
+    pub(super) fn depth(&self) -> f64 {
+        let iterations = |loops: &Vec<usize>| loops.iter().map(|&i| self.size(i) as f64).product();
+        self.reductions.iter().map(iterations).fold(0.0, |sum, n: f64| sum + n)
+    }
+}
+
+/// The loops that predicates on what is reduced depend on, where they are not in an operand.
+fn gate_of_products(reduced: &[UOp], operands: &[UOp]) -> AxisSet {
+    let terms = reduced.iter().flat_map(|r| toposort(r.src(0)));
+    let nodes: FxHashSet<UOp> = terms.collect();
+    let inside: FxHashSet<UOp> = operands.iter().flat_map(toposort).collect();
+    let mut gate = AxisSet::default();
+    for node in nodes.difference(&inside).filter(|n| n.op() == Op::Where) {
+        gate.union_with(Scopes::of(node.src(0)).get(node.src(0)));
+    }
+    gate
+}

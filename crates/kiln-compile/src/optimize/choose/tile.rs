@@ -1,0 +1,66 @@
+//! Part of pass `choose`: small register tiles, and unrolling of short reductions.
+
+use super::super::access::Access;
+use super::super::ranges::{axis_of, kind_of};
+use super::chooser::Chooser;
+use crate::target::Target;
+use kiln_ir::arg::RangeKind;
+
+impl Chooser {
+    /// A register tile over output loops along which some load does not move: its value is shared.
+    pub(super) fn tile(&mut self, target: &Target) {
+        if !self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce)
+            || target.vector_registers < self.costs.registers_for_tiles
+        {
+            return;
+        }
+        let mut tile = 1;
+        for i in (0..self.left.len()).rev() {
+            let (size, range) = self.left[i].clone();
+            let is_free = kind_of(&range) == RangeKind::Loop && !self.is_around(i);
+            if !is_free || !self.reuses(axis_of(&range)) {
+                continue;
+            }
+            let most = (self.costs.in_flight / tile).min(self.room).min(self.costs.most_tiled);
+            let by = largest_divisor(size, most);
+            if by > 1 {
+                self.apply(RangeKind::Upcast, i, by);
+                tile *= by;
+            }
+        }
+    }
+
+    /// Whether some load inside a reduction does not move along an output loop while another does.
+    pub(super) fn reuses(&self, axis: u32) -> bool {
+        let reduces: Vec<u32> = self
+            .left
+            .iter()
+            .filter(|(_, r)| kind_of(r) == RangeKind::Reduce)
+            .map(|(_, r)| axis_of(r))
+            .collect();
+        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
+        let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
+        // every load of the reduction must be inside a loop that this one shares, or the tile would repeat other work
+        loads.iter().any(|a| a.stride(axis) == Some(0))
+            && loads.iter().any(|a| a.stride(axis) != Some(0))
+    }
+
+    pub(super) fn unroll(&mut self) {
+        for i in (0..self.left.len()).rev() {
+            let (size, range) = self.left[i].clone();
+            if kind_of(&range) != RangeKind::Reduce || size == 1 {
+                continue;
+            }
+            let is_short = size <= self.costs.unroll_whole.min(self.room);
+            let by = match self.order {
+                Some(_) => self.given(RangeKind::Unroll, i),
+                None => is_short.then_some(size),
+            };
+            self.apply(RangeKind::Unroll, i, by.unwrap_or(1));
+        }
+    }
+}
+
+pub(super) fn largest_divisor(n: usize, limit: usize) -> usize {
+    (1..=limit).rev().find(|&d| n > 0 && n.is_multiple_of(d)).unwrap_or(1)
+}

@@ -1,0 +1,167 @@
+//! Part of pass `choose`: the price of a register tile, in cycles of an arithmetic unit for each point of the iteration
+//! space.
+
+use super::super::access::Access;
+use super::super::trim::LONG;
+use super::operand::Operand;
+use super::planner::{Planner, Tile};
+use kiln_ir::scope::AxisSet;
+
+impl Planner<'_> {
+    /// How many loads of an operand a step of the tile takes.
+    pub(super) fn loads(&self, operand: &Operand, tile: &Tile) -> usize {
+        let along = |i, n| if operand.moves(self.axis(i)) { n } else { 1 };
+        along(tile.lane_loop, tile.across) * along(tile.row_loop, tile.rows)
+    }
+
+    /// Registers of a tile: accumulators, the operand that is held while the other passes, and one of the other.
+    pub(super) fn registers(&self, tile: &Tile) -> usize {
+        let held = self.operands.iter().map(|o| self.loads(o, tile)).min().unwrap_or(0);
+        tile.across * tile.rows * self.sums + held + 1
+    }
+
+    /// The price of a point of the iteration space.
+    pub(super) fn tile_cost(&self, tile: &Tile) -> f64 {
+        let (lane, vectors) = (self.axis(tile.lane_loop), (tile.across * tile.rows) as f64);
+        let costs = self.costs();
+        let width = costs.width(tile.lanes);
+        let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
+        let points = vectors * tile.lanes as f64 / (self.rounding(tile) * self.balance(tile));
+        let (mut in_place, mut copies) = (0.0, 0.0);
+        for operand in &self.operands {
+            let reads = self.reads_in_place(operand, tile);
+            let windows = self.copy_of_windows(operand, tile);
+            match windows < reads / points {
+                true => copies += windows,
+                false => in_place += reads,
+            }
+            copies += self.forced_copy(operand, lane) + self.copy_of_rows(operand, tile);
+        }
+        let products = self.sums as f64 * vectors * (width + self.gate_of_product(tile));
+        let step = products + loads as f64 * costs.load + in_place;
+        step.max(costs.latency * width) / points + copies + self.outside(tile)
+    }
+
+    /// The price, in each step, of the lines and predicates of an operand. One that is staged in any case is read
+    /// contiguously.
+    fn reads_in_place(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let is_copied = self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0;
+        let lines = if is_copied { 0.0 } else { self.lines(operand, tile) };
+        lines * self.costs().new_line + self.gates(operand, tile)
+    }
+
+    /// By how much rounding up to whole tiles multiplies the work.
+    pub(super) fn rounding(&self, tile: &Tile) -> f64 {
+        let of = |i: usize, by: usize| {
+            let n = self.size(i);
+            n.next_multiple_of(by) as f64 / n as f64
+        };
+        of(tile.lane_loop, tile.lanes * tile.across) * of(tile.row_loop, tile.rows)
+    }
+
+    /// How many times more work the last thread has than if all had the same.
+    pub(super) fn balance(&self, tile: &Tile) -> f64 {
+        let threads = self.target.threads.max(1);
+        let trips = |&i: &usize| match i {
+            _ if i == tile.lane_loop => self.size(i).div_ceil(tile.lanes * tile.across),
+            _ if i == tile.row_loop => self.size(i).div_ceil(tile.rows),
+            _ => self.size(i),
+        };
+        let share = |n: usize| (n.div_ceil(threads) * threads) as f64 / n as f64;
+        self.outputs.iter().map(trips).map(share).fold(threads as f64, f64::min)
+    }
+
+    /// Whether an operand must be staged: its lanes are no neighbours in memory, or it is packed.
+    pub(super) fn forced_copy(&self, operand: &Operand, lane: u32) -> f64 {
+        let in_a_row = operand.stride(lane) == Some(1);
+        if operand.parts == 1 && (!operand.moves(lane) || in_a_row) {
+            return 0.0;
+        }
+        self.costs().copy(in_a_row) / self.uses(operand)
+    }
+
+    /// How often each element is used.
+    pub(super) fn uses(&self, operand: &Operand) -> f64 {
+        let still = self.outputs.iter().filter(|&&i| !operand.moves(self.axis(i)));
+        still.map(|&i| self.size(i) as f64).product()
+    }
+
+    /// The price, in each step, of the predicates of an operand.
+    pub(super) fn gates(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let each = self.gate(operand, tile);
+        if operand.gated { each * self.loads(operand, tile) as f64 } else { 0.0 }
+    }
+
+    /// The price of a predicated load. Wide vectors leave time for the operations on the predicate.
+    fn gate(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let costs = self.costs();
+        let depends = |i: usize| operand.gate.contains(self.axis(i));
+        let is_divided = |&i: &usize| depends(i) && self.size(i) >= LONG;
+        let is_narrow = tile.lanes < costs.wide_lanes;
+        match depends(tile.lane_loop) {
+            true => costs.gate_of_lanes,
+            false if is_narrow && !self.reduces.last().is_some_and(is_divided) => {
+                costs.gate_in_short_loop
+            }
+            false if depends(tile.row_loop) => 2.0 * costs.gate,
+            false => costs.gate,
+        }
+    }
+
+    /// The price of the predicate on a product that is not the same for the whole tile. Any other is looked at outside of
+    /// the loops that it does not depend on. Processors with wide vectors choose between two sums as part of the product.
+    fn gate_of_product(&self, tile: &Tile) -> f64 {
+        let depends = |i: usize| self.gate.contains(self.axis(i));
+        let is_narrow = tile.lanes < self.costs().wide_lanes;
+        match (depends(tile.lane_loop), depends(tile.row_loop)) {
+            (true, _) => self.costs().gate_of_lanes,
+            (false, true) if is_narrow => self.costs().gate_of_lanes,
+            (false, true) => self.costs().gate,
+            (false, false) => 0.0,
+        }
+    }
+
+    /// Loads and stores outside the reduction: vectors, or elements of which the rows of a tile may share lines.
+    pub(super) fn outside(&self, tile: &Tile) -> f64 {
+        let outside = self.chooser.kernel.accesses.iter().filter(|a| !self.is_inside(&a.scope));
+        let (lane, row) = (self.axis(tile.lane_loop), self.axis(tile.row_loop));
+        let price = |a: &Access| match (a.stride(lane), a.stride(row)) {
+            (Some(1), _) => 1.0 / tile.lanes as f64,
+            (_, Some(0 | 1)) => self.costs().element,
+            _ => self.costs().element * 2.0,
+        };
+        let accesses: f64 = outside.map(price).sum();
+        (accesses + self.operations_outside(tile, lane)) / self.depth()
+    }
+
+    /// Operations on a result: in vectors, or, where blocks of the reduction leave it to plain loops, one by one.
+    fn operations_outside(&self, tile: &Tile, lane: u32) -> f64 {
+        let kernel = &self.chooser.kernel;
+        let apart =
+            |a: &Access| !self.is_inside(&a.scope) && !matches!(a.stride(lane), Some(0 | 1));
+        let one_by_one = kernel.accesses.iter().any(apart) && self.chunk(tile).is_some();
+        let lanes = if one_by_one { 1.0 } else { tile.lanes as f64 };
+        kernel.operations.iter().filter(|scope| !self.is_inside(scope)).count() as f64 / lanes
+    }
+
+    /// Whether what varies over these axes is inside the reduction.
+    pub(super) fn is_inside(&self, scope: &AxisSet) -> bool {
+        self.reduces.iter().any(|&i| scope.contains(self.axis(i)))
+    }
+
+    /// The price of a point if the reduction's own loop became vectors.
+    pub(super) fn reduced_in_vectors(&self, lanes: usize) -> f64 {
+        let in_a_row = |&&i: &&usize| {
+            let axis = self.axis(i);
+            self.size(i) >= lanes
+                && self.operands.iter().all(|o| matches!(o.stride(axis), Some(0 | 1)))
+        };
+        let (costs, lanes) = (self.costs(), lanes.max(1));
+        let width = costs.width(lanes);
+        let sums = self.sums as f64;
+        let point =
+            (sums * width + costs.load_in_a_row * self.operands.len() as f64) / lanes as f64;
+        let price = |&i: &usize| point + sums * costs.horizontal / self.size(i) as f64;
+        self.reduces.iter().filter(in_a_row).map(price).fold(f64::INFINITY, f64::min)
+    }
+}

@@ -1,0 +1,78 @@
+//! Part of pass `choose`: the loop order around a tile whose operands are overlapping windows, as in a convolution.
+
+use super::super::cover::{Group, cover};
+use super::super::ranges::size_of;
+use super::operand::Operand;
+use super::planner::{Planner, Tile};
+use kiln_ir::UOp;
+
+impl Planner<'_> {
+    /// Whether the loop over rows goes around all other loops. What overlapping windows read again is then still in the
+    /// second cache; with rows inside, all rows would have passed in between.
+    pub(super) fn rows_go_around(&self, tile: &Tile, staged: &[bool]) -> bool {
+        if self.is_alone(tile) || self.chooser.around.is_some() {
+            return false;
+        }
+        let (row, rows) = (self.axis(tile.row_loop), self.chooser.left[tile.row_loop].0);
+        let slides = |(o, staged): (&Operand, &bool)| !staged && o.moves(row) && self.slides(o);
+        let bytes = |part: f64| -> f64 {
+            let of = |o: &Operand| self.span(o) * if o.moves(row) { part } else { 1.0 };
+            self.operands.iter().map(of).sum()
+        };
+        let room = self.target.cache_bytes[1] as f64 / 2.0;
+        self.operands.iter().zip(staged).any(slides)
+            && rows.is_multiple_of(self.worthwhile_threads())
+            && bytes(1.0 / rows as f64) <= room
+            && room < bytes(1.0)
+    }
+
+    /// Whether windows that overlap read the operand.
+    pub(super) fn slides(&self, operand: &Operand) -> bool {
+        self.elements(operand) * operand.bytes > 2.0 * self.span(operand)
+    }
+
+    /// Whether a panel of the operand holds what windows read again only once.
+    pub(super) fn has_panel_of_windows(&self, operand: &Operand) -> bool {
+        operand.parts == 1 && !operand.windows.is_empty()
+    }
+
+    /// What part of an operand's values a panel inside the loops around a tile holds: windows that overlap hold some values
+    /// again and again.
+    pub(super) fn covered(&self, operand: &Operand, tile: &Tile) -> f64 {
+        if operand.parts > 1 {
+            return 1.0;
+        }
+        operand.windows.iter().map(|group| self.covered_of(group, tile)).product()
+    }
+
+    /// The same for one group of windows.
+    fn covered_of(&self, group: &Group, tile: &Tile) -> f64 {
+        let of_tile = |i: &usize| [tile.row_loop, tile.lane_loop].contains(i);
+        let loops = self.outputs.iter().filter(|i| of_tile(i)).chain(&self.reduces);
+        let loops: Vec<&UOp> = loops.map(|&i| &self.chooser.left[i].1).collect();
+        let inside = || group.members.iter().filter(|(range, _)| loops.contains(&range));
+        let each: usize = inside().map(|(range, _)| size_of(range)).product();
+        let len = cover(inside().map(|(range, factor)| (size_of(range), *factor)));
+        (len as f64 / each as f64).min(1.0)
+    }
+
+    /// Whether a panel holds overlapping windows whose elements are neighbours in memory.
+    pub(super) fn has_rows_of_windows(&self, operand: &Operand, tile: &Tile) -> bool {
+        let in_a_row = |group: &&Group| operand.stride(group.axis()) == Some(1);
+        let mut rows = operand.windows.iter().filter(in_a_row);
+        operand.parts == 1 && rows.any(|group| self.covered_of(group, tile) < 1.0)
+    }
+
+    /// The price per point of copying an operand whose windows overlap.
+    pub(super) fn copy_of_windows(&self, operand: &Operand, tile: &Tile) -> f64 {
+        match self.slides(operand) && self.has_panel_of_windows(operand) {
+            true => self.copy(operand, tile) / (self.elements(operand) * self.uses(operand)),
+            false => f64::INFINITY,
+        }
+    }
+
+    /// For how many threads there is enough work.
+    pub(super) fn worthwhile_threads(&self) -> usize {
+        if self.chooser.worth_threads() { self.target.threads.max(1) } else { 1 }
+    }
+}

@@ -1,0 +1,221 @@
+//! What observers see.
+
+use crate::program::Program;
+use crate::uop::UOp;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Something that happens in the compiler or while kernels run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A pass has run.
+    Pass {
+        /// The stage that it belongs to.
+        stage: &'static str,
+        /// Its name.
+        pass: &'static str,
+        /// The graph before it: roots, or a list of ops.
+        before: &'a [UOp],
+        /// The graph after it.
+        after: &'a [UOp],
+    },
+    /// A set of rules begins with these graphs. Rules of a set may rewrite with other sets on the way.
+    Rules {
+        /// The set's name.
+        set: &'static str,
+        /// What it is given.
+        roots: &'a [UOp],
+    },
+    /// The set that began last and is not done is done.
+    RulesDone {
+        /// The set's name.
+        set: &'static str,
+        /// The normal forms.
+        roots: &'a [UOp],
+    },
+    /// A rule of that set has rewritten a node whose sources were normal.
+    Rewrite {
+        /// The rule's name.
+        rule: &'static str,
+        /// Where it is written.
+        place: (&'static str, u32),
+        /// The node before.
+        before: &'a UOp,
+        /// What it became.
+        after: &'a UOp,
+    },
+    /// A stage has chosen between alternatives.
+    Decision(&'a Decision),
+    /// A device is open.
+    Opened {
+        /// As programs name it.
+        device: &'a str,
+        /// What runs its kernels.
+        backend: &'a str,
+        /// What compiles them.
+        compiler: &'a str,
+    },
+    /// A graph has a schedule.
+    Scheduled {
+        /// How many kernels it has.
+        kernels: usize,
+        /// How long that took; `None` if the schedule was remembered.
+        took: Option<Duration>,
+        /// Bytes of the memory that temporaries share.
+        arena_bytes: usize,
+        /// Bytes of all temporaries.
+        temporary_bytes: usize,
+    },
+    /// A kernel can be launched.
+    Compiled(&'a Compilation<'a>),
+    /// A search has timed more options for a kernel.
+    Searching {
+        /// The kernel's name.
+        kernel: &'a str,
+        /// How many lists of options were timed.
+        tried: usize,
+        /// How many times as fast as at the start the best is.
+        gain: f64,
+    },
+    /// A search is done.
+    Searched {
+        /// The kernel's name.
+        kernel: &'a str,
+        /// How many lists of options were timed.
+        tried: usize,
+        /// How many times as fast as the heuristic's the best other options are.
+        ratio: f64,
+        /// Those options.
+        options: &'a [String],
+        /// Whether they are used.
+        is_taken: bool,
+        /// Whether an earlier process has searched.
+        is_noted: bool,
+    },
+    /// A kernel has run.
+    Launched {
+        /// On which device.
+        device: &'a str,
+        /// The kernel after stage `optimize`.
+        kernel: &'a UOp,
+        /// What ran.
+        program: &'a Program,
+        /// The methods that made it.
+        methods: &'a [&'static str],
+        /// Bytes in use on the device.
+        memory: usize,
+        /// When it began.
+        start: Instant,
+        /// When it was done.
+        end: Instant,
+    },
+    /// Memory was copied, without a kernel.
+    Copied {
+        /// On which device.
+        device: &'a str,
+        /// How much.
+        bytes: usize,
+        /// When it began.
+        start: Instant,
+        /// When it was done.
+        end: Instant,
+    },
+    /// A device has given memory.
+    Allocated {
+        /// Which device.
+        device: &'a str,
+        /// How much.
+        bytes: usize,
+        /// When it began.
+        start: Instant,
+        /// When it was done.
+        end: Instant,
+    },
+}
+
+impl Event<'_> {
+    /// What kind of event it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Event::Pass { .. }
+            | Event::Rules { .. }
+            | Event::RulesDone { .. }
+            | Event::Rewrite { .. } => Kind::Steps,
+            Event::Decision(_) => Kind::Decisions,
+            Event::Launched { .. } | Event::Copied { .. } | Event::Allocated { .. } => Kind::Runs,
+            _ => Kind::News,
+        }
+    }
+}
+
+/// Kinds of events. An event is made only if an observer wants its kind, because most cost time to make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Passes and rewrites. With them, every attempt of a rule is tracked.
+    Steps,
+    /// Choices by price.
+    Decisions,
+    /// Launches, copies and allocations. With them, clocks are read.
+    Runs,
+    /// Devices, schedules, compiled kernels, searches: few, and cheap.
+    News,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 4] = [Kind::Steps, Kind::Decisions, Kind::Runs, Kind::News];
+}
+
+/// A kernel on its way from schedule to machine code.
+pub struct Compilation<'a> {
+    /// The kernel after stage `schedule`.
+    pub scheduled: &'a UOp,
+    /// The kernel after stage `optimize`.
+    pub optimized: &'a UOp,
+    /// The options that were applied.
+    pub options: &'a [String],
+    /// Its linear program and text.
+    pub program: &'a Program,
+    /// Where its machine code comes from: `compiled`, say.
+    pub origin: &'static str,
+    /// Its machine code as text; `None` without a disassembler.
+    pub disassemble: &'a dyn Fn() -> Option<String>,
+}
+
+impl fmt::Debug for Compilation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("Compilation");
+        all.field("program", &self.program.name).field("options", &self.options).finish()
+    }
+}
+
+/// A choice between alternatives, by price.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Decision {
+    /// What is decided about: `reduce [64, 10] sum`, say.
+    pub about: String,
+    /// The alternatives, each with its price; none where the price did not matter.
+    pub alternatives: Vec<(&'static str, Option<f64>)>,
+    /// What prices are counted in.
+    pub unit: &'static str,
+    /// Which of them is taken.
+    pub chosen: usize,
+    /// Why, or what follows from it; may be empty.
+    pub note: String,
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.about, self.alternatives[self.chosen].0)?;
+        let mut prices =
+            self.alternatives.iter().filter_map(|(name, price)| Some((name, (*price)?)));
+        if let Some((name, price)) = prices.next() {
+            let unit = self.unit;
+            write!(f, " ({name} {price:.1} {unit}")?;
+            prices.try_for_each(|(name, price)| write!(f, ", {name} {price:.1} {unit}"))?;
+            write!(f, ")")?;
+        }
+        if self.note.is_empty() { Ok(()) } else { write!(f, ": {}", self.note) }
+    }
+}
