@@ -138,6 +138,23 @@ case("encoder", nn.TransformerEncoderLayer(8, 2, 12, batch_first=True), data(2, 
 case("encoder norm first", nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=True), data(2, 4, 8))
 decoder = nn.TransformerDecoderLayer(8, 2, 12, batch_first=True)
 case("decoder", decoder, data(2, 4, 8), data(2, 3, 8), call=lambda x, memory: decoder(x, memory, tgt_mask=hidden))
+case("rnn both ways", nn.RNN(3, 4, num_layers=2, bidirectional=True), data(5, 2, 3), data(4, 2, 4))
+case("gru both ways", nn.GRU(3, 4, bidirectional=True), data(1, 2, 3), data(2, 2, 4))
+both = nn.LSTM(3, 4, num_layers=2, bidirectional=True)
+
+
+def run_both(x, h, c):
+    y, (h, c) = both(x, (h, c))
+    return y, h, c
+
+
+case("lstm both ways", both, data(5, 2, 3), data(4, 2, 4), data(4, 2, 4), call=run_both)
+case("embedding padding", nn.Embedding(7, 3, padding_idx=1), torch.tensor([[1, 6, 1], [0, 2, 1]]))
+layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+case("encoder stack", nn.TransformerEncoder(layer, 2, nn.LayerNorm(8)), data(2, 4, 8))
+layer = nn.TransformerDecoderLayer(8, 2, 12, batch_first=True)
+decoders = nn.TransformerDecoder(layer, 2)
+case("decoder stack", decoders, data(2, 4, 8), data(2, 3, 8), call=lambda x, memory: decoders(x, memory, tgt_mask=hidden))
 
 path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "layers.json")
 with open(path, "w") as f:

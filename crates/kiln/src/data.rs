@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
+/// Files of data sets.
+mod files;
+
+pub use files::{Split, cifar10, cifar100, idx, mnist};
+
 /// Items by number.
 ///
 /// ```

@@ -16,6 +16,8 @@ use crate::s;
 pub struct Embedding {
     /// `[rows, width]`.
     pub weight: Tensor,
+    #[module(skip)]
+    padding: Option<usize>,
 }
 
 impl Embedding {
@@ -26,7 +28,7 @@ impl Embedding {
     /// ```
     #[track_caller]
     pub fn new(rows: usize, width: usize) -> Embedding {
-        Embedding { weight: normal(&[rows, width]) }
+        Embedding { weight: normal(&[rows, width]), padding: None }
     }
 
     /// The rows of the integers `x`, along a new last axis.
@@ -40,7 +42,29 @@ impl Embedding {
     /// As [`get`](Tensor::get) with a tensor.
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        self.weight.get(s![x])
+        let rows = self.weight.get(s![x]);
+        match self.padding {
+            Some(row) => x.eq(row).unsqueeze(-1).where_(rows.detach(), rows),
+            None => rows,
+        }
+    }
+
+    /// The table in which one row stands for nothing (PyTorch's `padding_idx`): it is zeros, and gets no gradient.
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::Embedding};
+    /// let table = Embedding::new(3, 2).padding(0);
+    /// assert_eq!(table.forward(&Tensor::from([0])).to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A row that is not there: the weight carries the error.
+    #[track_caller]
+    pub fn padding(self, row: usize) -> Embedding {
+        let padding = Some(row);
+        self.weight.detach().set(s![row], 0.0);
+        Embedding { padding, ..self }
     }
 }
 

@@ -16,6 +16,7 @@ mod bordering;
 mod reparametrized;
 mod recurrent;
 mod attention;
+mod transformer;
 mod forward;
 mod sequential;
 /// What new layers are made of.
@@ -70,6 +71,7 @@ pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell};
 pub use reparametrized::{SpectralNorm, WeightNorm, Weighted};
 pub use sequential::{IntoLayer, Sequential};
 pub use shaping::{Flatten, Identity, PReLU, Upsample};
+pub use transformer::{TransformerDecoder, TransformerEncoder};
 
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::{DType, Options, Tensor};

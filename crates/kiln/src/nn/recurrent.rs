@@ -1,64 +1,14 @@
 //! Recurrent layers: cells, which take one step, and stacks of them along a sequence.
 
-use super::build::{kaiming_bound, uniform};
-use super::{Module, join};
+use super::Module;
 use crate::Tensor;
-use crate::error::{Error, Fault, refuse};
-use crate::s;
+use cell::{Cell, Gates};
+use stack::Stack;
 
-/// The weights of a cell: for each of its gates as many rows as the state is wide.
-#[derive(Module, Clone, Debug)]
-struct Gates {
-    weight_ih: Tensor,
-    weight_hh: Tensor,
-    bias_ih: Tensor,
-    bias_hh: Tensor,
-    #[module(skip)]
-    count: usize,
-}
-
-impl Gates {
-    #[track_caller]
-    fn new(inputs: usize, hidden: usize, count: usize) -> Gates {
-        let (rows, bound) = (count * hidden, kaiming_bound(hidden));
-        Gates {
-            weight_ih: uniform(&[rows, inputs], bound),
-            weight_hh: uniform(&[rows, hidden], bound),
-            bias_ih: uniform(&[rows], bound),
-            bias_hh: uniform(&[rows], bound),
-            count,
-        }
-    }
-
-    /// What each gate is given by the input, and by the state.
-    #[track_caller]
-    fn of(&self, x: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
-        let from_input = x.linear(&self.weight_ih.t(), Some(&self.bias_ih));
-        let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));
-        [from_input, from_state].map(|gates| self.parts(&gates))
-    }
-
-    /// As many parts as gates, whatever is wrong with them.
-    fn parts(&self, gates: &Tensor) -> Vec<Tensor> {
-        match gates.error() {
-            Some(_) => vec![gates.clone(); self.count],
-            None => gates.chunk(self.count, -1),
-        }
-    }
-
-    fn hidden(&self) -> usize {
-        self.weight_hh.shape().last().copied().unwrap_or(0)
-    }
-}
-
-/// A step of a cell: from an input and the state to the next state, of which the first part is the output.
-trait Cell: Module {
-    const GATES: usize;
-    fn of(gates: Gates) -> Self;
-    fn gates(&self) -> &Gates;
-    #[track_caller]
-    fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor>;
-}
+/// Cells along a sequence.
+mod stack;
+/// Weights, and steps.
+mod cell;
 
 macro_rules! cells {
     ($($(#[$doc:meta])+ $cell:ident $gates:literal $next:expr;)*) => { $(
@@ -179,82 +129,6 @@ impl LSTMCell {
     }
 }
 
-/// Cells above each other, each along the whole sequence.
-#[derive(Clone, Debug)]
-struct Stack<C> {
-    cells: Vec<C>,
-}
-
-/// The name of a tensor of a layer, as PyTorch has it: `weight_ih_l0`.
-fn in_layer(prefix: &str, name: &str, layer: usize) -> String {
-    join(prefix, &format!("{name}_l{layer}"))
-}
-
-impl<C: Cell> Module for Stack<C> {
-    fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
-        for (i, cell) in self.cells.iter().enumerate() {
-            cell.visit("", &mut |name, tensor| f(&in_layer(prefix, name, i), tensor));
-        }
-    }
-
-    fn visit_mut(
-        &mut self,
-        prefix: &str,
-        f: &mut dyn FnMut(&str, &mut Tensor),
-    ) -> Result<(), Error> {
-        let mut cells = self.cells.iter_mut().enumerate();
-        cells.try_for_each(|(i, cell)| {
-            cell.visit_mut("", &mut |name, tensor| f(&in_layer(prefix, name, i), tensor))
-        })
-    }
-}
-
-impl<C: Cell> Stack<C> {
-    #[track_caller]
-    fn new(inputs: usize, hidden: usize, layers: usize) -> Stack<C> {
-        let cell = |i| C::of(Gates::new(if i == 0 { inputs } else { hidden }, hidden, C::GATES));
-        Stack { cells: (0..layers).map(cell).collect() }
-    }
-
-    /// The outputs of the last layer, `[length, batch, hidden]`, and the last states, each `[layers, batch, hidden]`.
-    #[track_caller]
-    fn run(&self, x: &Tensor, first: &[Tensor]) -> Result<(Tensor, Vec<Tensor>), Fault> {
-        self.check(x, first)?;
-        let (mut steps, mut last) = (x.unbind(0), vec![Vec::new(); first.len()]);
-        for (i, cell) in self.cells.iter().enumerate() {
-            let mut state: Vec<Tensor> = first.iter().map(|s| s.get(s![i])).collect();
-            for step in &mut steps {
-                state = cell.next(step, &state);
-                *step = state[0].clone();
-            }
-            last.iter_mut().zip(state).for_each(|(all, one)| all.push(one));
-        }
-        Ok((Tensor::stack(steps, 0), last.into_iter().map(|all| Tensor::stack(all, 0)).collect()))
-    }
-
-    fn check(&self, x: &Tensor, first: &[Tensor]) -> Result<(), Fault> {
-        if let Some(error) = std::iter::once(x).chain(first).find_map(Tensor::error) {
-            return Err(error.into());
-        }
-        let (&[length, batch, _], Some(cell)) = (x.shape(), self.cells.first()) else {
-            return refuse!("wants [length, batch, inputs] and a layer, not {:?}", x.shape());
-        };
-        let state = [self.cells.len(), batch, cell.gates().hidden()];
-        match first.iter().find(|s| s.shape() != state) {
-            Some(wrong) => refuse!("wants a state of {state:?}, not {:?}", wrong.shape()),
-            None if length == 0 => refuse!("a sequence of no length has no last state"),
-            None => Ok(()),
-        }
-    }
-
-    /// A state of zeros.
-    fn zeros(&self, x: &Tensor) -> Tensor {
-        let hidden = self.cells.first().map_or(0, |cell| cell.gates().hidden());
-        let batch = x.shape().get(1).copied().unwrap_or(0);
-        Tensor::zeros_with([self.cells.len(), batch, hidden], (x.dtype(), x.device()))
-    }
-}
-
 macro_rules! stacks {
     ($($(#[$doc:meta])+ $stack:ident of $cell:ident;)*) => { $(
         $(#[$doc])+
@@ -284,7 +158,20 @@ macro_rules! stacks {
             /// ```
             #[track_caller]
             pub fn deep(inputs: usize, hidden: usize, layers: usize) -> $stack {
-                $stack { stack: Stack::new(inputs, hidden, layers) }
+                $stack { stack: Stack::new(inputs, hidden, layers, 1) }
+            }
+
+            /// With `layers` layers in both directions: outputs are twice as wide, those from the end beside those from
+            /// the start, and there are two states of each layer.
+            ///
+            /// ```
+            /// use kiln::nn::Module;
+            #[doc = concat!("let layer = kiln::nn::", stringify!($stack), "::bidirectional(3, 4, 2);")]
+            /// assert!(layer.state_dict().contains_key("weight_ih_l1_reverse"));
+            /// ```
+            #[track_caller]
+            pub fn bidirectional(inputs: usize, hidden: usize, layers: usize) -> $stack {
+                $stack { stack: Stack::new(inputs, hidden, layers, 2) }
             }
         }
     )* };

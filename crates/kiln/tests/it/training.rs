@@ -4,6 +4,7 @@ mod batches;
 mod optimizers;
 mod resume;
 mod schedules;
+mod sets;
 
 use serde_json::Value;
 use std::sync::LazyLock;

@@ -51,7 +51,8 @@ fn next(x: &UOp, y: &UOp) -> UOp {
 }
 
 fn float(dtype: DType) -> Result<DType, Fault> {
-    if dtype.is_float() { Ok(dtype) } else { refuse!("wants floats, not {dtype}") }
+    let is_one = dtype.is_float() && dtype.size() > 1;
+    if is_one { Ok(dtype) } else { refuse!("wants floats of 16 bits or more, not {dtype}") }
 }
 
 /// Parts of floats.

@@ -118,6 +118,34 @@ fn called(name: &str, state: &StateDict) -> (Vec<(String, Tensor)>, Function) {
             let (y, (h, c)) = layer.forward(&x[0], Some((&x[1], &x[2])));
             vec![y, h, c]
         }),
+        "rnn both ways" => with_state(nn::RNN::bidirectional(3, 4, 2), state, |layer, x| {
+            let (y, h) = layer.forward(&x[0], Some(&x[1]));
+            vec![y, h]
+        }),
+        "gru both ways" => with_state(nn::GRU::bidirectional(3, 4, 1), state, |layer, x| {
+            let (y, h) = layer.forward(&x[0], Some(&x[1]));
+            vec![y, h]
+        }),
+        "lstm both ways" => with_state(nn::LSTM::bidirectional(3, 4, 2), state, |layer, x| {
+            let (y, (h, c)) = layer.forward(&x[0], Some((&x[1], &x[2])));
+            vec![y, h, c]
+        }),
+        "embedding padding" => {
+            with_state(nn::Embedding::new(7, 3).padding(1), state, |layer, x| {
+                vec![layer.forward(&x[0])]
+            })
+        }
+        "encoder stack" => {
+            let layers = nn::TransformerEncoder::new([encoder(), encoder()]);
+            with_state(layers.norm(nn::LayerNorm::new([8])), state, |layers, x| {
+                vec![layers.forward(&x[0], None, false)]
+            })
+        }
+        "decoder stack" => {
+            let layer = || nn::TransformerDecoderLayer::new(8, 2, 12);
+            let layers = nn::TransformerDecoder::new([layer(), layer()]);
+            with_state(layers, state, |layers, x| vec![layers.forward(&x[0], &x[1], None, true)])
+        }
         "attention" => with_state(nn::MultiheadAttention::new(8, 2), state, |layer, x| {
             vec![layer.forward(&x[0], &x[1], &x[2], None, false)]
         }),
@@ -181,6 +209,6 @@ fn run(case: &Value) {
 fn layers_are_those_of_pytorch() {
     let text = include_str!("../../../../../testdata/golden/layers.json");
     let cases: Vec<Value> = serde_json::from_str(text).expect("JSON");
-    assert_eq!(cases.len(), 95);
+    assert_eq!(cases.len(), 101);
     cases.iter().for_each(run);
 }

@@ -46,7 +46,7 @@ fn weights(parameters: Vec<Tensor>) -> Vec<Tensor> {
 
 type Maker = fn(Vec<Tensor>) -> Box<dyn Optimizer>;
 
-const MAKERS: [Maker; 10] = [
+const MAKERS: [Maker; 14] = [
     |p| Box::new(SGD::new(p, 0.05).momentum(0.9)),
     |p| Box::new(Adam::new(p, 0.05)),
     |p| Box::new(AdamW::new(weights(p.clone()), 0.05).with_group(Group::new(biases(p)).lr(0.01))),
@@ -57,6 +57,10 @@ const MAKERS: [Maker; 10] = [
     |p| Box::new(Lion::new(p, 0.05)),
     |p| Box::new(LAMB::new(p, 0.05)),
     |p| Box::new(Muon::new(weights(p), 0.05)),
+    |p| Box::new(Adam::new(p, 0.05).amsgrad(true)),
+    |p| Box::new(Adamax::new(p, 0.05)),
+    |p| Box::new(Adadelta::new(p, 0.5)),
+    |p| Box::new(Rprop::new(p, 0.01)),
 ];
 
 fn biases(parameters: Vec<Tensor>) -> Vec<Tensor> {
@@ -89,6 +93,43 @@ fn going_on_from_files_gives_the_bits_of_not_stopping() {
             .into_iter()
             .for_each(|name| std::fs::remove_file(at(name)).expect("just written"));
     }
+}
+
+/// The variable that tells a child where the files are.
+const FILES: &str = "KILN_TEST_RESUME";
+
+#[test]
+#[ignore = "run by the other tests, in a process of its own"]
+#[allow(clippy::print_stderr)]
+fn child() {
+    let Ok(files) = std::env::var(FILES) else { return };
+    // other numbers, which are replaced
+    kiln::manual_seed(99);
+    let run = Run::new(MAKERS[1]);
+    let at = |name: &str| state::load(format!("{files}-{name}.safetensors")).expect("there");
+    run.net.load_state_dict(&at("net"), true).expect("fits");
+    run.opt.load_state_dict(&at("opt")).expect("fits");
+    run.steps(10..20);
+    eprintln!("BITS {:?}", run.bits());
+}
+
+#[test]
+fn another_process_goes_on_with_the_same_bits() {
+    kiln::manual_seed(4);
+    let whole = Run::new(MAKERS[1]);
+    whole.steps(0..10);
+    let files = std::env::temp_dir().join(format!("kiln-process-{}", std::process::id()));
+    let files = files.to_str().expect("a path of text");
+    let at = |name: &str| format!("{files}-{name}.safetensors");
+    state::save(at("net"), &whole.net.state_dict()).expect("saved");
+    state::save(at("opt"), &whole.opt.state_dict()).expect("saved");
+    let mut other = std::process::Command::new(std::env::current_exe().expect("this test"));
+    let other = other.args(["--ignored", "--exact", "training::resume::child", "--nocapture"]);
+    let output = other.env(FILES, files).output().expect("runs");
+    ["net", "opt"].into_iter().for_each(|name| std::fs::remove_file(at(name)).expect("written"));
+    whole.steps(10..20);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains(&format!("BITS {:?}", whole.bits())), "{said}");
 }
 
 #[test]

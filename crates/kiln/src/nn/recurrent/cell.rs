@@ -1,0 +1,59 @@
+//! The weights of a cell, and its step.
+
+use crate::Tensor;
+use crate::nn::Module;
+use crate::nn::build::{kaiming_bound, uniform};
+
+/// The weights of a cell: for each of its gates as many rows as the state is wide.
+#[derive(Module, Clone, Debug)]
+pub(super) struct Gates {
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias_ih: Tensor,
+    bias_hh: Tensor,
+    #[module(skip)]
+    count: usize,
+}
+
+impl Gates {
+    #[track_caller]
+    pub(super) fn new(inputs: usize, hidden: usize, count: usize) -> Gates {
+        let (rows, bound) = (count * hidden, kaiming_bound(hidden));
+        Gates {
+            weight_ih: uniform(&[rows, inputs], bound),
+            weight_hh: uniform(&[rows, hidden], bound),
+            bias_ih: uniform(&[rows], bound),
+            bias_hh: uniform(&[rows], bound),
+            count,
+        }
+    }
+
+    /// What each gate is given by the input, and by the state.
+    #[track_caller]
+    pub(super) fn of(&self, x: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
+        let from_input = x.linear(&self.weight_ih.t(), Some(&self.bias_ih));
+        let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));
+        [from_input, from_state].map(|gates| self.parts(&gates))
+    }
+
+    /// As many parts as gates, whatever is wrong with them.
+    fn parts(&self, gates: &Tensor) -> Vec<Tensor> {
+        match gates.error() {
+            Some(_) => vec![gates.clone(); self.count],
+            None => gates.chunk(self.count, -1),
+        }
+    }
+
+    pub(super) fn hidden(&self) -> usize {
+        self.weight_hh.shape().last().copied().unwrap_or(0)
+    }
+}
+
+/// A step of a cell: from an input and the state to the next state, of which the first part is the output.
+pub(super) trait Cell: Module {
+    const GATES: usize;
+    fn of(gates: Gates) -> Self;
+    fn gates(&self) -> &Gates;
+    #[track_caller]
+    fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor>;
+}
