@@ -76,6 +76,40 @@ for name, layer in {"relu": nn.ReLU(), "gelu": nn.GELU("tanh"), "silu": nn.SiLU(
                     "elu": nn.ELU(0.7), "leaky relu": nn.LeakyReLU(0.2), "softplus": nn.Softplus(2.0),
                     "softmax": nn.Softmax(1)}.items():
     case(name, layer, data(3, 5))
+for name, layer in {"gelu erf": nn.GELU(), "relu6": nn.ReLU6(), "log sigmoid": nn.LogSigmoid(),
+                    "selu": nn.SELU(), "mish": nn.Mish(), "softsign": nn.Softsign(), "tanhshrink": nn.Tanhshrink(), "celu": nn.CELU(0.75),
+                    "softshrink": nn.Softshrink(0.25), "hardshrink": nn.Hardshrink(0.25), "log softmax": nn.LogSoftmax(1), "softmin": nn.Softmin(0),
+                    "hardtanh": nn.Hardtanh(-0.5, 0.75), "threshold": nn.Threshold(0.125, -2.0)}.items():
+    case(name, layer, data(3, 5) * 2)
+case("glu", nn.GLU(1), data(3, 6))
+case("pixel shuffle", nn.PixelShuffle(2), data(1, 8, 2, 3))
+case("pixel unshuffle", nn.PixelUnshuffle(2), data(1, 2, 4, 6))
+case("channel shuffle", nn.ChannelShuffle(3), data(1, 6, 2, 2))
+case("unfold", nn.Unfold((2, 3), dilation=1, padding=1, stride=2), data(1, 2, 4, 5))
+case("fold", nn.Fold((4, 5), (2, 3), padding=1, stride=2), data(1, 12, 9))
+case("unflatten", nn.Unflatten(1, (2, 3)), data(2, 6))
+case("softmax 2d", nn.Softmax2d(), data(2, 3, 2, 2))
+case("local response norm", nn.LocalResponseNorm(3, 0.25, 0.75, 1.5), data(1, 5, 3))
+case("cosine similarity", nn.CosineSimilarity(1), data(3, 4), data(3, 4))
+case("pairwise distance", nn.PairwiseDistance(3.0), data(3, 4), data(3, 4))
+case("reflection pad", nn.ReflectionPad2d((1, 2, 0, 1)), data(1, 2, 3, 4))
+case("replication pad", nn.ReplicationPad1d(2), data(1, 2, 3))
+case("circular pad", nn.CircularPad3d(1), data(1, 1, 2, 3, 2))
+case("zero pad", nn.ZeroPad2d((-1, 1, 0, 2)), data(1, 2, 3, 4))
+case("weight norm", nn.utils.weight_norm(nn.Conv1d(2, 3, 2)), data(1, 2, 4))
+case("spectral norm", nn.utils.spectral_norm(nn.Linear(4, 3)), data(2, 4))
+case("spectral norm transposed", nn.utils.spectral_norm(nn.ConvTranspose1d(2, 3, 2)), data(1, 2, 4))
+for mode in ["sum", "mean", "max"]:
+    case("bag " + mode, nn.EmbeddingBag(7, 3, mode=mode), torch.tensor([[1, 6, 1], [0, 2, 1]]))
+    case("bag from " + mode, nn.EmbeddingBag(7, 3, mode=mode), torch.tensor([1, 6, 1, 0, 2]), torch.tensor([0, 2, 2]))
+classes = torch.tensor([1, 0, 3])
+case("cross entropy loss", nn.CrossEntropyLoss(label_smoothing=0.125, reduction="sum"), data(3, 4), classes)
+case("nll loss", nn.NLLLoss(ignore_index=0), data(3, 4), classes)
+for name, layer in {"mse loss": nn.MSELoss(), "l1 loss": nn.L1Loss(reduction="none"), "huber loss": nn.HuberLoss(delta=0.5), "smooth l1 loss": nn.SmoothL1Loss(beta=0.5),
+                    "bce logits loss": nn.BCEWithLogitsLoss()}.items():
+    case(name, layer, data(3, 4), data(3, 4))
+case("soft margin loss", nn.SoftMarginLoss(reduction="sum"), data(2, 3), torch.tensor([[1, -1, 1], [-1, -1, 1]]))
+case("triplet loss", nn.TripletMarginLoss(0.75), data(3, 4), data(3, 4), data(3, 4))
 case("sequential", nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)), data(4, 3))
 
 case("rnn cell", nn.RNNCell(3, 4), data(2, 3), data(2, 4))

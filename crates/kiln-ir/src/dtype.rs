@@ -70,6 +70,17 @@ impl DType {
         !matches!(self, Index | Void)
     }
 
+    /// What it is, if it is a float of eight bits.
+    pub const fn fp8(self) -> Option<Fp8> {
+        match self {
+            DType::F8E4M3 => Some(Fp8::E4M3FN),
+            DType::F8E5M2 => Some(Fp8::E5M2),
+            DType::F8E4M3FNUZ => Some(Fp8::E4M3FNUZ),
+            DType::F8E5M2FNUZ => Some(Fp8::E5M2FNUZ),
+            _ => None,
+        }
+    }
+
     /// A float of eight bits.
     pub const fn is_fp8(self) -> bool {
         matches!(self, F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ)
@@ -144,7 +155,7 @@ impl DType {
 
     /// The largest finite value of a float type.
     pub fn largest(self) -> f64 {
-        if let Some(format) = Fp8::of(self) {
+        if let Some(format) = self.fp8() {
             return format.decode(format.largest as u8);
         }
         match self {
@@ -342,7 +353,7 @@ impl Const {
             F64 => Const::Float(self.as_f64()),
             F32 => Const::Float(self.to_f32() as f64),
             F8E4M3 | F8E5M2 | F8E4M3FNUZ | F8E5M2FNUZ => {
-                let format = Fp8::of(dtype).expect("a format of eight bits");
+                let format = dtype.fp8().expect("a format of eight bits");
                 Const::Float(format.decode(format.encode(self.to_odd_f32())))
             }
             F16 => Const::Float(half::f16::from_f32(self.to_odd_f32()).to_f64()),

@@ -5,7 +5,6 @@
 //! Everything here is total: an op on types that it is not defined for is `None`, and nothing panics.
 
 use crate::dtype::{Const, DType};
-use crate::fp8::Fp8;
 use crate::op::Op;
 use half::{bf16, f16};
 
@@ -70,9 +69,7 @@ pub fn to_bits(value: Const, dtype: DType) -> u64 {
         Const::Int(i) => i as u64 & mask,
         Const::UInt(u) => u,
         Const::Float(f) => match dtype {
-            _ if dtype.is_fp8() => {
-                Fp8::of(dtype).map_or(0, |format| format.encode(f as f32)).into()
-            }
+            _ if dtype.is_fp8() => dtype.fp8().map_or(0, |format| format.encode(f as f32)).into(),
             DType::F16 => f16::from_f64(f).to_bits() as u64,
             DType::BF16 => bf16::from_f64(f).to_bits() as u64,
             DType::F32 => (f as f32).to_bits() as u64,
@@ -86,7 +83,7 @@ pub fn from_bits(bits: u64, dtype: DType) -> Const {
     match dtype {
         DType::Bool => Const::Bool(bits as u8 != 0),
         _ if dtype.is_fp8() => {
-            Const::Float(Fp8::of(dtype).map_or(0.0, |format| format.decode(bits as u8)))
+            Const::Float(dtype.fp8().map_or(0.0, |format| format.decode(bits as u8)))
         }
         DType::F16 => Const::Float(f16::from_bits(bits as u16).to_f64()),
         DType::BF16 => Const::Float(bf16::from_bits(bits as u16).to_f64()),

@@ -5,8 +5,6 @@
 //! (Micikevicius et al., "FP8 Formats for Deep Learning", 2022; Noune et al., "8-bit Numerical Formats for Deep Neural
 //! Networks", 2022, for `fnuz`.)
 
-use crate::dtype::DType;
-
 /// What one of the four formats is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fp8 {
@@ -28,16 +26,23 @@ pub struct Fp8 {
 pub const SIGN: u32 = 0x80;
 
 impl Fp8 {
-    /// The format of a dtype, if it is one of the four.
-    pub const fn of(dtype: DType) -> Option<Fp8> {
-        let (mantissa, bias, largest, over, nan, has_minus_zero) = match dtype {
-            DType::F8E4M3 => (3, 7, 0x7e, 0x7e, 0x7f, true),
-            DType::F8E5M2 => (2, 15, 0x7b, 0x7c, 0x7f, true),
-            DType::F8E4M3FNUZ => (3, 8, 0x7f, SIGN, SIGN, false),
-            DType::F8E5M2FNUZ => (2, 16, 0x7f, SIGN, SIGN, false),
-            _ => return None,
-        };
-        Some(Fp8 { mantissa, bias, largest, over, nan, has_minus_zero })
+    /// Four bits of exponent, three of mantissa, one NaN, no infinity.
+    pub const E4M3FN: Fp8 = Fp8::new((3, 7), 0x7e, 0x7e, 0x7f, true);
+    /// Five bits of exponent, two of mantissa, infinities as in IEEE 754.
+    pub const E5M2: Fp8 = Fp8::new((2, 15), 0x7b, 0x7c, 0x7f, true);
+    /// As `E4M3FN`, with NaN where -0 would be.
+    pub const E4M3FNUZ: Fp8 = Fp8::new((3, 8), 0x7f, SIGN, SIGN, false);
+    /// As `E5M2`, with NaN where -0 would be, and no infinity.
+    pub const E5M2FNUZ: Fp8 = Fp8::new((2, 16), 0x7f, SIGN, SIGN, false);
+
+    const fn new(
+        (mantissa, bias): (u32, u32),
+        largest: u32,
+        over: u32,
+        nan: u32,
+        has_minus_zero: bool,
+    ) -> Fp8 {
+        Fp8 { mantissa, bias, largest, over, nan, has_minus_zero }
     }
 
     /// The bits of `x`, rounded.
@@ -106,12 +111,12 @@ impl Fp8 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::dtype::DType;
 
     #[test]
     fn every_number_comes_back() {
         for dtype in DType::FP8 {
-            let format = Fp8::of(dtype).expect("a format");
+            let format = dtype.fp8().expect("a format");
             for bits in 0..=255 {
                 let x = format.decode(bits);
                 let again = format.encode(x as f32);
@@ -123,7 +128,7 @@ mod tests {
     #[test]
     fn halves_go_to_even_numbers() {
         for dtype in DType::FP8 {
-            let format = Fp8::of(dtype).expect("a format");
+            let format = dtype.fp8().expect("a format");
             for bits in 0..format.largest as u8 {
                 let (low, high) = (format.decode(bits), format.decode(bits + 1));
                 let even = if bits % 2 == 0 { bits } else { bits + 1 };

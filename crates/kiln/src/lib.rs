@@ -65,9 +65,9 @@ pub use half::{self, bf16, f16};
 pub use kiln_ir::{DType, UnknownDType};
 pub use settings::with;
 pub use tensor::{
-    ClassLoss, ConvOptions, FromNested, Index, Indices, Nested, Options, PadMode, Padding,
-    PoolOptions, Reduce, Reduction, Rng, Tensor, enable_grad, gradcheck, gradgradcheck,
-    is_grad_enabled, manual_seed, no_grad, realize, sync,
+    AttentionOptions, ClassLoss, ConvOptions, FromNested, Index, Indices, MatrixNorm, Nested,
+    Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng, Sampling, Tensor,
+    enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.

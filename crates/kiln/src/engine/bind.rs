@@ -4,10 +4,10 @@
 //! whether anybody can still need an old value. If nobody can, its buffer is donated to the new value.
 
 use super::cache::Ready;
-use super::close::Closed;
+use super::capture::Closed;
 use super::device::Opened;
+use super::donated::{Donated, StandIn};
 use super::file::{self, Access, Pinned};
-use super::taken::{StandIn, Taken};
 use super::{Failure, leaf, testing};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
@@ -23,7 +23,7 @@ pub(super) struct Bound {
     pub(super) outputs: Vec<Buffer>,
     arena: Buffer,
     /// The donated leaves.
-    pub(super) taken: Taken,
+    pub(super) donated: Donated,
     /// A lock on files: for reading, or for this launch alone. None if no file is involved.
     pub(super) access: Option<Access>,
     /// The root that is written to a file.
@@ -135,11 +135,11 @@ pub(super) fn bind(
         Some((pinned, root)) => overwritten(closed, pinned, root, opened)?,
         None => None,
     };
-    let mut taken = found.take();
+    let mut donated = found.take();
     if let Some((leaf, root, stand_ins)) = spent {
-        taken.take(&leaf, root, stand_ins);
+        donated.take(&leaf, root, stand_ins);
     }
-    Ok(Bound { inputs, outputs, arena, taken, access, file })
+    Ok(Bound { inputs, outputs, arena, donated, access, file })
 }
 
 fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
@@ -256,14 +256,14 @@ impl Released<'_> {
     }
 
     /// Donates the leaves.
-    fn take(mut self) -> Taken {
-        let mut taken = Taken::default();
+    fn take(mut self) -> Donated {
+        let mut donated = Donated::default();
         for (slot, root) in std::mem::take(&mut self.slots) {
             let stand_ins = self.stand_ins[slot].iter().map(|&at| StandIn::of(self.closed, at));
             let leaf = &self.closed.nodes[self.closed.leaves[slot]];
-            taken.take(leaf, root, stand_ins.collect());
+            donated.take(leaf, root, stand_ins.collect());
         }
-        taken
+        donated
     }
 }
 

@@ -4,7 +4,7 @@
 //! key comes again with other constants (a learning rate, a position), those that differ become launch-time scalars, so
 //! the next value compiles nothing.
 
-use super::close::Closed;
+use super::capture::Closed;
 use super::device::Opened;
 use super::generations::Generations;
 use super::measure::count;

@@ -4,7 +4,7 @@
 //! If it holds, those values are meaningless. Their leaves carry the error to everybody who reads them.
 
 use super::Failure;
-use super::close::Closed;
+use super::capture::Closed;
 use super::leaf;
 use kiln_ir::{Arg, UOp};
 use rustc_hash::FxHashMap;

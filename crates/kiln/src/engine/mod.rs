@@ -17,7 +17,7 @@ mod matrices;
 /// From live nodes down to leaves.
 mod walk;
 /// From a walk to a closed graph and its key.
-mod close;
+mod capture;
 /// Runs of writes become few.
 mod runs;
 /// Schedules and kernels, remembered.
@@ -31,7 +31,7 @@ mod search;
 /// Which memory every argument is; what may be overwritten in place.
 mod bind;
 /// What is overwritten in place, until that is done.
-mod taken;
+mod donated;
 /// Files as memory.
 mod file;
 /// Files that are only read.

@@ -6,7 +6,7 @@
 
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
-use super::close::{self, Closed};
+use super::capture::{self, Closed};
 use super::device;
 use super::file::{self, Pinned};
 use super::launch::Launches;
@@ -94,11 +94,11 @@ fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
 fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Busy> {
     let _planning = planning();
     let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
-    let mut closed = close::close(nodes, &upload)?;
+    let mut closed = capture::close(nodes, &upload)?;
     let again = passed_again(&closed);
     if !again.is_empty() {
         drop(closed);
-        closed = close::close(&[nodes, &again].concat(), &upload)?;
+        closed = capture::close(&[nodes, &again].concat(), &upload)?;
     }
     let pending = Arc::new(Slot::Pending(latch.clone()));
     for (root, _) in promised(&closed).iter().flatten() {
@@ -206,10 +206,10 @@ fn compute(
         let what = ready.kernels.get(step).map_or("the copy to the file", ReadyKernel::name);
         let why = format!("{what} on {device} failed: {why}");
         let _planning = planning();
-        bound.taken.fail(&ready, launched.then_some(step), &why);
+        bound.donated.fail(&ready, launched.then_some(step), &why);
         return Err(why);
     }
-    bound.taken.spend();
+    bound.donated.spend();
     let checked = checks::outputs(&closed, &leaves);
     promise.keep();
     checked?;

@@ -40,7 +40,7 @@ impl Place {
 
     /// Waits until nobody else fetches the file.
     pub(super) fn lock(&self) -> Result<Part, String> {
-        let path = self.path.with_added_extension("part");
+        let path = beside(&self.path, ".part");
         loop {
             let mut options = OpenOptions::new();
             let file = options.read(true).append(true).create(true).open(&path);
@@ -62,7 +62,7 @@ impl Place {
                 None => true,
             };
         if there {
-            let part = self.path.with_added_extension("part");
+            let part = beside(&self.path, ".part");
             fs::remove_file(&part).map_err(failed(&part))?;
         }
         Ok(there)
@@ -110,7 +110,7 @@ impl Part {
     }
 
     fn mark_path(&self) -> PathBuf {
-        self.path.with_added_extension("mark")
+        beside(&self.path, ".mark")
     }
 
     fn forget_mark(&self) {
@@ -129,6 +129,13 @@ impl Part {
     fn is_at_path(&self) -> bool {
         self.path.exists()
     }
+}
+
+/// The same path with a longer name.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 fn default_folder() -> Option<PathBuf> {

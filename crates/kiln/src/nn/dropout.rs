@@ -61,6 +61,11 @@ pub struct Dropout2d {
     p: f64,
 }
 
+/// Drops channels of `[batch, channels, length]`.
+pub type Dropout1d = Dropout2d;
+/// Drops channels of `[batch, channels, depth, height, width]`.
+pub type Dropout3d = Dropout2d;
+
 impl Dropout2d {
     /// Channels are dropped with probability `p`.
     ///

@@ -1,12 +1,25 @@
 //! What layers have in common: a value at an input.
 
-use super::activation::{ELU, GELU, LeakyReLU, ReLU, SiLU, Sigmoid, Softmax, Softplus, Tanh};
+use super::activation::{
+    CELU, ELU, GELU, GELUErf, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU,
+    LogSigmoid, LogSoftmax, Mish, QuickGELU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmin,
+    Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+};
+use super::bordering::{
+    CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d,
+    ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
+};
 use super::conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
+use super::embedding_bag::EmbeddingBag;
 use super::group_norm::{GroupNorm, InstanceNorm, LayerNorm2d};
 use super::pooling::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
     AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d, MaxPool1d,
     MaxPool2d, MaxPool3d,
+};
+use super::rearranging::{
+    ChannelShuffle, Fold, LocalResponseNorm, PixelShuffle, PixelUnshuffle, Softmax2d, Unflatten,
+    Unfold,
 };
 use super::{
     BatchNorm, Dropout, Dropout2d, Embedding, Flatten, Identity, LayerNorm, Linear, Module, PReLU,
@@ -133,4 +146,7 @@ layers!(Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspos
     InstanceNorm Dropout Dropout2d Embedding Flatten Identity PReLU Upsample MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d
     LPPool1d LPPool2d LPPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
     AdaptiveMaxPool3d ReLU GELU SiLU Sigmoid
-    Tanh ELU LeakyReLU Softplus Softmax);
+    Tanh ELU LeakyReLU Softplus Softmax CELU GELUErf GLU Hardshrink Hardsigmoid Hardswish Hardtanh LogSigmoid LogSoftmax
+    Mish QuickGELU ReLU6 SELU Softmin Softshrink Softsign Tanhshrink Threshold CircularPad1d CircularPad2d CircularPad3d
+    ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d
+    ZeroPad3d EmbeddingBag ChannelShuffle Fold LocalResponseNorm PixelShuffle PixelUnshuffle Softmax2d Unflatten Unfold);

@@ -118,6 +118,13 @@ pub struct InstanceNorm {
     eps: f64,
 }
 
+/// Instance normalization of `[batch, channels, length]`.
+pub type InstanceNorm1d = InstanceNorm;
+/// Instance normalization of `[batch, channels, height, width]`.
+pub type InstanceNorm2d = InstanceNorm;
+/// Instance normalization of `[batch, channels, depth, height, width]`.
+pub type InstanceNorm3d = InstanceNorm;
+
 impl InstanceNorm {
     /// With eps 1e-5, without weight and bias.
     ///

@@ -9,6 +9,11 @@ mod activation;
 mod pooling;
 mod shaping;
 mod embedding;
+mod embedding_bag;
+mod losses;
+mod rearranging;
+mod bordering;
+mod reparametrized;
 mod recurrent;
 mod attention;
 mod transformer;
@@ -25,16 +30,32 @@ mod plain;
 /// Weights in files.
 pub mod state;
 
-pub use activation::{ELU, GELU, LeakyReLU, ReLU, SiLU, Sigmoid, Softmax, Softplus, Tanh};
+pub use activation::{
+    CELU, ELU, GELU, GELUErf, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU,
+    LogSigmoid, LogSoftmax, Mish, QuickGELU, ReLU, ReLU6, SELU, SiLU, Sigmoid, Softmax, Softmin,
+    Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+};
 pub use attention::{MultiheadAttention, TransformerDecoderLayer, TransformerEncoderLayer};
+pub use bordering::{
+    CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d,
+    ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
+};
 pub use build::Build;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
-pub use dropout::{Dropout, Dropout2d};
+pub use dropout::{Dropout, Dropout1d, Dropout2d, Dropout3d};
 pub use embedding::{Bilinear, Embedding};
+pub use embedding_bag::{Bag, EmbeddingBag};
 pub use forward::{Forward, Layer};
-pub use group_norm::{GroupNorm, InstanceNorm, LayerNorm2d};
+pub use group_norm::{
+    GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm2d,
+};
 pub use kiln_derive::Module;
 pub use linear::Linear;
+pub use losses::{
+    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, NLLLoss,
+    PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss, TripletMarginLoss,
+};
 pub use mode::{Mode, eval, is_training, mode, train};
 pub use norm::{BatchNorm, BatchNorm1d, BatchNorm2d, BatchNorm3d, LayerNorm, RMSNorm};
 pub use pooling::{
@@ -42,7 +63,12 @@ pub use pooling::{
     AdaptiveMaxPool3d, AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d, MaxPool1d,
     MaxPool2d, MaxPool3d, MaxUnpool1d, MaxUnpool2d, MaxUnpool3d,
 };
+pub use rearranging::{
+    ChannelShuffle, CosineSimilarity, Fold, LocalResponseNorm, PairwiseDistance, PixelShuffle,
+    PixelUnshuffle, Softmax2d, Unflatten, Unfold,
+};
 pub use recurrent::{GRU, GRUCell, LSTM, LSTMCell, RNN, RNNCell};
+pub use reparametrized::{SpectralNorm, WeightNorm, Weighted};
 pub use sequential::{IntoLayer, Sequential};
 pub use shaping::{Flatten, Identity, PReLU, Upsample};
 pub use transformer::{TransformerDecoder, TransformerEncoder};

@@ -2,7 +2,7 @@
 
 use super::Module;
 use super::build::filled;
-use crate::Tensor;
+use crate::{Resize, Tensor};
 
 /// What it is given.
 ///
@@ -48,42 +48,44 @@ impl Flatten {
     }
 }
 
-/// Larger planes, each element repeated: `[batch, channels, ..]`, as PyTorch's `Upsample` with mode "nearest".
+/// Planes of other lengths: `[batch, channels, ..]`.
 ///
 /// ```
-/// use kiln::{Tensor, nn::Upsample};
-/// let y = Upsample::new(2).forward(&Tensor::from([[[1.0f32, 2.0]]]));
-/// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+/// use kiln::{Resize, Sampling, Tensor, nn::Upsample};
+/// let x = Tensor::from([[[1.0f32, 2.0]]]);
+/// assert_eq!(Upsample::new(2).forward(&x).to_vec::<f32>()?, [1.0, 1.0, 2.0, 2.0]);
+/// let smooth = Upsample::new(Resize::to(3).sampling(Sampling::Linear).align_corners(true));
+/// assert_eq!(smooth.forward(&x).to_vec::<f32>()?, [1.0, 1.5, 2.0]);
 /// # Ok::<(), kiln::Error>(())
 /// ```
-#[derive(Module, Clone, Copy, Debug)]
+#[derive(Module, Clone, Debug)]
 pub struct Upsample {
-    factor: usize,
+    #[module(skip)]
+    resize: Resize,
 }
 
 impl Upsample {
-    /// `factor` times as long along each axis but the first two.
+    /// By a factor, each element repeated, or as [`Resize`] says.
     ///
     /// ```
     /// let up = kiln::nn::Upsample::new(2);
     /// ```
-    pub fn new(factor: usize) -> Upsample {
-        Upsample { factor }
+    pub fn new(resize: impl Into<Resize>) -> Upsample {
+        Upsample { resize: resize.into() }
     }
 
-    /// The larger `x`.
+    /// As [`Tensor::interpolate`].
     ///
     /// ```
     /// let x = kiln::Tensor::ones([1, 1, 2, 3]);
     /// assert_eq!(kiln::nn::Upsample::new(2).forward(&x).shape(), [1, 1, 4, 6]);
     /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::interpolate`].
     #[track_caller]
     pub fn forward(&self, x: &Tensor) -> Tensor {
-        let mut larger = x.clone();
-        for axis in 2..x.ndim() {
-            larger = larger.repeat_interleave(self.factor, axis);
-        }
-        larger
+        x.interpolate(&self.resize)
     }
 }
 

@@ -5,6 +5,7 @@ use super::reduce::first_position;
 use super::shape_args::Lengths;
 use super::sizes::SizesArg;
 use crate::Device;
+use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::arg::{ReduceOp, Shape};
@@ -24,6 +25,7 @@ macro_rules! adaptive {
             ///
             /// # Errors
             /// Fewer axes, an empty one, lengths for another number of axes.
+            #[must_use]
             #[track_caller]
             pub fn $avg(&self, lengths: impl SizesArg) -> Tensor {
                 let _method = outermost(stringify!($avg));
@@ -39,6 +41,7 @@ macro_rules! adaptive {
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), ").")]
+            #[must_use]
             #[track_caller]
             pub fn $max(&self, lengths: impl SizesArg) -> Tensor {
                 let _method = outermost(stringify!($max));
@@ -55,6 +58,7 @@ macro_rules! adaptive {
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), ").")]
+            #[must_use]
             #[track_caller]
             pub fn $with(&self, lengths: impl SizesArg) -> (Tensor, Tensor) {
                 let _method = outermost(stringify!($with));
@@ -135,7 +139,7 @@ fn gathered(x: &Tensor, axis: usize, parts: Parts) -> (Tensor, Option<Tensor>) {
 
 fn means(x: &Tensor, lengths: &Lengths, n: usize) -> Result<Tensor, Fault> {
     Tensor::all_valid([x])?;
-    let dtype = x.dtype().least_float();
+    let dtype = x.dtype().or_float();
     let mut y = x.cast(dtype.accumulator());
     for (i, p) in parts(x.shape(), lengths, n)?.into_iter().enumerate().filter(|(_, p)| p.n != p.m)
     {

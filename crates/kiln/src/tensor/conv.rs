@@ -107,6 +107,7 @@ macro_rules! convolutions {
             /// # Errors
             /// Shapes that do not belong together, a kernel that does not fit, settings for another number of axes, other
             /// devices.
+            #[must_use]
             #[track_caller]
             pub fn $with(
                 &self,
@@ -142,6 +143,7 @@ macro_rules! plain_convolutions {
         ///
         /// # Errors
         #[doc = concat!("As [`", stringify!($with), "`](Tensor::", stringify!($with), ").")]
+        #[must_use]
         #[track_caller]
         pub fn $plain(
             &self,

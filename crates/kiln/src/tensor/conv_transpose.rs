@@ -34,6 +34,7 @@ macro_rules! transposed {
             /// # Errors
             /// Shapes that do not belong together, padding by which no output is left, a padding mode, settings for another
             /// number of axes, other devices.
+            #[must_use]
             #[track_caller]
             pub fn $name(
                 &self,

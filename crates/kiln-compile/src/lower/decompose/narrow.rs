@@ -56,7 +56,7 @@ pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide, exactly: Exact
     let is_exact = match node.op() {
         Op::Where | Op::Max | Op::Min => true,
         // -0 is not a number of each
-        Op::Neg | Op::Trunc => Fp8::of(node.dtype()).is_none_or(|format| format.has_minus_zero),
+        Op::Neg | Op::Trunc => node.dtype().fp8().is_none_or(|format| format.has_minus_zero),
         _ => false,
     };
     if is_exact {
@@ -66,7 +66,7 @@ pub(super) fn arithmetic(node: &UOp, srcs: Srcs, wide: &mut Wide, exactly: Exact
 }
 
 fn widen(x: &UOp) -> UOp {
-    if let (Some(format), None) = (Fp8::of(x.dtype()), constant(x)) {
+    if let (Some(format), None) = (x.dtype().fp8(), constant(x)) {
         return widen_fp8(x, format);
     }
     match (x.dtype(), constant(x)) {
@@ -78,7 +78,7 @@ fn widen(x: &UOp) -> UOp {
 
 /// The f32 value `x` rounded to nearest even.
 pub(super) fn narrow(x: &UOp, dtype: DType) -> UOp {
-    if let (Some(format), None) = (Fp8::of(dtype), constant(x)) {
+    if let (Some(format), None) = (dtype.fp8(), constant(x)) {
         return narrow_to_fp8(x, format).cast(DType::U8).bitcast(dtype);
     }
     match (dtype, constant(x)) {

@@ -18,7 +18,15 @@ pub(super) fn decoded(kind: Kind, blocks: &Tensor) -> Tensor {
         Q1_0 => b.f16(0) * (float(&b.bits(2, 16, 1, 1)) * 2.0 - 1.0),
         IQ4_NL => b.f16(0) * levels(&IQ4_LEVELS, &b.bits(2, 16, 16, 4)),
         MXFP4 => power_of_two(&b.bytes(0, 1)) * levels(&MXFP4_LEVELS, &b.bits(1, 16, 16, 4)),
-        TQ1_0 => b.f16(52) * (float(&ternary(&b)) - 1.0),
+        _ => large(kind, &b),
+    };
+    elements.reshape([-1i64, kind.block().0 as i64])
+}
+
+/// The same of blocks of 256 elements, whose parts have factors of their own.
+fn large(kind: Kind, b: &Blocks) -> Tensor {
+    match kind {
+        TQ1_0 => b.f16(52) * (float(&ternary(b)) - 1.0),
         TQ2_0 => b.f16(64) * (float(&b.bits(0, 64, 32, 2)) - 1.0),
         Q2_K => {
             let (scales, mins) = (b.bytes(0, 16) & 15, b.bytes(0, 16) >> 4);
@@ -71,9 +79,8 @@ pub(super) fn decoded(kind: Kind, blocks: &Tensor) -> Tensor {
             let scales = b.f16(0) * (float(&b.bits(106, 4, 1, 4)) * 2.0 + 1.0);
             looked_up(&scales, &codebooks::IQ3_S, 1, &places, &b.bytes(74, 32))
         }
-        F32 | F16 | BF16 | F64 | I8 | I16 | I32 | I64 => blocks.clone(),
-    };
-    elements.reshape([-1i64, kind.block().0 as i64])
+        _ => unreachable!("{kind:?} is not of 256 elements"),
+    }
 }
 
 /// The levels of four bits.

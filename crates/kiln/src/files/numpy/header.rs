@@ -67,9 +67,12 @@ fn dtype(descr: &str) -> Result<(DType, bool), String> {
     found.ok_or_else(|| format!("dtype {descr:?}, which kiln does not have"))
 }
 
+/// What the package `ml_dtypes` writes and NumPy does not read.
+const UNREADABLE: DType = DType::F8E5M2;
+
 /// NumPy's name of a dtype.
 pub(super) fn descr(dtype: DType) -> Option<String> {
-    let (name, _) = DTYPES.iter().find(|&&(_, of)| of == dtype)?;
+    let (name, _) = DTYPES.iter().find(|&&(_, of)| of == dtype && of != UNREADABLE)?;
     Some(format!("{}{name}", if dtype.size() == 1 { '|' } else { '<' }))
 }
 

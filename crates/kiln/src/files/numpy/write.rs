@@ -14,7 +14,8 @@ use std::path::Path;
 /// Elements start at a multiple of this.
 const ALIGN: usize = 64;
 
-/// Writes an `.npy` file. It appears whole or not at all. bf16 is written as NumPy's `V2`.
+/// Writes an `.npy` file. It appears whole or not at all. bf16 is written as `V2`, and
+/// [`F8E4M3`](crate::DType::F8E4M3) as `V1`, as the package `ml_dtypes` does.
 ///
 /// ```
 /// use kiln::{Tensor, numpy};
@@ -26,7 +27,7 @@ const ALIGN: usize = 64;
 /// ```
 ///
 /// # Errors
-/// An error that the tensor carries; a failing device; a file that cannot be written.
+/// An error that the tensor carries; another dtype of eight bits; a failing device; a file that cannot be written.
 #[track_caller]
 pub fn save(path: impl AsRef<Path>, t: &Tensor) -> Result<(), Error> {
     t.realize()?;
@@ -77,7 +78,7 @@ fn array(t: &Tensor, write: &mut dyn FnMut(&[u8]) -> Result<(), Failure>) -> Res
 fn header(t: &Tensor) -> Result<Vec<u8>, Fault> {
     let shape: String = t.shape().iter().map(|n| format!("{n}, ")).collect();
     let descr = descr(t.dtype());
-    let descr = descr.ok_or_else(|| Fault::New(format!("NumPy has no {}", t.dtype())))?;
+    let descr = descr.ok_or_else(|| Fault::New(format!("NumPy reads no {}", t.dtype())))?;
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let filled = |start: usize| (start + text.len() + 1).next_multiple_of(ALIGN) - start;
     let start = match u16::try_from(filled(MAGIC.len() + 4)) {

@@ -10,8 +10,22 @@ use crate::{DType, Device, Tensor};
 /// An axis: its number, length and stride.
 type Axis = (usize, usize, usize);
 
+/// Tensors by name; `find` has the bytes of storages.
+pub(super) fn named<'a>(
+    specs: &[(String, usize)],
+    objects: &Objects,
+    device: &Device,
+    find: impl Fn(&str) -> Result<Part<'a>, Fault>,
+) -> Result<StateDict, Fault> {
+    let tensor = |spec: &Spec| -> Result<Tensor, Fault> {
+        let part = find(&objects.storages[spec.storage].key)?;
+        view(&part, spec, device)
+    };
+    specs.iter().map(|(name, at)| Ok((name.clone(), tensor(&objects.tensors[*at])?))).collect()
+}
+
 /// The tensor that `spec` describes in a storage.
-pub(super) fn view(part: &Part<'_>, spec: &Spec, device: &Device) -> Result<Tensor, Fault> {
+fn view(part: &Part<'_>, spec: &Spec, device: &Device) -> Result<Tensor, Fault> {
     let Spec { dtype, offset, shape, strides, .. } = spec;
     let wrong = || part.fault(format!("it has no {shape:?} of {dtype} with strides {strides:?}"));
     let numel = shape.iter().try_fold(1, |n: usize, &len| n.checked_mul(len)).ok_or_else(wrong)?;
@@ -71,18 +85,4 @@ fn ordered(t: &Tensor, real: &[Axis], rest: &[Axis], shape: &[usize]) -> Tensor 
     let mut order = vec![0; shape.len()];
     real.iter().chain(rest).enumerate().for_each(|(i, axis)| order[axis.0] = i as i64);
     t.reshape(lengths).permute(order).expand(shape)
-}
-
-/// Tensors by name; `find` has the bytes of storages.
-pub(super) fn named<'a>(
-    specs: &[(String, usize)],
-    objects: &Objects,
-    device: &Device,
-    find: impl Fn(&str) -> Result<Part<'a>, Fault>,
-) -> Result<StateDict, Fault> {
-    let tensor = |spec: &Spec| -> Result<Tensor, Fault> {
-        let part = find(&objects.storages[spec.storage].key)?;
-        view(&part, spec, device)
-    };
-    specs.iter().map(|(name, at)| Ok((name.clone(), tensor(&objects.tensors[*at])?))).collect()
 }

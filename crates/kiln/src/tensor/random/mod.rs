@@ -7,7 +7,6 @@ mod draw;
 mod initial;
 mod pick;
 
-use kiln_ir::fp8::Fp8;
 use kiln_ir::{DType, Op, UOp};
 use std::sync::Mutex;
 
@@ -148,7 +147,7 @@ fn uniform(rng: &Rng, n: usize, dtype: DType) -> UOp {
         }
         _ => {
             // few enough bits that the narrow float holds the number exactly, and 1 is never reached
-            let precision = match Fp8::of(dtype) {
+            let precision = match dtype.fp8() {
                 Some(format) => format.mantissa + 1,
                 None if dtype == DType::F16 => 11,
                 None => 8,

@@ -90,6 +90,12 @@ fn what_is_written_is_read_again() {
             assert_eq!(values(again), values(t), "{name}");
         }
     }
+    let f8 = Tensor::from([1.5f32]).cast(DType::F8E4M3);
+    numpy::save(folder.path("f8.npy"), &f8).unwrap();
+    let again = numpy::load(folder.path("f8.npy")).unwrap();
+    assert_eq!(again.cast(DType::F32).to_vec::<f32>().unwrap(), [1.5]);
+    let error = why(numpy::save(folder.path("f8.npy"), &f8.cast(DType::F8E5M2)));
+    assert!(error.contains("reads no f8e5m2"), "{error}");
     let long = Tensor::from(7).reshape(vec![1; 30_000]);
     numpy::save(folder.path("long.npy"), &long).unwrap();
     assert_eq!(fs::read(folder.path("long.npy")).unwrap()[6], 2, "version 2");

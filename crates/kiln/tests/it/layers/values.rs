@@ -1,5 +1,6 @@
 //! Every layer in f64, its gradients too. `testdata/golden/layers.py` writes what is expected.
 
+use super::more;
 use kiln::nn::{self, Layer, Module, StateDict};
 use kiln::{DType, PadMode, Tensor};
 use serde_json::Value;
@@ -70,7 +71,7 @@ fn made(name: &str) -> Option<Box<dyn Layer>> {
             let first = nn::Sequential::new().add(nn::Linear::new(3, 5)).add(Tensor::relu);
             Box::new(first.add(nn::Linear::new(5, 2)))
         }
-        _ => return None,
+        other => return more::made(other),
     })
 }
 
@@ -78,10 +79,10 @@ fn encoder() -> nn::TransformerEncoderLayer {
     nn::TransformerEncoderLayer::new(8, 2, 12)
 }
 
-type Function = Box<dyn Fn(&[Tensor]) -> Vec<Tensor>>;
+pub(super) type Function = Box<dyn Fn(&[Tensor]) -> Vec<Tensor>>;
 
 /// A layer with the tensors of a case, and its values at the inputs.
-fn with_state<M: Module + 'static>(
+pub(super) fn with_state<M: Module + 'static>(
     layer: M,
     state: &StateDict,
     call: fn(&M, &[Tensor]) -> Vec<Tensor>,
@@ -160,6 +161,7 @@ fn called(name: &str, state: &StateDict) -> (Vec<(String, Tensor)>, Function) {
         "decoder" => with_state(nn::TransformerDecoderLayer::new(8, 2, 12), state, |layer, x| {
             vec![layer.forward(&x[0], &x[1], None, true)]
         }),
+        other if more::takes_more(other) => more::called(other, state),
         other => {
             let layer = made(other).unwrap_or_else(|| panic!("{other} is not made here"));
             with_state(layer, state, |layer, x| vec![layer.forward(&x[0])])
@@ -207,6 +209,6 @@ fn run(case: &Value) {
 fn layers_are_those_of_pytorch() {
     let text = include_str!("../../../../../testdata/golden/layers.json");
     let cases: Vec<Value> = serde_json::from_str(text).expect("JSON");
-    assert_eq!(cases.len(), 54);
+    assert_eq!(cases.len(), 101);
     cases.iter().for_each(run);
 }

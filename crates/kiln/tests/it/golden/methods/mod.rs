@@ -2,15 +2,18 @@
 //! Each subject has a file of cases there and a file of calls here.
 
 mod activations;
+mod attention;
 mod calls;
 mod check;
 mod creation;
 mod elementwise;
+mod linalg;
 mod losses;
 mod more;
 mod movement;
 mod products;
 mod reductions;
+mod sampling;
 mod windows;
 
 /// A test for each subject, of so many cases at least.
@@ -30,12 +33,15 @@ macro_rules! subjects {
 
 subjects! {
     activations 460;
+    attention 50;
     creation 480;
     elementwise 600;
+    linalg 220;
     losses 1200;
     more 280;
     movement 850;
     products 460;
     reductions 1530;
+    sampling 150;
     windows 440;
 }

@@ -43,7 +43,7 @@ calls! { a;
 }
 
 /// One number or several.
-fn numbers(value: &Value) -> Vec<i64> {
+pub(super) fn numbers(value: &Value) -> Vec<i64> {
     match value.as_array() {
         Some(list) => list.iter().map(|v| v.as_i64().expect("an integer")).collect(),
         None => vec![value.as_i64().expect("an integer")],
@@ -62,8 +62,12 @@ fn padding(value: &Value) -> Padding {
 }
 
 fn conv(a: Args<'_>) -> ConvOptions {
+    settings(&a.0[0])
+}
+
+pub(super) fn settings(value: &Value) -> ConvOptions {
     let mut options = ConvOptions::new();
-    for (name, value) in a.0[0].as_object().expect("settings") {
+    for (name, value) in value.as_object().expect("settings") {
         options = match name.as_str() {
             "stride" => options.stride(numbers(value)),
             "dilation" => options.dilation(numbers(value)),

@@ -4,7 +4,7 @@
 //! their old value is gone, and their new value does not exist.
 
 use super::cache::Ready;
-use super::close::Closed;
+use super::capture::Closed;
 use super::leaf::{self, Value};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::UOp;
@@ -13,7 +13,7 @@ use kiln_runtime::Buffer;
 
 /// Donated leaves: their buffers belong to outputs while kernels run.
 #[derive(Default)]
-pub(super) struct Taken(Vec<Leaf>);
+pub(super) struct Donated(Vec<Leaf>);
 
 struct Leaf {
     leaf: UOp,
@@ -56,7 +56,7 @@ impl StandIn {
     }
 }
 
-impl Taken {
+impl Donated {
     /// Donates a leaf's buffer to a root. The nodes that referred to the leaf have been cut off already.
     pub(super) fn take(&mut self, leaf: &UOp, root: usize, stand_ins: Vec<StandIn>) {
         let buffer = leaf::take(leaf);
@@ -82,7 +82,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Donated {
     fn drop(&mut self) {
         self.0
             .iter()

@@ -1,0 +1,11 @@
+//! Linear algebra beyond products, of stacks of matrices.
+
+mod dense;
+mod factor;
+mod functions;
+mod jacobi;
+mod solve;
+mod spectral;
+mod stack;
+
+pub use functions::MatrixNorm;
