@@ -55,6 +55,7 @@ mod processors;
 mod resnet;
 mod seeing;
 mod large;
+mod listed;
 mod windows;
 mod special_gradients;
 mod meaning;

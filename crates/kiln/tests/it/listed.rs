@@ -1,0 +1,141 @@
+//! docs/api.md: every method of tensors, and what checks it. `UPDATE_EXPECT=1` writes it anew.
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All files under a folder, in order.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { all.extend(files(&path)) } else { all.push(path) }
+    }
+    all.sort();
+    all
+}
+
+/// What golden cases say of a method.
+#[derive(Default)]
+struct Golden {
+    cases: usize,
+    slopes: usize,
+    dtypes: BTreeSet<String>,
+}
+
+fn golden() -> BTreeMap<String, Golden> {
+    let mut all: BTreeMap<String, Golden> = BTreeMap::new();
+    for path in files(&root().join("testdata/golden/methods")) {
+        if path.extension().is_none_or(|e| e != "gz") {
+            continue;
+        }
+        let (packed, mut text) = (fs::read(path).expect("a file"), String::new());
+        GzDecoder::new(&packed[..]).read_to_string(&mut text).expect("gzip of UTF-8");
+        for line in text.lines() {
+            let case: Value = serde_json::from_str(line).expect("JSON");
+            let of = all.entry(case["m"].as_str().expect("a method").to_owned()).or_default();
+            of.cases += 1;
+            of.slopes += usize::from(case["g"].is_array());
+            let inputs = case["x"].as_array().into_iter().flatten();
+            of.dtypes.extend(inputs.filter_map(|x| x[0].as_str()).map(str::to_owned));
+        }
+    }
+    all
+}
+
+/// The names after `pub fn` in a source, without those of macros.
+fn methods(source: &str) -> Vec<&str> {
+    let lines = source.lines().filter_map(|line| line.strip_prefix("    pub fn "));
+    lines.filter_map(|line| line.split(['(', '<']).next()).filter(|n| !n.starts_with('$')).collect()
+}
+
+/// The tests that name a method, by file.
+fn tests(sources: &[(String, String)], method: &str) -> Vec<String> {
+    let calls = [format!(".{method}("), format!("::{method}("), format!("::{method})")];
+    let names = |source: &str| calls.iter().any(|call| source.contains(call.as_str()));
+    sources.iter().filter(|(_, source)| names(source)).map(|(file, _)| file.clone()).collect()
+}
+
+fn page() -> String {
+    let (golden, root) = (golden(), root());
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a source");
+    let tests_folder = root.join("crates/kiln/tests/it");
+    let sources: Vec<(String, String)> = files(&tests_folder)
+        .iter()
+        .filter(|path| !path.ends_with("listed.rs"))
+        .map(|p| (p.strip_prefix(&tests_folder).expect("inside").display().to_string(), read(p)))
+        .collect();
+    let mut out = String::from(
+        "# Methods of tensors, and what checks them\n\n\
+         Written by a test (`UPDATE_EXPECT=1 cargo test -p kiln --test it listed`). Every method also has an example that is \
+         run. *Cases* and *gradients* count golden cases against PyTorch or NumPy, *dtypes* are those of their inputs; \
+         where there are none, the test files that call the method are named. Methods that macros write, such as reductions and \
+         functions of one number, are not listed.\n",
+    );
+    let mut total = 0;
+    let folder = root.join("crates/kiln/src/tensor");
+    for path in files(&folder) {
+        let source = read(&path);
+        let mut rows = String::new();
+        for method in methods(&source) {
+            total += 1;
+            rows += &match golden.get(method) {
+                Some(g) => {
+                    let dtypes: Vec<&str> = g.dtypes.iter().map(String::as_str).collect();
+                    format!("| `{method}` | {} | {} | {} |\n", g.cases, g.slopes, dtypes.join(" "))
+                }
+                None => {
+                    let files = tests(&sources, method);
+                    let shown: Vec<&str> = files.iter().take(3).map(String::as_str).collect();
+                    let by = if shown.is_empty() { "its example".into() } else { shown.join(", ") };
+                    format!("| `{method}` | | | {by} |\n")
+                }
+            };
+        }
+        if !rows.is_empty() {
+            let name = path.strip_prefix(&folder).expect("inside").display().to_string();
+            let name = name.replace('\\', "/");
+            out += &format!(
+                "\n## {name}\n\n| method | cases | gradients | dtypes, or tests |\n|---|---|---|---|\n{rows}"
+            );
+        }
+    }
+    let cases: usize = golden.values().map(|g| g.cases).sum();
+    let slopes: usize = golden.values().map(|g| g.slopes).sum();
+    out += &format!(
+        "\n{total} methods; {cases} golden cases of {} calls, {slopes} of them with gradients.\n",
+        golden.len()
+    );
+    out
+}
+
+#[test]
+fn every_method_is_listed_with_what_checks_it() {
+    let path = root().join("docs/api.md");
+    let now = page();
+    if std::env::var_os("UPDATE_EXPECT").is_some_and(|v| v == "1") {
+        fs::write(&path, &now).expect("written");
+    }
+    let before = fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+    let differs = known(&before).zip(known(&now)).find(|(a, b)| a != b);
+    assert!(
+        differs.is_none(),
+        "docs/api.md is not what the sources say ({differs:?}): UPDATE_EXPECT=1 writes it"
+    );
+    assert_eq!(known(&before).count(), known(&now).count(), "UPDATE_EXPECT=1 writes docs/api.md");
+}
+
+/// The lines of a page without the names of tests, which other tests may change.
+fn known(page: &str) -> impl Iterator<Item = &str> {
+    let last = |line: &&str| !line.contains(" methods; ");
+    page.lines()
+        .filter(last)
+        .map(|line| line.split_once(" | | | ").map_or(line, |(method, _)| method))
+}
