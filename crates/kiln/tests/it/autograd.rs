@@ -159,3 +159,32 @@ fn wrong_gradients_are_found() {
     let narrow = Tensor::from([1.0f32]);
     assert!(gradcheck(|x| x[0].exp(), [&narrow]).expect_err("f32").why().contains("want F64"));
 }
+
+/// Of factorizations whose series has one term, a gradient of the gradient would lack terms: it is NaN.
+#[test]
+fn gradients_of_linear_algebra() {
+    let x = Tensor::from([[2.0, 0.5, -0.3], [0.4, 3.0, 0.2], [-0.1, 0.6, 1.5]]);
+    let square: [fn(&Tensor) -> Tensor; 4] = [
+        Tensor::inv,
+        Tensor::det,
+        |x| x.solve(&Tensor::from([1.0, 2.0, -1.0])),
+        |x| (x.matmul(&x.transpose(0, 1))).cholesky(false),
+    ];
+    for f in square {
+        gradcheck(|x| f(&x[0]), [&x]).expect("right");
+        gradgradcheck(|x| f(&x[0]), [&x]).expect("right twice");
+    }
+    let once: [fn(&Tensor) -> Tensor; 5] = [
+        |x| x.qr().1,
+        |x| x.svd(false).0,
+        |x| (x + x.transpose(0, 1)).eigh().1,
+        Tensor::pinv,
+        |x| x.lstsq(&Tensor::from([1.0, 2.0, -1.0])),
+    ];
+    for f in once {
+        gradcheck(|x| f(&x[0]), [&x]).expect("right once");
+        let slope = f(&x).square().sum(..).gradient([&x]).expect("a gradient").remove(0);
+        let again = slope.square().sum(..).gradient([&x]).expect("another").remove(0);
+        assert!(floats(&again).iter().all(|x| x.is_nan()), "{again}");
+    }
+}

@@ -28,7 +28,8 @@ impl Tensor {
     }
 
     /// `q`, with orthogonal columns, and the upper triangle `r` of `q r`, for each matrix of `[.., m, n]`: floats of
-    /// `min(m, n)` columns and rows. Computes the tensor. Gradients are of the first order.
+    /// `min(m, n)` columns and rows. Computes the tensor. A gradient of its gradient
+    /// is NaN.
     ///
     /// ```
     /// let a = kiln::Tensor::from([[3.0f32, 1.0], [4.0, 2.0]]);
@@ -87,7 +88,7 @@ fn orthogonal(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
         let (q, r) = qr(a);
         Ok([q, r])
     })?;
-    let (q, r) = match stack.moved()? {
+    let (q, r) = match stack.moved_once()? {
         None => (q, r),
         Some(d) => moved(q, r, &d, &stack.x),
     };

@@ -10,8 +10,8 @@ use crate::{DType, Tensor};
 /// Spectra.
 impl Tensor {
     /// The eigenvalues of each symmetric matrix of `[.., n, n]`, of which the lower triangle is read, in rising order,
-    /// `[.., n]`, and the eigenvectors as columns, `[.., n, n]`: floats. Computes the tensor. Gradients are of the first order;
-    /// where eigenvalues are equal, the part of their vectors' is left out.
+    /// `[.., n]`, and the eigenvectors as columns, `[.., n, n]`: floats. Computes the tensor. A gradient of its gradient is
+    /// NaN. Where eigenvalues are equal, the part of their vectors' is left out.
     ///
     /// ```
     /// let (values, vectors) = kiln::Tensor::from([[2.0f32, 0.0], [0.0, 1.0]]).eigh();
@@ -53,8 +53,8 @@ impl Tensor {
     }
 
     /// `u`, `s` and `vh` of each matrix `u diag(s) vh` of `[.., m, n]`: orthogonal columns, singular values in falling order,
-    /// and orthogonal rows, `min(m, n)` of each. If `full`, `u` and `vh` are square. Floats. Computes the tensor. Gradients are of
-    /// the first order; where singular values are equal, the part of their vectors' is left out.
+    /// and orthogonal rows, `min(m, n)` of each. If `full`, `u` and `vh` are square. Floats. Computes the tensor. A
+    /// gradient of its gradient is NaN. Where singular values are equal, the part of their vectors' is left out.
     ///
     /// ```
     /// let (u, s, vh) = kiln::Tensor::from([[0.0f32, 2.0], [1.0, 0.0]]).svd(false);
@@ -96,7 +96,8 @@ impl Tensor {
     }
 
     /// The pseudo-inverse of Moore and Penrose of each matrix of `[.., m, n]`: `[.., n, m]`, a float. Singular values below
-    /// `max(m, n)` units in the last place of the largest one count as zero. Computes the tensor. Gradients are of the first order.
+    /// `max(m, n)` units in the last place of the largest one count as zero. Computes the tensor. A gradient of its gradient
+    /// is NaN.
     ///
     /// ```
     /// let p = kiln::Tensor::from([[2.0f32], [0.0]]).pinv();
@@ -114,7 +115,7 @@ impl Tensor {
     }
 
     /// `x` with the least `|self x - b|` for each matrix of `[.., m, n]`, and of those the shortest. `b` is `[m]` or
-    /// `[.., m, k]`. Computes the tensor.
+    /// `[.., m, k]`. Computes the tensor. A gradient of its gradient is NaN.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -205,7 +206,7 @@ fn eigen(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
         Ok([Matrix::vector(values), Matrix::of_rows(&rows, n).transposed()])
     })?;
     let mut both = (values.squeeze(-2), vectors);
-    if let Some(d) = stack.moved()? {
+    if let Some(d) = stack.moved_once()? {
         let (values, vectors) = &both;
         let d = d.add(turned(&d)).mul(0.5);
         let seen = turned(vectors).matmul(&d).matmul(vectors);
@@ -225,7 +226,7 @@ fn singular(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor), Fault> {
         Ok([Matrix::of_rows(&u, m).transposed(), Matrix::vector(s), Matrix::of_rows(&v, n)])
     })?;
     let s = s.squeeze(-2);
-    let (u, s, vh) = match stack.moved()? {
+    let (u, s, vh) = match stack.moved_once()? {
         None => (u, s, vh),
         Some(d) => {
             let (own, rows) = (u.narrow(-1, 0, count), vh.narrow(-2, 0, count));
@@ -270,7 +271,7 @@ fn pseudo_inverse(x: &Tensor) -> Result<Tensor, Fault> {
         }
         Ok([sum])
     })?;
-    Ok(stack.result(&match stack.moved()? {
+    Ok(stack.result(&match stack.moved_once()? {
         None => inverse,
         Some(d) => with_gradient(&inverse, &d, &stack.x.detach()),
     }))
