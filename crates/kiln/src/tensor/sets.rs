@@ -98,7 +98,7 @@ impl Tensor {
             return self.refused("combinations", why.into());
         }
         let places = places(self.numel(), n);
-        let rows = if n == 0 { 0 } else { places.len() / n };
+        let rows = places.len().checked_div(n).unwrap_or(0);
         let index = Tensor::from_vec_on(places, [rows * n], self.device());
         self.index_select(0, &index).reshape([rows, n])
     }
@@ -178,12 +178,14 @@ fn choices(n: usize, k: usize) -> Option<usize> {
 fn places(n: usize, k: usize) -> Vec<i32> {
     let mut all = Vec::new();
     let mut chosen: Vec<usize> = (0..k).collect();
-    while k > 0 && k <= n {
+    if k == 0 || k > n {
+        return all;
+    }
+    loop {
         all.extend(chosen.iter().map(|&i| i as i32));
         // the last that can move on, does; those after it follow it
-        let Some(at) = (0..k).rev().find(|&i| chosen[i] < n - k + i) else { break };
+        let Some(at) = (0..k).rev().find(|&i| chosen[i] < n - k + i) else { return all };
         chosen[at] += 1;
         (at + 1..k).for_each(|i| chosen[i] = chosen[i - 1] + 1);
     }
-    all
 }

@@ -17,7 +17,7 @@ pub(super) struct Stack<C> {
 impl<C> Stack<C> {
     /// The name of a tensor of a cell, as PyTorch has it: `weight_ih_l0`, `weight_ih_l0_reverse`.
     fn name(&self, prefix: &str, name: &str, cell: usize) -> String {
-        let way = if cell % self.directions == 0 { "" } else { "_reverse" };
+        let way = if cell.is_multiple_of(self.directions) { "" } else { "_reverse" };
         join(prefix, &format!("{name}_l{}{way}", cell / self.directions))
     }
 }

@@ -163,6 +163,6 @@ impl Tensor {
 /// Derivative `n` from 2 on, of what is above 0.
 fn higher(n: usize, x: &Tensor) -> Tensor {
     let factorial: f64 = (1..=n).map(|k| k as f64).product();
-    let sign = if n % 2 == 0 { -1.0 } else { 1.0 };
+    let sign = if n.is_multiple_of(2) { -1.0 } else { 1.0 };
     x.gt(0.0).where_(zeta(n as i32 + 1, x) * (sign * factorial), f64::NAN)
 }
