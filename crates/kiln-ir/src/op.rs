@@ -178,9 +178,6 @@ ops! {
     /// The first source, ordered after the effects that follow it. In a tensor graph the effects are values that are
     /// computed whenever the first source is; with `Arg::Check` the effect is one bool, and true is an error.
     After "after" Memory;
-    /// `vjp(value, seed, x, dx, ..)`: the value, with a gradient of its own. The gradient of each source `x` is the source
-    /// `dx` after it, in which `seed` stands for the gradient of the value.
-    Vjp "vjp" Memory;
     /// The value on a device, whose graph it belongs to from there on; `Arg::Device`.
     Copy "copy" Memory;
 
@@ -231,6 +228,9 @@ ops! {
     Log1p "log1p" Unary;
     /// `1 / (1 + e^-x)` (floats).
     Sigmoid "sigmoid" Unary;
+    /// `vjp(value, seed, x, dx, ..)`: the value, with a gradient of its own. The gradient of each source `x` is the source
+    /// `dx` after it, in which `seed` stands for the gradient of the value.
+    Vjp "vjp" Memory;
 }
 
 impl Op {

@@ -106,6 +106,7 @@ fn samples() -> Vec<UOp> {
         f.detach(),
         f.mark(77, true),
         f.mark(77, false),
+        UOp::new(Op::Vjp, DType::F32, 1, smallvec![f.clone(), f.clone()], Arg::None),
         f.update(&f, &at),
         f.update_with(Some(ReduceOp::Max), &f, &at),
         f.gather(&at.reshape(smallvec![6])),
