@@ -49,9 +49,9 @@ pub enum DType {
     F8E4M3,
     /// Eight bits, five of them an exponent, two a mantissa: the upper half of an f16.
     F8E5M2,
-    /// As [`F8E4M3`](DType::F8E4M3), without -0, numbers up to 240.
+    /// As `F8E4M3`, without -0, numbers up to 240.
     F8E4M3FNUZ,
-    /// As [`F8E5M2`](DType::F8E5M2), without -0 and infinity.
+    /// As `F8E5M2`, without -0 and infinity.
     F8E5M2FNUZ,
 }
 

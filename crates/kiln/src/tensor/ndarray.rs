@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use crate::element::Element;
-use crate::error::{Error, at_caller, refuse};
+use crate::error::{Error, Fault, at_caller};
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 
 /// New storage with the values of an array, whatever its layout.
@@ -38,7 +38,7 @@ impl<T: Element> TryFrom<&Tensor> for ArrayD<T> {
     fn try_from(t: &Tensor) -> Result<ArrayD<T>, Error> {
         let array = t.read_as::<T>().and_then(|numbers| {
             let array = ArrayD::from_shape_vec(IxDyn(t.shape()), numbers);
-            array.or_else(|why| refuse!("{why}"))
+            array.map_err(|why| Fault::from(why.to_string()))
         });
         at_caller("to_ndarray", array)
     }
