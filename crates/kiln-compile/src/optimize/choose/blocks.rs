@@ -11,7 +11,7 @@ use kiln_ir::arg::RangeKind;
 pub(super) struct Blocks {
     /// The loop that threads share, and what is left of it for each.
     thread: Option<(usize, usize)>,
-    /// The other loops that are not the tile's.
+    /// The loops that are not the tile's; of the one that threads share, what is left for each.
     others: Vec<usize>,
     /// A loop of the reduction, and the size of its blocks.
     chunk: Option<(usize, usize)>,
@@ -110,8 +110,9 @@ impl Planner<'_> {
         let is_other = |&i: &usize| {
             ![tile.lane_loop, tile.row_loop].contains(&i) && !self.chooser.is_around(i)
         };
-        let others = self.outputs.iter().copied().filter(is_other);
-        let others = others.filter(|&i| thread != Some(i) && self.chooser.left[i].0 > 1);
+        let share =
+            |i: usize| if thread == Some(i) { self.share(i) } else { self.chooser.left[i].0 };
+        let others = self.outputs.iter().copied().filter(is_other).filter(|&i| share(i) > 1);
         let threads = self.target.threads.max(1);
         let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
         let divided = |i: usize, bytes: f64, room: f64| {
@@ -183,7 +184,8 @@ impl Planner<'_> {
     }
 
     /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes, the other
-    /// loops, threads.
+    /// loops, threads. Blocks of lanes and of the reduction go around the other loops if what is staged in them is then
+    /// copied once, also around each thread's share of the loop that threads divide.
     pub(super) fn divide(&mut self, tile: &Tile, blocks: &Blocks) {
         self.chooser.block(tile.row_loop, blocks.rows.0);
         self.chooser.block(tile.lane_loop, blocks.columns.0);
@@ -195,7 +197,8 @@ impl Planner<'_> {
             self.chooser.block(tile.lane_loop, blocks.columns.1);
         }
         for &i in blocks.others.iter().rev() {
-            self.chooser.block(i, self.chooser.left[i].0);
+            let share = blocks.thread.filter(|(thread, _)| *thread == i).map(|(_, share)| share);
+            self.chooser.block(i, share.unwrap_or(self.chooser.left[i].0));
         }
         if blocks.columns_around {
             self.chooser.block(tile.lane_loop, blocks.columns.1);
@@ -204,7 +207,9 @@ impl Planner<'_> {
             self.divide_reduction(blocks.chunk);
         }
         if let Some((i, share)) = blocks.thread {
-            self.chooser.block(i, share);
+            if !blocks.others.contains(&i) {
+                self.chooser.block(i, share);
+            }
             self.chooser.apply(RangeKind::Thread, i, 1);
         }
     }
@@ -221,7 +226,7 @@ impl Planner<'_> {
         let mut loops: Vec<usize> = Vec::new();
         if let Some((i, share)) = blocks.thread {
             loops.push(i);
-            loops.extend((share > 1).then_some(i));
+            loops.extend((share > 1 && !blocks.others.contains(&i)).then_some(i));
         }
         let thread = blocks.thread.map(|(i, _)| i);
         let around = |&i: &usize| self.chooser.is_around(i) && thread != Some(i);

@@ -14,7 +14,8 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
-        if self.slides(operand) && !self.has_panel_of_windows(operand) {
+        let slides = self.slides(operand);
+        if slides && !self.has_panel_of_windows(operand) {
             return false;
         }
         if self.is_in_a_row(operand, tile) {
@@ -22,9 +23,11 @@ impl Planner<'_> {
         }
         let loaded = self.loads(operand, tile) as f64 * operand.bytes;
         let packed = loaded / LINE * self.lanes_of(operand, tile) * self.costs().line_in_a_row;
-        let gates = if self.slides(operand) { self.gates(operand, tile) } else { 0.0 };
-        let in_place = self.misses(operand, tile) + gates;
-        in_place * self.steps() > packed * self.steps() + self.copy(operand, tile)
+        let gates = if slides { self.gates(operand, tile) } else { 0.0 };
+        // a panel that holds windows one by one repeats elements: then only their predicates are worth a copy
+        let repeats = slides && self.covered(operand, tile) >= 1.0;
+        let misses = if repeats { 0.0 } else { self.misses(operand, tile) };
+        (misses + gates) * self.steps() > packed * self.steps() + self.copy(operand, tile)
     }
 
     /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which
