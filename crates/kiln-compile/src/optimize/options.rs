@@ -95,12 +95,14 @@ impl Loops {
     /// Of unrolled loops over outputs the longest is the outermost. In a tile of 3 vectors and 4 rows the 3 vectors are
     /// then held in registers while the rows pass one by one; the other way round 4 rows would be held.
     fn sort_parts(&mut self) {
-        let blocks = self.blocks;
+        let (blocks, ranges) = (self.blocks, &self.ranges);
         self.parts.sort_by_key(|p| {
             let inner = blocks > 0 && (p.block > 0 || p.kind == RangeKind::Reduce);
             let order = if p.kind == RangeKind::Reduce { blocks } else { blocks - p.block };
             let order = if inner { order } else { 0 };
-            let held = if p.kind == RangeKind::Upcast { Reverse(p.size) } else { Reverse(0) };
+            let is_output = kind_of(&ranges[p.range]) != RangeKind::Reduce;
+            let is_side = p.kind == RangeKind::Upcast && is_output;
+            let held = Reverse(if is_side { p.size } else { 0 });
             let nesting = (p.kind != RangeKind::Thread, p.kind.is_expanded(), p.side, inner, order);
             (nesting, held, p.range)
         });
