@@ -9,9 +9,9 @@ use std::sync::RwLock;
 
 static FLOAT: RwLock<Option<DType>> = RwLock::new(None);
 
-/// The dtype of new tensors of floats that are given none, and of what floats are computed from integers: what
-/// [`with`](crate::with) sets `DEFAULT_FLOAT` to, else what [`set_default_float`] did, else what the environment says,
-/// else F32. Literals of arrays stay F64, as they are in Rust.
+/// The dtype of new float tensors without a dtype of their own, and of floats computed from integers. The first of these
+/// decides: [`with`](crate::with) and `DEFAULT_FLOAT`, [`set_default_float`], the environment, F32. Literals of arrays stay
+/// F64, as they are in Rust.
 ///
 /// ```
 /// use kiln::{DType, Tensor};

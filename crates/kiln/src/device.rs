@@ -35,9 +35,9 @@ impl Device {
         canonical(name).map(|n| Device(n.into()))
     }
 
-    /// The device that tensors are made on unless they say otherwise: what [`with`](crate::with) sets `DEV` to, else what
-    /// [`set_default`](Device::set_default) did, else what `DEV` names, else `CPU`. A `DEV` that names none is kept, and
-    /// refused on first use.
+    /// The device of tensors without one of their own. The first of these decides: [`with`](crate::with) and `DEV`,
+    /// [`set_default`](Device::set_default), `DEV` of the environment, `CPU`. An unknown name in `DEV` is an error on first
+    /// use.
     pub fn default_device() -> Device {
         let named = |name: &str| Device::named(name).ok();
         let scoped = scoped::scoped("DEV", named).flatten();

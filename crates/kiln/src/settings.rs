@@ -31,8 +31,8 @@ const OF_PROCESS: [&str; 7] = [
 /// ```
 ///
 /// # Errors
-/// A name that is no variable of kiln, or is one that is read once for the process, such as `KILN_THREADS`; a value that
-/// the variable cannot have. Then `f` does not run.
+/// A name that is no variable of kiln; a variable of the whole process, such as `KILN_THREADS`; an invalid value. Then `f`
+/// does not run.
 #[track_caller]
 pub fn with<N: AsRef<str>, V: ToString, R>(
     settings: impl IntoIterator<Item = (N, V)>,

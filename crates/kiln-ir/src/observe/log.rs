@@ -78,8 +78,8 @@ impl Log {
     /// Replays every set of rules from its recorded rewrites alone, and compares with the recorded result.
     ///
     /// # Errors
-    /// A rewrite that changes a node's type, lanes or shape; a graph that is not what the rewrites make of the one before;
-    /// a set that is not done.
+    /// A rewrite changes a node's type, lanes or shape; the rewrites lead to another graph than the recorded one; a set is
+    /// not done.
     pub fn replay(&self) -> Result<Replay, String> {
         let seen = self.seen();
         let mut open: Vec<Open<'_>> = Vec::new();

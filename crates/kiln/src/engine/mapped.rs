@@ -25,8 +25,8 @@ impl Mapped {
         self.0.view(at, to.len()).and_then(|part| part.read(to)).map_err(|e| e.to_string())
     }
 
-    /// The elements that lie from byte `at` on. Where their type could not be read in place they are bytes, seen as that
-    /// type; a bool is 0 or 1 to every kernel, whatever the file says.
+    /// The elements from byte `at` on. Unaligned elements are read as bytes, and then bitcast. A bool is 0 or 1 to
+    /// every kernel, whatever the file says.
     pub(crate) fn elements(
         &self,
         at: usize,

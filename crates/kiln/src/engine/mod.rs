@@ -54,7 +54,7 @@ mod measure;
 mod line;
 /// Long texts about what failed.
 mod report;
-/// An observer that prints what DEBUG wants: the one module that writes to stderr.
+/// The observer for DEBUG: the one module that writes to stderr.
 mod debug;
 
 /// Hooks for tests.

@@ -1,7 +1,7 @@
 //! Files from the network, kept on disk: whole and checked, or not at all.
 //!
-//! A file that arrives is written to `NAME.part`, which is locked meanwhile, so that of two processes one waits for the
-//! other. What a broken connection leaves is completed by the next attempt, if the server still has the same file.
+//! A file arrives in `NAME.part`. The lock of that file makes a second process wait. After a broken connection the next
+//! attempt completes the file, if the server still has the same one.
 
 /// What is on disk.
 mod place;
@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 /// ```
 ///
 /// # Errors
-/// A URL that makes no sense, a server that cannot be reached or has no such file, a connection that breaks again and
-/// again, a folder that cannot be written.
+/// A malformed URL, a server out of reach or without the file, repeatedly broken connections, a folder without permission
+/// to write.
 #[track_caller]
 pub fn fetch(url: &str) -> Result<PathBuf, Error> {
     at_caller("fetch", run(&Fetch::new(url)))

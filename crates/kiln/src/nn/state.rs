@@ -32,8 +32,8 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// A file that is missing, cut short or no safetensors file; ranges that overlap or leave gaps; a name that stands twice;
-/// a dtype that kiln does not have.
+/// A missing file, one cut short, or no safetensors file; ranges with overlaps or gaps; a repeated name; a dtype unknown to
+/// kiln.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<StateDict, Error> {
     load_on(path, &Device::default_device())

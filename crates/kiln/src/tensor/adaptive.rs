@@ -123,8 +123,8 @@ fn parts(shape: &[usize], lengths: &Lengths, n: usize) -> Result<Vec<Parts>, Fau
     Ok(shape[first..].iter().enumerate().map(length).collect())
 }
 
-/// `[.., n, ..]` as `[.., m, most, ..]`, and which elements belong to a part, of a shape that broadcasts to that. What does
-/// not overlap is a view.
+/// `[.., n, ..]` as `[.., m, most, ..]`: `m` parts, each filled up to the length of the longest. The second tensor is true
+/// at the elements of a part, and broadcasts to the first. Parts without overlap are a view.
 fn gathered(x: &Tensor, axis: usize, parts: Parts) -> (Tensor, Option<Tensor>) {
     let (m, most) = (parts.m, parts.most());
     if parts.n.is_multiple_of(m.max(1)) {

@@ -79,9 +79,8 @@ impl Tensor {
         Ok(N::take(&mut self.read_as::<N::Item>()?.into_iter(), self.shape()))
     }
 
-    /// Shows the elements to `see` where they lie, in row-major order. Nothing is copied where they lie so in memory that
-    /// the processor reads; a view that does not, a file and bools are copied as [`to_vec`](Tensor::to_vec) does. What is
-    /// written meanwhile goes elsewhere.
+    /// Gives `see` the elements in row-major order. A contiguous tensor in the processor's memory is not copied; other views,
+    /// files and bools are copied as by [`to_vec`](Tensor::to_vec). Writes meanwhile go to other memory.
     ///
     /// ```
     /// let t = kiln::Tensor::from([3.0f32, 1.0, 2.0]);

@@ -16,8 +16,8 @@ use kiln_runtime::plain::bytes;
 /// `Tensor::from` of a number, or of nested arrays, slices and `Vec`s: the dtype is that of the numbers. Rows of
 /// different lengths are an error.
 ///
-/// An array of `f64`, which is what the literals `[1.0, 2.0]` are, takes the dtype of a float tensor that it is combined
-/// with, or that it is written to. Alone it is F64, and so is what is computed from it.
+/// An array of `f64`, such as the literal `[1.0, 2.0]`, takes the dtype of a float tensor beside it in an operation, or of
+/// the target of a write. Alone it is F64, and so are results computed from it.
 ///
 /// ```
 /// let t = kiln::Tensor::from([[1u8, 2, 3], [4, 5, 6]]);

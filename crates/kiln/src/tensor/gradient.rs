@@ -103,8 +103,8 @@ impl Tensor {
         at_caller("backward", self.add_gradients(None))
     }
 
-    /// As [`backward`](Tensor::backward), of a tensor of any shape: `seed`, which is broadcast to that shape, says what
-    /// each element weighs. `y.backward_with(v)` is `(y * v).sum(..).backward()`.
+    /// As [`backward`](Tensor::backward), of a tensor of any shape. `seed` has the weight of each element, and is
+    /// broadcast to that shape. `y.backward_with(v)` is `(y * v).sum(..).backward()`.
     ///
     /// ```
     /// let w = kiln::Tensor::from([1.0f32, 2.0]).set_requires_grad(true);
@@ -175,8 +175,8 @@ impl Tensor {
         at_caller("gradient", self.gradients_of(&targets, None))
     }
 
-    /// As [`gradient`](Tensor::gradient), of a tensor of any shape: `seed`, which is broadcast to that shape, says what
-    /// each element weighs. This is the product of `seed` with the Jacobian (PyTorch's `vjp`).
+    /// As [`gradient`](Tensor::gradient), of a tensor of any shape. `seed` has the weight of each element, and is
+    /// broadcast to that shape. This is the product of `seed` with the Jacobian (PyTorch's `vjp`).
     ///
     /// ```
     /// let x = kiln::Tensor::from([1.0f32, 2.0]);

@@ -74,10 +74,10 @@ fn page() -> String {
         .collect();
     let mut out = String::from(
         "# Methods of tensors, and what checks them\n\n\
-         Written by a test (`UPDATE_EXPECT=1 cargo test -p kiln --test it listed`). Every method also has an example that is \
-         run. *Cases* and *gradients* count golden cases against PyTorch or NumPy, *dtypes* are those of their inputs; \
-         where there are none, the test files that call the method are named. Methods that macros write, such as reductions and \
-         functions of one number, are not listed.\n",
+         A test writes this file (`UPDATE_EXPECT=1 cargo test -p kiln --test it listed`). Each method also has a running \
+         example. *Cases* and *gradients* count golden cases against PyTorch or NumPy; *dtypes* are the dtypes of their inputs. \
+         For a method without golden cases the table names the test files that call it. Methods written by macros, such as \
+         reductions and functions of one number, are not listed.\n",
     );
     let mut total = 0;
     let folder = root.join("crates/kiln/src/tensor");

@@ -11,7 +11,7 @@ use kiln_ir::arg::RangeKind;
 pub(super) struct Blocks {
     /// The loop that threads share, and what is left of it for each.
     thread: Option<(usize, usize)>,
-    /// The loops that are not the tile's; of the one that threads share, what is left for each.
+    /// The loops beside the tile's two. One of them may be the threads' loop; then it means a thread's share of it.
     others: Vec<usize>,
     /// A loop of the reduction, and the size of its blocks.
     chunk: Option<(usize, usize)>,

@@ -34,7 +34,7 @@ pub(super) struct Planner<'a> {
     pub(super) reduces: Vec<usize>,
     /// The latter for each reduction by itself; those over the same loops are one.
     pub(super) reductions: Vec<Vec<usize>>,
-    /// The loops that predicates on what is reduced depend on, besides those of operands.
+    /// The loops of the predicates on reduced values, without those of operands.
     pub(super) gate: AxisSet,
     /// Iterations of the reduction in a block of it.
     pub(super) block_depth: f64,
@@ -101,7 +101,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The loops that predicates on what is reduced depend on, where they are not in an operand.
+/// The loops of the predicates on reduced values, without the predicates inside of operands.
 fn gate_of_products(reduced: &[UOp], operands: &[UOp]) -> AxisSet {
     let terms = reduced.iter().flat_map(|r| toposort(r.src(0)));
     let nodes: FxHashSet<UOp> = terms.collect();

@@ -59,8 +59,8 @@ pub struct Gguf {
 /// ```
 ///
 /// # Errors
-/// A file that is missing, cut short or no GGUF file of version 2 or 3; a name that stands twice; a tensor that is not
-/// inside of the file; a type that kiln does not have.
+/// A missing file, one cut short, or no GGUF file of version 2 or 3; a repeated name; a tensor outside of the file; a type
+/// unknown to kiln.
 #[track_caller]
 pub fn gguf_load(path: impl AsRef<Path>) -> Result<Gguf, Error> {
     gguf_load_on(path, &Device::default_device())

@@ -1,4 +1,4 @@
-//! Tensors that are spread over several safetensors files, and the index that says which is where.
+//! Tensors in several safetensors files, and the index with the file of each tensor.
 
 use super::format::Metadata;
 use super::header::{MOST_HEADER, tensors_of};

@@ -20,8 +20,8 @@ const TOLERANCE: (f64, f64) = (1e-5, 1e-3);
 /// ```
 ///
 /// # Errors
-/// Inputs or a result that are not F64; an error that the result carries; a derivative that is off by more than 1e-5 and
-/// a thousandth, with its place and both values.
+/// Inputs or a result of another dtype than F64; an error carried by the result; a derivative off by more than 1e-5 and a
+/// thousandth, with its place and both values.
 #[track_caller]
 pub fn gradcheck<'a>(
     f: impl Fn(&[Tensor]) -> Tensor,

@@ -1,4 +1,4 @@
-//! What gradients are asked for: reads of storages that want one, and values that do not.
+//! The targets of gradients: reads of marked storages, and values without a mark.
 
 use super::marks::{gradients, reads, storage_id};
 use crate::Tensor;

@@ -73,7 +73,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// Reads what a damaged file holds, where that is not far more than the file.
+/// Reads the tensors of a damaged file, but for those far larger than the file.
 fn look(state: &StateDict, len: usize, rng: &mut Rng) {
     let small = |t: &&Tensor| t.numel() * t.dtype().size() <= 8 * len && t.ndim() <= 8;
     let tensors: Vec<&Tensor> = state.values().filter(small).collect();
