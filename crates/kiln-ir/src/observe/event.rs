@@ -144,7 +144,8 @@ impl Event<'_> {
             | Event::Rewrite { .. } => Kind::Steps,
             Event::Decision(_) => Kind::Decisions,
             Event::Launched { .. } | Event::Copied { .. } | Event::Allocated { .. } => Kind::Runs,
-            _ => Kind::News,
+            Event::Searching { .. } | Event::Searched { .. } => Kind::Searches,
+            Event::Opened { .. } | Event::Scheduled { .. } | Event::Compiled(_) => Kind::News,
         }
     }
 }
@@ -158,13 +159,16 @@ pub enum Kind {
     Decisions,
     /// Launches, copies and allocations. With them, clocks are read.
     Runs,
-    /// Devices, schedules, compiled kernels, searches: few, and cheap.
+    /// Devices, schedules and compiled kernels. A remembered schedule is one, too, so a step of a training loop has one.
     News,
+    /// Searches: rare, and long.
+    Searches,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 4] = [Kind::Steps, Kind::Decisions, Kind::Runs, Kind::News];
+    pub const ALL: [Kind; 5] =
+        [Kind::Steps, Kind::Decisions, Kind::Runs, Kind::News, Kind::Searches];
 }
 
 /// A kernel on its way from schedule to machine code.

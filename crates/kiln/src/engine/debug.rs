@@ -67,7 +67,8 @@ struct Printer;
 impl Observer for Printer {
     fn wants(&self, kind: Kind) -> bool {
         match kind {
-            Kind::News => true,
+            Kind::News => at(1),
+            Kind::Searches => true,
             Kind::Runs => at(2),
             Kind::Decisions => at(3),
             Kind::Steps => false,
@@ -76,10 +77,10 @@ impl Observer for Printer {
 
     fn see(&self, event: &Event<'_>) {
         match *event {
-            Event::Opened { device, backend, compiler } if at(1) => {
+            Event::Opened { device, backend, compiler } => {
                 eprintln!("opened device {device} as {backend}: {compiler}");
             }
-            Event::Scheduled { kernels, took, arena_bytes, temporary_bytes } if at(1) => {
+            Event::Scheduled { kernels, took, arena_bytes, temporary_bytes } => {
                 scheduled(kernels, took, arena_bytes, temporary_bytes);
             }
             Event::Decision(decision) => eprintln!("  {decision}"),
