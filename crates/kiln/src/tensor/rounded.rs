@@ -113,7 +113,7 @@ impl Tensor {
         self.dot(other)
     }
 
-    /// The product of matrices, in the order that takes the fewest multiplications.
+    /// [`multi_dot`](Tensor::multi_dot) of matrices alone.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -139,36 +139,7 @@ impl Tensor {
             None if all.is_empty() => {
                 Tensor::zeros(()).refused("chain_matmul", "no matrices".into())
             }
-            None => multiplied(&all, &cuts(&all), 0, all.len()),
+            None => Tensor::multi_dot(&all),
         }
     }
-}
-
-/// Where each run of matrices is cut in two: `cuts[i][n]` of `n` matrices from `i` on.
-fn cuts(all: &[Tensor]) -> Vec<Vec<usize>> {
-    let rows = |i: usize| all[i].shape()[0] as f64;
-    let columns = |i: usize| all[i].shape()[1] as f64;
-    let count = all.len();
-    let mut costs = vec![vec![0.0; count + 1]; count];
-    let mut cuts = vec![vec![0; count + 1]; count];
-    for n in 2..=count {
-        for i in 0..=count - n {
-            let cost = |k: usize| {
-                let product = rows(i) * columns(i + k - 1) * columns(i + n - 1);
-                costs[i][k] + costs[i + k][n - k] + product
-            };
-            let best = (1..n).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).expect("two at least");
-            (costs[i][n], cuts[i][n]) = (cost(best), best);
-        }
-    }
-    cuts
-}
-
-#[track_caller]
-fn multiplied(all: &[Tensor], cuts: &[Vec<usize>], from: usize, n: usize) -> Tensor {
-    if n == 1 {
-        return all[from].clone();
-    }
-    let k = cuts[from][n];
-    multiplied(all, cuts, from, k).matmul(&multiplied(all, cuts, from + k, n - k))
 }
