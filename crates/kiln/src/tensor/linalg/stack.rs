@@ -55,13 +55,10 @@ impl Stack {
     /// As [`moved`](Stack::moved), for a series that has only its first term. A gradient of its gradient, which would lack
     /// terms, is NaN.
     pub(super) fn moved_once(&self) -> Result<Option<Tensor>, Fault> {
-        let leads_on = engine::has_gradient(&self.x.value()?, None);
-        Ok(leads_on.then(|| {
-            let zeros = self.x.sub(self.x.detach()).detach();
-            zeros.with_gradient([&self.x], |g| {
-                [g.with_gradient([g, &self.x], |again| [again.clone(), again.mul(f64::NAN)])]
-            })
-        }))
+        let once = |g: &Tensor| {
+            [g.with_gradient([g, &self.x], |again| [again.clone(), again.mul(f64::NAN)])]
+        };
+        Ok(self.moved()?.map(|zeros| zeros.detach().with_gradient([&self.x], once)))
     }
 
     /// What `f` makes of each matrix: tensors of matrices, of which all have one form.
