@@ -67,6 +67,28 @@ fn change_others(
     })
 }
 
+/// A layer's tensors are those of the inner layer but its weight, and these.
+macro_rules! with_tensors {
+    ($layer:ident $($tensor:ident)*) => {
+        impl<L: Module> Module for $layer<L> {
+            fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
+                visit_others(&self.layer, prefix, f);
+                $(f(&join(prefix, stringify!($tensor)), &self.$tensor);)*
+            }
+
+            fn visit_mut(
+                &mut self,
+                prefix: &str,
+                f: &mut dyn FnMut(&str, &mut Tensor),
+            ) -> Result<(), Error> {
+                change_others(&mut self.layer, prefix, f)?;
+                $(f(&join(prefix, stringify!($tensor)), &mut self.$tensor);)*
+                Ok(())
+            }
+        }
+    };
+}
+
 /// A layer whose weight is `g v / |v|`, with a length for each output, which training changes apart from the direction:
 /// Salimans and Kingma, "Weight normalization", 2016.
 ///
@@ -123,24 +145,7 @@ fn lengths(v: &Tensor) -> Tensor {
     v.norm_keepdim(2.0, others)
 }
 
-impl<L: Module> Module for WeightNorm<L> {
-    fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
-        visit_others(&self.layer, prefix, f);
-        f(&join(prefix, "weight_g"), &self.weight_g);
-        f(&join(prefix, "weight_v"), &self.weight_v);
-    }
-
-    fn visit_mut(
-        &mut self,
-        prefix: &str,
-        f: &mut dyn FnMut(&str, &mut Tensor),
-    ) -> Result<(), Error> {
-        change_others(&mut self.layer, prefix, f)?;
-        f(&join(prefix, "weight_g"), &mut self.weight_g);
-        f(&join(prefix, "weight_v"), &mut self.weight_v);
-        Ok(())
-    }
-}
+with_tensors!(WeightNorm weight_g weight_v);
 
 impl<L: Weighted> Forward for WeightNorm<L> {
     #[track_caller]
@@ -232,26 +237,7 @@ fn as_matrix(weight: &Tensor, axis: usize) -> Tensor {
     weight.movedim(axis, 0).reshape([outputs, weight.numel() / outputs.max(1)])
 }
 
-impl<L: Module> Module for SpectralNorm<L> {
-    fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
-        visit_others(&self.layer, prefix, f);
-        f(&join(prefix, "weight_orig"), &self.weight_orig);
-        f(&join(prefix, "weight_u"), &self.weight_u);
-        f(&join(prefix, "weight_v"), &self.weight_v);
-    }
-
-    fn visit_mut(
-        &mut self,
-        prefix: &str,
-        f: &mut dyn FnMut(&str, &mut Tensor),
-    ) -> Result<(), Error> {
-        change_others(&mut self.layer, prefix, f)?;
-        f(&join(prefix, "weight_orig"), &mut self.weight_orig);
-        f(&join(prefix, "weight_u"), &mut self.weight_u);
-        f(&join(prefix, "weight_v"), &mut self.weight_v);
-        Ok(())
-    }
-}
+with_tensors!(SpectralNorm weight_orig weight_u weight_v);
 
 impl<L: Weighted> Forward for SpectralNorm<L> {
     #[track_caller]
