@@ -103,11 +103,10 @@ impl<'a> Planner<'a> {
 
 /// The loops of the predicates on reduced values, without the predicates inside of operands.
 fn gate_of_products(reduced: &[UOp], operands: &[UOp]) -> AxisSet {
-    let terms = reduced.iter().flat_map(|r| toposort(r.src(0)));
-    let nodes: FxHashSet<UOp> = terms.collect();
-    let inside: FxHashSet<UOp> = operands.iter().flat_map(toposort).collect();
+    let chosen = |root: &UOp| toposort(root).into_iter().filter(|n| n.op() == Op::Where);
+    let inside: FxHashSet<UOp> = operands.iter().flat_map(chosen).collect();
     let mut gate = AxisSet::default();
-    for node in nodes.difference(&inside).filter(|n| n.op() == Op::Where) {
+    for node in reduced.iter().flat_map(|r| chosen(r.src(0))).filter(|n| !inside.contains(n)) {
         gate.union_with(Scopes::of(node.src(0)).get(node.src(0)));
     }
     gate
