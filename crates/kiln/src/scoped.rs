@@ -1,8 +1,9 @@
 //! What a thread has instead of the environment's variables, for as long as a function runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::LocalKey;
 
 /// Variables by name, with the values that they have instead.
 pub(crate) type Settings = Option<Arc<BTreeMap<&'static str, String>>>;
@@ -42,4 +43,21 @@ pub(crate) fn scoped<R>(name: &str, look: impl FnOnce(&str) -> R) -> Option<R> {
 pub(crate) fn text(name: &str) -> Option<String> {
     let value = scoped(name, str::to_owned);
     value.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
+}
+
+/// Runs `f` with a flag of this thread on or off.
+pub(crate) fn with_flag<R>(
+    flag: &'static LocalKey<Cell<bool>>,
+    on: bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    /// Restores the flag at the end of the scope, also after a panic.
+    struct Before(&'static LocalKey<Cell<bool>>, bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            self.0.set(self.1);
+        }
+    }
+    let _before = Before(flag, flag.replace(on));
+    f()
 }

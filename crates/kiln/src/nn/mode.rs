@@ -1,25 +1,10 @@
 //! Whether layers train (batch norm uses the batch's statistics, dropout drops), as a scope of the calling thread.
 
+use crate::scoped::with_flag;
 use std::cell::Cell;
 
 thread_local! {
     static TRAINING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Restores the mode at the end of a scope, however it ends.
-struct Scope {
-    before: bool,
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        TRAINING.set(self.before);
-    }
-}
-
-fn within<R>(training: bool, f: impl FnOnce() -> R) -> R {
-    let _scope = Scope { before: TRAINING.replace(training) };
-    f()
 }
 
 /// Runs `f` with layers in training: batch norm normalizes by the batch and updates its statistics, dropout drops.
@@ -33,7 +18,7 @@ fn within<R>(training: bool, f: impl FnOnce() -> R) -> R {
 /// assert!(!nn::is_training());
 /// ```
 pub fn train<R>(f: impl FnOnce() -> R) -> R {
-    within(true, f)
+    with_flag(&TRAINING, true, f)
 }
 
 /// Runs `f` with layers that only infer, within [`train`] too.
@@ -43,7 +28,7 @@ pub fn train<R>(f: impl FnOnce() -> R) -> R {
 /// assert!(!nn::train(|| nn::eval(nn::is_training)));
 /// ```
 pub fn eval<R>(f: impl FnOnce() -> R) -> R {
-    within(false, f)
+    with_flag(&TRAINING, false, f)
 }
 
 /// What layers do in a scope, to be taken to other threads. Threads of a pool have no scope that they are in, and other
@@ -72,7 +57,7 @@ impl Mode {
     /// assert!(!nn::train(|| infers.run(nn::is_training)));
     /// ```
     pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
-        within(self.training, f)
+        with_flag(&TRAINING, self.training, f)
     }
 }
 

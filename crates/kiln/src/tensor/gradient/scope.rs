@@ -1,25 +1,10 @@
 //! Whether reads count for gradients, as a scope of the calling thread.
 
+use crate::scoped::with_flag;
 use std::cell::Cell;
 
 thread_local! {
     static IS_ON: Cell<bool> = const { Cell::new(true) };
-}
-
-/// Restores what was before at the end of a scope, however it ends.
-struct Scope {
-    before: bool,
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        IS_ON.set(self.before);
-    }
-}
-
-fn within<R>(on: bool, f: impl FnOnce() -> R) -> R {
-    let _scope = Scope { before: IS_ON.replace(on) };
-    f()
 }
 
 /// Runs `f`, in which every read of a tensor is as if it were [detached](crate::Tensor::detach): no gradient goes through
@@ -33,7 +18,7 @@ fn within<R>(on: bool, f: impl FnOnce() -> R) -> R {
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
-    within(false, f)
+    with_flag(&IS_ON, false, f)
 }
 
 /// Runs `f`, in which reads count for gradients, within [`no_grad`] too.
@@ -42,7 +27,7 @@ pub fn no_grad<R>(f: impl FnOnce() -> R) -> R {
 /// assert!(kiln::no_grad(|| kiln::enable_grad(kiln::is_grad_enabled)));
 /// ```
 pub fn enable_grad<R>(f: impl FnOnce() -> R) -> R {
-    within(true, f)
+    with_flag(&IS_ON, true, f)
 }
 
 /// Whether reads count for gradients, on this thread.
