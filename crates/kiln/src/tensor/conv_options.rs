@@ -29,6 +29,22 @@ impl<T: Int, const N: usize> From<[(T, T); N]> for Padding {
 }
 
 impl Padding {
+    /// Windows of these lengths, with this padding around the input.
+    pub(super) fn frame(
+        &self,
+        kernel: &[usize],
+        stride: &[i64],
+        dilation: &[i64],
+    ) -> Result<Frame, Fault> {
+        let stride = per_axis("stride", stride, kernel.len(), 1)?;
+        let dilation = per_axis("dilation", dilation, kernel.len(), 1)?;
+        let windows = (0..kernel.len())
+            .map(|i| Window { size: kernel[i], stride: stride[i], dilation: dilation[i] })
+            .collect::<smallvec::SmallVec<[Window; 3]>>();
+        let sides = self.sides(&windows)?;
+        Ok(Frame { windows, sides })
+    }
+
     /// What is added along each axis.
     pub(super) fn sides(&self, windows: &[Window]) -> Result<Sides, Fault> {
         let n = windows.len();
@@ -170,17 +186,10 @@ impl ConvOptions {
 
     /// Of windows with these lengths.
     pub(super) fn frame(&self, kernel: &[usize]) -> Result<Frame, Fault> {
-        let n = kernel.len();
         if kernel.contains(&0) {
             return refuse!("kernel {kernel:?} must be at least 1");
         }
-        let stride = per_axis("stride", &self.stride, n, 1)?;
-        let dilation = per_axis("dilation", &self.dilation, n, 1)?;
-        let windows = (0..n)
-            .map(|i| Window { size: kernel[i], stride: stride[i], dilation: dilation[i] })
-            .collect::<smallvec::SmallVec<[Window; 3]>>();
-        let sides = self.padding.sides(&windows)?;
-        Ok(Frame { windows, sides })
+        self.padding.frame(kernel, &self.stride, &self.dilation)
     }
 
     /// What a transposed convolution adds at the end of each axis.

@@ -130,13 +130,8 @@ impl PoolOptions {
     /// Over `n` axes, whatever their lengths.
     pub(super) fn frame(&self, n: usize) -> Result<Frame, Fault> {
         let kernel = per_axis("kernel", &self.kernel, n, 1)?;
-        let stride = per_axis("stride", self.stride.as_ref().unwrap_or(&self.kernel), n, 1)?;
-        let dilation = per_axis("dilation", &self.dilation, n, 1)?;
-        let windows = (0..n)
-            .map(|i| Window { size: kernel[i], stride: stride[i], dilation: dilation[i] })
-            .collect::<smallvec::SmallVec<[Window; 3]>>();
-        let sides = self.padding.sides(&windows)?;
-        Ok(Frame { windows, sides })
+        let stride = self.stride.as_ref().unwrap_or(&self.kernel);
+        self.padding.frame(&kernel, stride, &self.dilation)
     }
 
     /// Over the last `n` axes of `shape`.
