@@ -1,5 +1,7 @@
 //! A workload: what it computes, how much that is, and how far off it may be.
 
+use kiln::nn::train;
+use kiln::optim::Optimizer;
 use kiln::{Error, Tensor};
 
 /// Computes, once: what it returns is in memory.
@@ -104,5 +106,22 @@ pub(super) fn run(mut f: impl FnMut() -> Tensor + 'static) -> Result<Run, Error>
         let result = f();
         result.realize()?;
         Ok(Some(result))
+    }))
+}
+
+/// Training steps: forward, backward, and new weights. The result is the loss.
+pub(super) fn training(
+    mut loss: impl FnMut() -> Tensor + 'static,
+    optimizer: impl Optimizer + 'static,
+) -> Result<Run, Error> {
+    Ok(Box::new(move || {
+        train(|| {
+            let loss = loss();
+            optimizer.zero_grad();
+            loss.backward()?;
+            optimizer.step()?;
+            loss.realize()?;
+            Ok(Some(loss))
+        })
     }))
 }

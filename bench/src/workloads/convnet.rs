@@ -4,10 +4,10 @@
 #[path = "../../../crates/kiln/benches/convnet/model.rs"]
 mod model;
 
-use super::case::Run;
+use super::case::{self, Run};
 use crate::data::{floats, labels, scaled};
 use kiln::Error;
-use kiln::nn::{Module, train};
+use kiln::nn::Module;
 use kiln::optim::Adam;
 use model::Convnet;
 
@@ -41,14 +41,5 @@ pub(super) fn training() -> Result<Run, Error> {
     let (x, y) = (floats(1, &[BATCH, 1, 28, 28])?, labels(2, BATCH, 10)?);
     let model = model()?;
     let optimizer = Adam::new(model.parameters(), 1e-3);
-    Ok(Box::new(move || {
-        train(|| {
-            let loss = model.forward(&x).cross_entropy(&y);
-            optimizer.zero_grad();
-            loss.backward()?;
-            optimizer.step()?;
-            loss.realize()?;
-            Ok(Some(loss))
-        })
-    }))
+    case::training(move || model.forward(&x).cross_entropy(&y), optimizer)
 }

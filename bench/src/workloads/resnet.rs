@@ -3,9 +3,9 @@
 #[path = "../../../crates/kiln/benches/resnet/model.rs"]
 mod model;
 
-use super::case::{Build, Case, Run, Tolerance, Unit, Work, run};
+use super::case::{self, Build, Case, Run, Tolerance, Unit, Work, run};
 use kiln::Error;
-use kiln::nn::{Module, train};
+use kiln::nn::Module;
 use kiln::optim::SGD;
 use model::{ResNet, images, labels};
 
@@ -76,14 +76,5 @@ fn training() -> Result<Run, Error> {
     let model = ResNet::new(64, CLASSES).filled();
     let (x, y) = (images(BATCH, SIZE), labels(BATCH, CLASSES));
     let optimizer = SGD::new(model.parameters(), 0.01).momentum(0.9).weight_decay(5e-4);
-    Ok(Box::new(move || {
-        train(|| {
-            let loss = model.forward(&x).cross_entropy(&y);
-            optimizer.zero_grad();
-            loss.backward()?;
-            optimizer.step()?;
-            loss.realize()?;
-            Ok(Some(loss))
-        })
-    }))
+    case::training(move || model.forward(&x).cross_entropy(&y), optimizer)
 }
