@@ -21,7 +21,7 @@ pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     let mut order = Vec::with_capacity(seen.expected());
     let mut stack: Vec<(&UOp, usize)> = Vec::with_capacity(FEW);
     for root in roots {
-        if seen.insert(root.id()) {
+        if is_new(&mut seen, root) {
             stack.push((root, 0));
         }
         while let Some((node, next)) = stack.last_mut() {
@@ -29,7 +29,7 @@ pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
             match srcs.get(*next) {
                 Some(src) => {
                     *next += 1;
-                    if seen.insert(src.id()) {
+                    if is_new(&mut seen, src) {
                         stack.push((src, 0));
                     }
                 }
@@ -43,14 +43,18 @@ pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     order
 }
 
+/// Whether the walk meets the node for the first time. A node that is referred to once is met once.
+fn is_new(seen: &mut Seen, node: &UOp) -> bool {
+    node.ref_count() == 1 || seen.insert(node.id())
+}
+
 /// Whether the root reaches a node for which `is_wanted` holds. Sources of a node for which `enter` is false are not
 /// looked at (unless reached otherwise).
 pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp) -> bool) -> bool {
     let mut seen = Seen::new();
     let mut stack = vec![root];
     while let Some(node) = stack.pop() {
-        // a node that is referred to once is met once
-        if node.ref_count() > 1 && !seen.insert(node.id()) {
+        if !is_new(&mut seen, node) {
             continue;
         }
         if is_wanted(node) {
