@@ -1,12 +1,12 @@
 //! The scope of a node: the loops of a kernel that it is inside of.
 //!
 //! A node varies over the loops of its sources. A `Range` varies over itself, too. `End` and `Reduce` close ranges:
-//! their own scope is without those. Every question about loops starts from here.
+//! their own scope is without those. A node is made with its scope (`UOp::scope`). Every question about loops starts
+//! from here.
 
 use crate::arg::Arg;
 use crate::op::Op;
 use crate::uop::{UOp, axis_of, toposort_all};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -93,98 +93,69 @@ impl fmt::Debug for AxisSet {
 
 /// The ranges that a `Reduce` or an `End` closes.
 pub fn closed_ranges(node: &UOp) -> impl Iterator<Item = &UOp> {
-    let closes = matches!(node.op(), Op::Reduce | Op::End);
-    node.srcs().iter().skip(1).filter(move |s| closes && s.op() == Op::Range)
+    closed_by(node.op(), node.srcs())
 }
 
-/// The scopes of the nodes of a kernel, or of expressions that will be in one.
+fn closed_by(op: Op, srcs: &[UOp]) -> impl Iterator<Item = &UOp> {
+    let closes = matches!(op, Op::Reduce | Op::End);
+    srcs.iter().skip(1).filter(move |s| closes && s.op() == Op::Range)
+}
+
+/// The loops that a node runs in, those included that it closes: a reduction of a constant runs in its loop, too.
+pub fn inside(node: &UOp) -> AxisSet {
+    inside_of(node.srcs(), node.arg())
+}
+
+fn inside_of(srcs: &[UOp], arg: &Arg) -> AxisSet {
+    let mut inside = AxisSet::default();
+    srcs.iter().for_each(|src| inside.union_with(src.scope()));
+    if let Arg::Range { axis, .. } = arg {
+        inside.insert(*axis);
+    }
+    inside
+}
+
+/// The scope of a node with these parts.
 ///
 /// ```
 /// use kiln_ir::arg::{RangeKind::{Loop, Reduce}, ReduceOp};
-/// use kiln_ir::{DType, UOp, scope::Scopes};
+/// use kiln_ir::{DType, UOp};
 ///
 /// let (row, column) = (UOp::range(0, Loop, 4), UOp::range(1, Reduce, 8));
 /// let element = UOp::load(&UOp::param(0, DType::F32, &[32][..]), &(&row * 8 + &column));
 /// let sum = element.reduce_ranges(ReduceOp::Add, [column]);
-/// let scopes = Scopes::of(&sum);
-/// assert_eq!(scopes.get(&element).iter().collect::<Vec<_>>(), [0, 1]);
-/// assert_eq!(scopes.get(&sum).iter().collect::<Vec<_>>(), [0]);
+/// assert_eq!(element.scope().iter().collect::<Vec<_>>(), [0, 1]);
+/// assert_eq!(sum.scope().iter().collect::<Vec<_>>(), [0]);
 /// ```
-#[derive(Default)]
-pub struct Scopes {
-    scopes: FxHashMap<UOp, AxisSet>,
-    ranges: BTreeMap<u32, UOp>,
+pub(crate) fn scope_of(op: Op, srcs: &[UOp], arg: &Arg) -> AxisSet {
+    let mut scope = inside_of(srcs, arg);
+    let closed = || closed_by(op, srcs);
+    if !scope.is_empty() && closed().next().is_some() {
+        scope.retain(|axis| closed().all(|r| axis_of(r) != axis));
+    }
+    scope
 }
 
-impl Scopes {
-    /// Of all that `root` reaches.
-    pub fn of(root: &UOp) -> Scopes {
-        let mut scopes = Scopes::default();
-        scopes.learn(root);
-        scopes
+/// The ranges among some nodes, by the number of their axis.
+#[derive(Default)]
+pub struct Ranges(BTreeMap<u32, UOp>);
+
+impl Ranges {
+    /// The ranges among `nodes`.
+    pub fn among(nodes: &[UOp]) -> Ranges {
+        let ranges = nodes.iter().filter(|n| n.op() == Op::Range);
+        Ranges(ranges.map(|r| (axis_of(r), r.clone())).collect())
     }
 
-    /// Of nodes that come sources first.
-    pub fn of_nodes(nodes: &[UOp]) -> Scopes {
-        let mut scopes = Scopes::default();
-        scopes.scopes.reserve(nodes.len());
-        nodes.iter().for_each(|node| scopes.add(node));
-        scopes
-    }
-
-    /// The scope of a node, which is worked out if it is not known.
-    pub fn learn(&mut self, node: &UOp) -> &AxisSet {
-        if !self.scopes.contains_key(node) {
-            let unknown = |n: &UOp| !self.scopes.contains_key(n);
-            for new in toposort_all(std::slice::from_ref(node), unknown) {
-                self.add(&new);
-            }
-        }
-        &self.scopes[node]
-    }
-
-    fn add(&mut self, node: &UOp) {
-        if self.scopes.contains_key(node) {
-            return;
-        }
-        let mut scope = self.inside(node);
-        if closed_ranges(node).next().is_some() {
-            scope.retain(|axis| closed_ranges(node).all(|r| axis_of(r) != axis));
-        }
-        if let Arg::Range { axis, .. } = node.arg() {
-            self.ranges.insert(*axis, node.clone());
-        }
-        self.scopes.insert(node.clone(), scope);
-    }
-
-    /// The loops that a known node varies over.
-    pub fn get(&self, node: &UOp) -> &AxisSet {
-        &self.scopes[node]
-    }
-
-    /// The same of a node that need not be known.
-    pub fn find(&self, node: &UOp) -> Option<&AxisSet> {
-        self.scopes.get(node)
-    }
-
-    /// Whether a known node varies over a range.
-    pub fn varies(&self, node: &UOp, range: &UOp) -> bool {
-        self.scopes[node].contains(axis_of(range))
-    }
-
-    /// The loops that a node runs in, those included that it closes: a reduction of a constant runs in its loop, too.
-    pub fn inside(&self, node: &UOp) -> AxisSet {
-        let mut inside = AxisSet::default();
-        node.srcs().iter().for_each(|src| inside.union_with(&self.scopes[src]));
-        if let Arg::Range { axis, .. } = node.arg() {
-            inside.insert(*axis);
-        }
-        inside
+    /// The ranges that `value` varies over.
+    pub fn around(value: &UOp) -> Ranges {
+        let nodes = toposort_all(std::slice::from_ref(value), |n| !n.scope().is_empty());
+        Ranges::among(&nodes)
     }
 
     /// The ranges of these axes, in order of axis.
-    pub fn ranges<'a>(&'a self, axes: &'a AxisSet) -> impl Iterator<Item = &'a UOp> {
-        axes.iter().map(|axis| &self.ranges[&axis])
+    pub fn of<'a>(&'a self, axes: &'a AxisSet) -> impl Iterator<Item = &'a UOp> {
+        axes.iter().map(|axis| &self.0[&axis])
     }
 }
 

@@ -10,8 +10,8 @@
 
 use super::fold;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::scope::{Scopes, closed_ranges};
-use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::scope::closed_ranges;
+use kiln_ir::uop::{Srcs, axis_of, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -35,8 +35,8 @@ struct Expand {
     sizes: Vec<usize>,
     /// Whether a range's iterations stay apart in a reduction that closes it.
     apart: Vec<bool>,
-    numbers: FxHashMap<UOp, usize>,
-    scopes: Scopes,
+    /// Expanded ranges by axis.
+    numbers: FxHashMap<u32, usize>,
     done: FxHashMap<UOp, Table>,
 }
 
@@ -53,8 +53,7 @@ pub(super) fn expand(kernel: &UOp) -> UOp {
     let mut pass = Expand {
         sizes: ranges.iter().map(size).collect(),
         apart: ranges.iter().map(is_upcast).collect(),
-        numbers: ranges.iter().cloned().enumerate().map(|(i, r)| (r, i)).collect(),
-        scopes: Scopes::of_nodes(&topo),
+        numbers: ranges.iter().map(axis_of).zip(0..).collect(),
         done: FxHashMap::default(),
     };
     for node in &topo {
@@ -73,16 +72,20 @@ fn is_expanded(node: &UOp) -> bool {
 }
 
 impl Expand {
+    /// The number of an expanded range.
+    fn number(&self, node: &UOp) -> Option<usize> {
+        self.numbers.get(&node.arg().range()?.0).copied()
+    }
+
     fn replicate(&self, node: &UOp) -> Table {
-        if let Some(&number) = self.numbers.get(node) {
+        if let Some(number) = self.number(node) {
             let values = (0..self.sizes[number] as i64).map(UOp::index).collect();
             return Table { axes: Axes::from_slice(&[number]), values };
         }
-        let expanded = |r: &UOp| self.numbers.get(r).copied();
-        let closed: Axes = closed_ranges(node).filter_map(expanded).collect();
+        let closed: Axes = closed_ranges(node).filter_map(|r| self.number(r)).collect();
         let axes = match node.arg() {
             Arg::Kernel { .. } => Axes::new(),
-            _ => self.scopes.ranges(self.scopes.get(node)).filter_map(expanded).collect(),
+            _ => node.scope().iter().filter_map(|axis| self.numbers.get(&axis).copied()).collect(),
         };
         let origin = Point { digits: SmallVec::from_elem(0, self.sizes.len()) };
         let values = self.points(&axes, &origin).map(|p| self.replica(node, &p, &closed)).collect();
@@ -114,7 +117,7 @@ impl Expand {
     }
 
     fn replica(&self, node: &UOp, point: &Point, closed: &Axes) -> UOp {
-        let kept = node.srcs().iter().filter(|s| !self.numbers.contains_key(s));
+        let kept = node.srcs().iter().filter(|s| self.number(s).is_none());
         match node.op() {
             Op::Reduce => self.reduce(node, point, closed),
             Op::End | Op::Sink => self.effects(node, point, closed),

@@ -3,7 +3,7 @@
 //! Every range is one loop, so two ranges in one scope (`kiln_ir::scope`) lie on one path of the loop tree.
 
 use kiln_ir::arg::RangeKind;
-use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::scope::{AxisSet, inside};
 use kiln_ir::uop::axis_of;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -79,7 +79,6 @@ fn outer_first(range: &UOp) -> (bool, u32, u128) {
 
 /// The scope of each node as numbers of ranges, and for each range the ranges that it meets next further out.
 fn numbered(topo: &[UOp], ranges: &[UOp]) -> (FxHashMap<UOp, Scope>, Vec<BTreeSet<u32>>) {
-    let scopes = Scopes::of_nodes(topo);
     let numbers: FxHashMap<u32, u32> = ranges.iter().map(axis_of).zip(0..).collect();
     let in_order = |axes: &AxisSet| {
         let mut scope: Scope = axes.iter().map(|axis| numbers[&axis]).collect();
@@ -96,9 +95,9 @@ fn numbered(topo: &[UOp], ranges: &[UOp]) -> (FxHashMap<UOp, Scope>, Vec<BTreeSe
     for node in topo {
         // a reduce runs in all of its ranges, even in those that its value does not vary over
         if node.op() == Op::Reduce {
-            meet(&in_order(&scopes.inside(node)));
+            meet(&in_order(&inside(node)));
         }
-        let scope = in_order(scopes.get(node));
+        let scope = in_order(node.scope());
         meet(&scope);
         numbered.insert(node.clone(), scope);
     }

@@ -2,7 +2,7 @@
 
 use kiln_ir::affine::strides;
 use kiln_ir::rules::simplify;
-use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::scope::{AxisSet, inside};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,27 +40,26 @@ pub(super) struct Kernel {
 impl Kernel {
     pub(super) fn of(ast: &UOp) -> Kernel {
         let nodes = toposort(ast);
-        let scopes = Scopes::of_nodes(&nodes);
         let is_access = |n: &&UOp| matches!(n.op(), Op::Load | Op::Store);
         let access = |n: &UOp| Access {
             is_store: n.op() == Op::Store,
             strides: strides(n.src(1)),
-            scope: scopes.get(n).clone(),
-            gate: n.gate().map(|g| scopes.get(g).clone()).unwrap_or_default(),
+            scope: n.scope().clone(),
+            gate: n.gate().map(|g| g.scope().clone()).unwrap_or_default(),
         };
         Kernel {
             accesses: nodes.iter().filter(is_access).map(access).collect(),
             nests: nodes
                 .iter()
                 .filter(|n| matches!(n.op(), Op::Store | Op::Reduce))
-                .map(|n| scopes.get(n).clone())
+                .map(|n| n.scope().clone())
                 .collect(),
             operations: nodes
                 .iter()
                 .filter(|n| n.op().is_alu())
-                .map(|n| scopes.get(n).clone())
+                .map(|n| n.scope().clone())
                 .collect(),
-            scopes: distinct(nodes.iter().map(|n| scopes.inside(n))),
+            scopes: distinct(nodes.iter().map(inside)),
         }
     }
 

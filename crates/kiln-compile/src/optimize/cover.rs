@@ -130,22 +130,26 @@ type NewRanges = FxHashMap<UOp, (UOp, Srcs)>;
 
 impl Covered {
     /// `value` as a panel inside the loops `outer` holds it, with a range for each group whose windows overlap there. None
-    /// if there is no such group. Past the end of the `padded` ranges nothing is read. The copy is in vectors of `lanes`.
+    /// if there is no such group. Past the end of the `padded` ranges nothing is read. New ranges are numbered from
+    /// `next_axis`. The copy is in vectors of `lanes`.
     pub(super) fn of(
         value: &UOp,
         padded: &[UOp],
         map: &NewRanges,
-        outer: &[UOp],
+        (outer, next_axis): (&[UOp], u32),
         lanes: usize,
     ) -> Option<Covered> {
         let strides = value_strides(value);
         let is_gated = toposort(value).iter().any(|n| n.op() == Op::Load && n.gate().is_some());
-        let window = |(i, group): (usize, Group)| {
+        let groups = groups(value);
+        let last = next_axis + groups.len() as u32;
+        let window = |(group, axis): (Group, u32)| {
             let in_a_row = strides.get(&group.axis()) == Some(&Some(1));
             let lanes = if in_a_row && is_gated { lanes } else { 1 };
-            Some((Window::of(&group, map, outer, u32::MAX - i as u32, lanes)?, group))
+            Some((Window::of(&group, map, outer, axis, lanes)?, group))
         };
-        let windows: Vec<_> = groups(value).into_iter().enumerate().filter_map(window).collect();
+        let windows: Vec<_> =
+            groups.into_iter().zip((next_axis..last).rev()).filter_map(window).collect();
         if windows.is_empty() {
             return None;
         }

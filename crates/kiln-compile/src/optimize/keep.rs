@@ -11,7 +11,7 @@ use super::ranges::{
 use super::stage::{flat, reading_order};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::rules::simplify;
-use kiln_ir::scope::{AxisSet, Scopes, closed_ranges};
+use kiln_ir::scope::{AxisSet, Ranges, closed_ranges};
 use kiln_ir::uop::{Srcs, free_local, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -55,14 +55,14 @@ pub(super) fn keep(ast: &UOp, bytes: usize) -> UOp {
 struct Search {
     bytes: usize,
     nodes: Vec<UOp>,
-    scopes: Scopes,
+    ranges: Ranges,
 }
 
 impl Search {
     fn new(ast: &UOp, bytes: usize) -> Option<Search> {
         let nodes = toposort(ast);
-        let scopes = if nodes.len() > MOST_NODES { return None } else { Scopes::of_nodes(&nodes) };
-        Some(Search { bytes, nodes, scopes })
+        let ranges = (nodes.len() <= MOST_NODES).then(|| Ranges::among(&nodes))?;
+        Some(Search { bytes, nodes, ranges })
     }
 
     /// The first value that is worth keeping, the largest part of what its reduction reduces.
@@ -87,10 +87,11 @@ impl Search {
         let values = toposort(reduce.src(0));
         let places: FxHashMap<&UOp, usize> =
             values.iter().enumerate().map(|(at, v)| (v, at)).collect();
+        let here: FxHashSet<&UOp> = self.nodes.iter().collect();
         let find = |loops: Vec<UOp>| {
             let elsewhere = toposort(&simplify(&renamed(reduce.src(0), reduced, &loops)));
             elsewhere.into_iter().rev().find_map(|same| {
-                if !self.is_worth(&same, &loops) {
+                if !here.contains(&same) || !self.is_worth(&same, &loops) {
                     return None;
                 }
                 let value = simplify(&renamed(&same, &loops, reduced));
@@ -109,7 +110,7 @@ impl Search {
         let shapes: Vec<_> = reduced.iter().map(shape).collect();
         let mut lists: Vec<Vec<UOp>> = Vec::new();
         for closer in self.nodes.iter().filter(|n| matches!(n.op(), Op::Reduce | Op::End)) {
-            let own = closed_ranges(closer).filter(|r| !self.scopes.varies(reduce.src(0), r));
+            let own = closed_ranges(closer).filter(|r| !varies(reduce.src(0), r));
             let list = reading_order(own.cloned().collect());
             if list.iter().map(shape).eq(shapes.iter().cloned()) && !lists.contains(&list) {
                 lists.push(list);
@@ -121,10 +122,10 @@ impl Search {
     /// Whether a value varies over all of some loops, can be computed in a nest of its own, costs enough, and fits.
     fn is_worth(&self, value: &UOp, loops: &[UOp]) -> bool {
         let of_numbers = !matches!(value.dtype(), DType::Index | DType::Bool | DType::Void);
-        let Some(open) = self.scopes.find(value).filter(|_| of_numbers) else { return false };
         let inside = |r: &&UOp| !is_outer(r) || loops.contains(r);
-        let elements: usize = self.scopes.ranges(open).filter(inside).map(size_of).product();
-        loops.iter().all(|r| open.contains(axis_of(r)))
+        let elements: usize = self.ranges.of(value.scope()).filter(inside).map(size_of).product();
+        of_numbers
+            && loops.iter().all(|r| varies(value, r))
             && elements * value.dtype().size() <= self.bytes
             && self.price(value, loops).is_some_and(|price| price >= WORTH)
     }
@@ -132,12 +133,12 @@ impl Search {
     /// Operations of a value that vary over the loops: others are done once. None if a nest of loops inside it does:
     /// those would have to be repeated in the order of the new nest.
     fn price(&self, value: &UOp, loops: &[UOp]) -> Option<f64> {
-        let open = self.scopes.ranges(self.scopes.get(value));
+        let open = self.ranges.of(value.scope());
         let inside = open.filter(|r| !is_outer(r) || loops.contains(r)).map(axis_of);
         let inside: AxisSet = inside.collect();
         let mut price = 0.0;
         for node in toposort(value) {
-            let varies = |x: &UOp| inside.intersects(self.scopes.get(x));
+            let varies = |x: &UOp| inside.intersects(x.scope());
             if matches!(node.op(), Op::Reduce | Op::End | Op::After)
                 && node.srcs().iter().any(varies)
             {
@@ -152,13 +153,13 @@ impl Search {
     /// not inside all of them.
     fn path_around(&self, value: &UOp, again: &[(UOp, Vec<UOp>)]) -> Option<Vec<UOp>> {
         let outer = |axes: &AxisSet| -> AxisSet {
-            self.scopes.ranges(axes).filter(|r| is_outer(r)).map(axis_of).collect()
+            self.ranges.of(axes).filter(|r| is_outer(r)).map(axis_of).collect()
         };
-        let mut path = outer(self.scopes.get(value));
+        let mut path = outer(value.scope());
         loop {
             let before = path.len();
             for node in &self.nodes {
-                let met = self.scopes.get(node);
+                let met = node.scope();
                 let deepest = met.iter().rev().find(|&axis| path.contains(axis));
                 let above = outer(met).iter().filter(|&a| deepest.is_some_and(|d| a < d)).collect();
                 path.union_with(&above);
@@ -167,7 +168,7 @@ impl Search {
                 break;
             }
         }
-        let path: Vec<UOp> = self.scopes.ranges(&path).cloned().collect();
+        let path: Vec<UOp> = self.ranges.of(&path).cloned().collect();
         let apart = |(_, loops): &(UOp, Vec<UOp>)| loops.iter().all(|r| !path.contains(r));
         again.iter().all(apart).then_some(path)
     }
@@ -220,6 +221,11 @@ fn kept(ast: &UOp, found: &Repeated) -> UOp {
     })
 }
 
+/// Whether a value varies over a range.
+fn varies(value: &UOp, range: &UOp) -> bool {
+    value.scope().contains(axis_of(range))
+}
+
 /// Whether the reduction's loops are inside loops that the value is not computed inside of.
 fn is_nested(ast: &UOp, found: &Repeated) -> bool {
     let Repeated { reduced, outer, .. } = found;
@@ -229,24 +235,23 @@ fn is_nested(ast: &UOp, found: &Repeated) -> bool {
         !stays && Some(axis_of(r)) < deepest
     };
     let nodes = toposort(ast);
-    let scopes = Scopes::of_nodes(&nodes);
-    let mut met = nodes.iter().filter(|n| reduced.iter().any(|r| scopes.varies(n, r)));
-    met.any(|n| scopes.ranges(scopes.get(n)).any(around))
+    let ranges = Ranges::among(&nodes);
+    let mut met = nodes.iter().filter(|n| reduced.iter().any(|r| varies(n, r)));
+    met.any(|n| ranges.of(n.scope()).any(around))
 }
 
 /// Whether the reduction's loops are outside of a loop that the value is kept inside of.
 fn is_outside(ast: &UOp, found: &Repeated) -> bool {
     let nodes = toposort(ast);
-    let scopes = Scopes::of_nodes(&nodes);
     let closes = |n: &&UOp| closed_ranges(n).any(|r| found.reduced.contains(r));
     let mut closers = nodes.iter().filter(closes);
-    closers.any(|n| found.outer.iter().any(|r| !scopes.varies(n, r)))
+    closers.any(|n| found.outer.iter().any(|r| !varies(n, r)))
 }
 
 /// Whether the reduction's loops, which other reductions may share, wait for those of a repetition.
 fn waits(ast: &UOp, found: &Repeated) -> bool {
     let nodes = toposort(ast);
-    let scopes = Scopes::of_nodes(&nodes);
+    let ranges = Ranges::among(&nodes);
     let mut waiting: FxHashSet<UOp> =
         found.again.iter().flat_map(|(_, loops)| loops.iter().cloned()).collect();
     loop {
@@ -257,7 +262,7 @@ fn waits(ast: &UOp, found: &Repeated) -> bool {
                 && node.srcs()[1..].iter().any(|r| waiting.contains(r));
             if closes || node.srcs().iter().any(|s| after.contains(s)) {
                 after.insert(node);
-                let open = scopes.ranges(scopes.get(node));
+                let open = ranges.of(node.scope());
                 waiting.extend(open.filter(|r| !found.outer.contains(r)).cloned());
                 if node.op() == Op::Reduce {
                     waiting.extend(node.srcs()[1..].iter().cloned());

@@ -10,7 +10,7 @@ use super::keep::keep;
 use super::loops::{Loops, Staged, packed};
 use super::mma::{through_scratch, without_matrices};
 use super::opt::Opt;
-use super::ranges::{axis_of, kind_of, replace_all};
+use super::ranges::{axis_of, kind_of, next_axis, replace_all};
 use super::stage::{Panel, outer_loops, stage};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
@@ -59,7 +59,7 @@ impl Loops {
             .collect();
         for (id, (outer, value)) in panels.into_iter().zip(&values).enumerate() {
             let lanes = self.staged[id].lanes;
-            let covered = self.covered(kernel, &self.staged[id], &map, &outer);
+            let covered = self.covered(kernel, &self.staged[id], &map, (&outer, next_axis(&ast)));
             ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes, covered });
         }
         let mut id = self.staged.len() as u32;
@@ -80,7 +80,7 @@ impl Loops {
         kernel: &UOp,
         staged: &Staged,
         map: &FxHashMap<UOp, (UOp, Srcs)>,
-        outer: &[UOp],
+        outer: (&[UOp], u32),
     ) -> Option<Covered> {
         let has_matrices = self.parts.iter().any(|p| p.kind == RangeKind::Matrix);
         if has_matrices || dot::parts_of(kernel, &staged.value) > 1 {

@@ -4,7 +4,7 @@
 pub(super) use kiln_ir::uop::{axis_of, kind_of};
 
 use kiln_ir::arg::RangeKind;
-use kiln_ir::scope::Scopes;
+use kiln_ir::scope::Ranges;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -18,8 +18,7 @@ pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
 
 /// The ranges that a value varies over, in order of axis.
 pub(super) fn open_ranges(value: &UOp) -> Vec<UOp> {
-    let scopes = Scopes::of(value);
-    scopes.ranges(scopes.get(value)).cloned().collect()
+    Ranges::around(value).of(value.scope()).cloned().collect()
 }
 
 /// Whether a range is a loop over outputs that stays one.

@@ -11,7 +11,7 @@ use super::ranges::{
     axis_of, is_outer, kind_of, next_axis, ranges_of, replace_ranges, size_of, substitute,
 };
 use kiln_ir::arg::{RangeKind, Space};
-use kiln_ir::scope::Scopes;
+use kiln_ir::scope::inside;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -40,17 +40,16 @@ pub(super) struct Panel {
 /// their users. In order of the walk; none is inside another.
 pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
     let nodes = toposort(ast);
-    let scopes = Scopes::of_nodes(&nodes);
     let mut facts: FxHashMap<UOp, Facts> = FxHashMap::default();
     let mut found: FxHashSet<UOp> = FxHashSet::default();
     for node in &nodes {
         let own = Facts::of(node, &facts);
         let value = |u: &UOp| !matches!(u.dtype(), DType::Index | DType::Bool | DType::Void);
         if value(node) || node.op() == Op::Reduce {
-            let inside = scopes.inside(node).len();
+            let around = inside(node).len();
             let smaller = node.srcs().iter().filter(|s| {
                 let f = &facts[*s];
-                let fewer = scopes.get(s).len() < inside;
+                let fewer = s.scope().len() < around;
                 value(s) && f.loads && f.reduces && !f.closes && fewer
             });
             found.extend(smaller.cloned());

@@ -6,7 +6,7 @@
 
 use super::build::Built;
 use kiln_ir::affine::Affine;
-use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::{axis_of, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
@@ -21,9 +21,8 @@ impl Built {
         if self.starts_from.is_some() || several || self.shared.is_some() {
             return Vec::new();
         }
-        let scopes = Scopes::of_nodes(&nodes);
         let stores: Vec<Store<'_>> =
-            nodes.iter().filter(|n| n.op() == Op::Store).map(|n| Store::new(n, &scopes)).collect();
+            nodes.iter().filter(|n| n.op() == Op::Store).map(Store::new).collect();
         let mut readers: Vec<Vec<&Store<'_>>> = vec![Vec::new(); self.args.len()];
         for store in &stores {
             store.reads().into_iter().for_each(|slot| readers[slot].push(store));
@@ -53,7 +52,7 @@ struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    fn new(node: &'a UOp, scopes: &Scopes) -> Store<'a> {
+    fn new(node: &'a UOp) -> Store<'a> {
         let (mut stack, mut seen) = (vec![node.clone()], FxHashSet::default());
         let (mut direct, mut reduced) = (Vec::new(), Vec::new());
         while let Some(x) = stack.pop() {
@@ -62,7 +61,7 @@ impl<'a> Store<'a> {
             }
             if x.op() == Op::Reduce {
                 let inside = toposort(&x);
-                let around = scopes.get(&x).clone();
+                let around = x.scope().clone();
                 let loads = inside.into_iter().filter(|n| n.op() == Op::Load);
                 reduced.extend(loads.map(|l| (l, around.clone())));
                 continue;

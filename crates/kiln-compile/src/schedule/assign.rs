@@ -13,7 +13,7 @@ use super::writes::same_memory;
 use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::observe::{self, Decision};
-use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::{axis_of, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -132,7 +132,6 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
         only_summed: only_summed(&nodes, &position),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
-        scopes: Scopes::default(),
         plan: Plan {
             requests: vec![Vec::new(); nodes.len()],
             placement: vec![Placement::Inline; nodes.len()],
@@ -166,8 +165,6 @@ pub(super) struct Planner {
     only_summed: Vec<bool>,
     /// By node: the number of each demand, found by its content.
     pub(super) seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
-    /// The axes that an expression depends on.
-    scopes: Scopes,
 }
 
 impl Planner {
@@ -308,7 +305,7 @@ impl Planner {
     pub(super) fn depth(&mut self, request: &Request) -> (AxisSet, usize) {
         let mut axes = AxisSet::default();
         for x in request.index.iter().chain([&request.gate]) {
-            axes.union_with(self.scopes.learn(x));
+            axes.union_with(x.scope());
         }
         let depth =
             request.nest.iter().rposition(|r| axes.contains(axis_of(r))).map_or(0, |d| d + 1);

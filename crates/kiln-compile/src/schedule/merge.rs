@@ -4,7 +4,7 @@
 //! Matrix products are not fused: a tile reads its operands a few times at most, and its sums fill all registers.
 
 use super::build::{Built, Source};
-use kiln_ir::scope::Scopes;
+use kiln_ir::scope::Ranges;
 use kiln_ir::uop::{axis_of, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -97,10 +97,10 @@ impl Built {
         if reduces().next().is_none() {
             return Vec::new();
         }
-        let scopes = Scopes::of_nodes(&nodes);
+        let ranges = Ranges::among(&nodes);
         let mut standings: Vec<Standing> = Vec::new();
         for reduce in reduces() {
-            let mut around: Vec<UOp> = scopes.ranges(scopes.get(reduce)).cloned().collect();
+            let mut around: Vec<UOp> = ranges.of(reduce.scope()).cloned().collect();
             let mut ranges = reduce.srcs()[1..].to_vec();
             ranges.sort_by_key(axis_of);
             for range in ranges {

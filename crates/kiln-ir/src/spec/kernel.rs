@@ -10,7 +10,7 @@ use super::typing::typed;
 use crate::arg::{Arg, RangeKind, Space};
 use crate::dtype::DType;
 use crate::op::Op;
-use crate::scope::{AxisSet, Scopes, closed_ranges};
+use crate::scope::{AxisSet, closed_ranges, inside};
 use crate::uop::{UOp, axis_of};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -138,15 +138,14 @@ struct Place {
 }
 
 pub(super) fn graph(nodes: &[UOp]) -> Result<(), (UOp, String)> {
-    let scopes = Scopes::of_nodes(nodes);
     let mut ended: FxHashMap<usize, AxisSet> = FxHashMap::default();
     let (mut names, mut loops) = (Names::default(), Loops::default());
     for node in nodes {
         let fail = |reason| (node.clone(), reason);
         names.add(node).map_err(fail)?;
-        let mut place = Place { open: scopes.inside(node), ended: AxisSet::default() };
+        let mut place = Place { open: inside(node), ended: AxisSet::default() };
         node.srcs().iter().for_each(|s| place.ended.union_with(&ended[&s.id()]));
-        step(node, &mut place, scopes.get(node), (&names, &mut loops)).map_err(fail)?;
+        step(node, &mut place, node.scope(), (&names, &mut loops)).map_err(fail)?;
         ended.insert(node.id(), place.ended);
     }
     Ok(())

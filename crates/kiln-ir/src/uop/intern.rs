@@ -6,6 +6,7 @@ use super::{Node, Srcs, UOp, derive};
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;
+use crate::scope::scope_of;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -50,6 +51,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
         Err(place) => place,
     };
     let (shape, bounds) = derive::facts(op, dtype, &srcs, &arg);
+    let scope = scope_of(op, &srcs, &arg);
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
     let (normal, payload, origin, is_loaded) = Default::default();
@@ -65,6 +67,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
         is_loaded,
         hash,
         bounds,
+        scope,
         shape,
         payload,
         origin,

@@ -23,6 +23,7 @@ pub use walk::{
 use crate::arg::{Arg, Shape};
 use crate::dtype::{Const, DType};
 use crate::op::Op;
+use crate::scope::AxisSet;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
@@ -42,7 +43,7 @@ pub type Payload = Arc<dyn Any + Send + Sync>;
 pub struct UOp(Arc<Node>);
 
 /// The node itself; read it through [`UOp`]'s methods. What the rewriter looks at comes first: a visit to a node that
-/// does not change touches the first 88 bytes of its allocation's 240.
+/// does not change touches the first 88 bytes of its allocation's 264.
 #[repr(C)]
 pub struct Node {
     op: Op,
@@ -65,6 +66,7 @@ pub struct Node {
     bounds: (i64, i64),
     /// `None` for rank 0, which everything inside a kernel has.
     shape: Option<Arc<Shape>>,
+    scope: AxisSet,
     payload: Mutex<Option<Payload>>,
     arg: Arg,
 }
@@ -140,6 +142,11 @@ impl UOp {
     /// The largest value that an integer or bool node can have, as far as it is known.
     pub fn max(&self) -> i64 {
         self.0.bounds.1
+    }
+
+    /// The loops that the node varies over: see [`crate::scope`].
+    pub fn scope(&self) -> &AxisSet {
+        &self.0.scope
     }
 
     /// The constant's value, if the node is one.

@@ -3,7 +3,7 @@
 use super::super::access::value_strides;
 use super::super::cover::{Group, groups};
 use super::super::dot;
-use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -27,12 +27,11 @@ impl Operand {
         let nodes = toposort(value);
         let loads = nodes.iter().filter(|n| n.op() == Op::Load);
         let gates: Vec<&UOp> = loads.filter_map(|n| n.gate()).collect();
-        let scopes = Scopes::of_nodes(&nodes);
         let mut gate = AxisSet::default();
-        gates.iter().for_each(|g| gate.union_with(scopes.get(g)));
+        gates.iter().for_each(|g| gate.union_with(g.scope()));
         Operand {
             strides: value_strides(value),
-            axes: scopes.get(value).clone(),
+            axes: value.scope().clone(),
             bytes: value.dtype().size() as f64,
             gate,
             gated: !gates.is_empty(),

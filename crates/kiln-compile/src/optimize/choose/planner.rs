@@ -6,7 +6,7 @@ use super::chooser::Chooser;
 use super::operand::Operand;
 use crate::target::{Costs, Target};
 use kiln_ir::arg::RangeKind;
-use kiln_ir::scope::{AxisSet, Scopes};
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
@@ -107,7 +107,7 @@ fn gate_of_products(reduced: &[UOp], operands: &[UOp]) -> AxisSet {
     let inside: FxHashSet<UOp> = operands.iter().flat_map(chosen).collect();
     let mut gate = AxisSet::default();
     for node in reduced.iter().flat_map(|r| chosen(r.src(0))).filter(|n| !inside.contains(n)) {
-        gate.union_with(Scopes::of(node.src(0)).get(node.src(0)));
+        gate.union_with(node.src(0).scope());
     }
     gate
 }
