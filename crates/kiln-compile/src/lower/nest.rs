@@ -16,7 +16,8 @@ pub(super) type Scope = SmallVec<[u32; 6]>;
 /// The loop tree of a kernel. Ranges are numbered from the outside in.
 pub(super) struct Nest {
     ranges: Vec<UOp>,
-    scopes: FxHashMap<UOp, Scope>,
+    /// The numbers of a set of axes.
+    scopes: FxHashMap<AxisSet, Scope>,
     parents: Vec<Option<u32>>,
 }
 
@@ -25,8 +26,9 @@ impl Nest {
     pub(super) fn new(topo: &[UOp]) -> Nest {
         let mut ranges: Vec<UOp> = topo.iter().filter(|n| n.op() == Op::Range).cloned().collect();
         ranges.sort_by_key(outer_first);
-        let (scopes, outer) = numbered(topo, &ranges);
-        Nest { ranges, scopes, parents: parents(outer) }
+        let scopes = numbered(topo, &ranges);
+        let parents = parents(scopes.values(), ranges.len());
+        Nest { ranges, scopes, parents }
     }
 
     /// The range with this number.
@@ -41,12 +43,12 @@ impl Nest {
 
     /// The ranges that the node varies over.
     pub(super) fn scope(&self, node: &UOp) -> &Scope {
-        &self.scopes[node]
+        &self.scopes[node.scope()]
     }
 
     /// The innermost loop that the node sits in.
     pub(super) fn block(&self, node: &UOp) -> Option<u32> {
-        self.scopes[node].last().copied()
+        self.scope(node).last().copied()
     }
 
     /// The loop around this loop.
@@ -77,37 +79,38 @@ fn outer_first(range: &UOp) -> (bool, u32, u128) {
     (!launched, axis, range.hash())
 }
 
-/// The scope of each node as numbers of ranges, and for each range the ranges that it meets next further out.
-fn numbered(topo: &[UOp], ranges: &[UOp]) -> (FxHashMap<UOp, Scope>, Vec<BTreeSet<u32>>) {
+/// The sets of axes that occur, as numbers of ranges. A reduce runs in all of its ranges, even in those that its value
+/// does not vary over.
+fn numbered(topo: &[UOp], ranges: &[UOp]) -> FxHashMap<AxisSet, Scope> {
     let numbers: FxHashMap<u32, u32> = ranges.iter().map(axis_of).zip(0..).collect();
     let in_order = |axes: &AxisSet| {
         let mut scope: Scope = axes.iter().map(|axis| numbers[&axis]).collect();
         scope.sort_unstable();
         scope
     };
-    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); ranges.len()];
-    let mut meet = |met: &Scope| {
-        for pair in met.windows(2) {
-            outer[pair[1] as usize].insert(pair[0]);
+    let mut scopes = FxHashMap::default();
+    let mut add = |axes: &AxisSet| {
+        if !scopes.contains_key(axes) {
+            scopes.insert(axes.clone(), in_order(axes));
         }
     };
-    let mut numbered = FxHashMap::default();
     for node in topo {
-        // a reduce runs in all of its ranges, even in those that its value does not vary over
         if node.op() == Op::Reduce {
-            meet(&in_order(&inside(node)));
+            add(&inside(node));
         }
-        let scope = in_order(node.scope());
-        meet(&scope);
-        numbered.insert(node.clone(), scope);
+        add(node.scope());
     }
-    (numbered, outer)
+    scopes
 }
 
 /// Each range's parent is the innermost of the ranges that it meets further out; the others that it meets must then
 /// lie around that parent.
-fn parents(mut outer: Vec<BTreeSet<u32>>) -> Vec<Option<u32>> {
-    let mut parents = vec![None; outer.len()];
+fn parents<'a>(scopes: impl Iterator<Item = &'a Scope>, ranges: usize) -> Vec<Option<u32>> {
+    let mut outer: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); ranges];
+    for pair in scopes.flat_map(|scope| scope.windows(2)) {
+        outer[pair[1] as usize].insert(pair[0]);
+    }
+    let mut parents = vec![None; ranges];
     for r in (0..outer.len()).rev() {
         let mut around = std::mem::take(&mut outer[r]);
         parents[r] = around.pop_last();

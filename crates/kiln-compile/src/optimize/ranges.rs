@@ -5,13 +5,13 @@ pub(super) use kiln_ir::uop::{axis_of, kind_of};
 
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::Ranges;
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, find_all, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// The ranges of a kernel in order of axis.
 pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
-    let mut ranges: Vec<UOp> = toposort(ast).into_iter().filter(|n| n.op() == Op::Range).collect();
+    let mut ranges = find_all(ast, |n| n.op() == Op::Range);
     ranges.sort_by_key(axis_of);
     ranges
 }

@@ -13,6 +13,7 @@ use crate::rule::{Rule, RuleSet};
 use crate::uop::{UOp, substitute, toposort_all};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::cell::OnceCell;
 
 /// What needs no context: everything but simplification under a condition.
 static PLAIN: RuleSet = RuleSet::new(
@@ -206,7 +207,7 @@ struct Scope {
     /// The nodes that replacing looks at, by id; `expr` keeps them alive.
     nodes: FxHashSet<usize>,
     /// Those that bounds could simplify.
-    gainers: SmallVec<[UOp; 8]>,
+    gainers: Vec<Gainer>,
 }
 
 impl Scope {
@@ -215,7 +216,7 @@ impl Scope {
         if expr.depth() as usize > MAX_NODES {
             return None;
         }
-        let (mut nodes, mut gainers) = (FxHashSet::default(), SmallVec::new());
+        let (mut nodes, mut gainers) = (FxHashSet::default(), Vec::new());
         let mut todo: SmallVec<[&UOp; 32]> = SmallVec::from_slice(&[expr]);
         while let Some(node) = todo.pop() {
             if !nodes.insert(node.id()) {
@@ -225,7 +226,7 @@ impl Scope {
                 return None;
             }
             if node.op().is_elementwise() {
-                gainers.extend(gains(node.op()).then(|| node.clone()));
+                gainers.extend(gains(node.op()).then(|| Gainer::of(node)));
                 todo.extend(node.srcs());
             }
         }
@@ -278,9 +279,8 @@ impl Scope {
         let sum = if value.op() == Op::Const { value.clone() } else { sum };
         let pivots = bound.terms.terms.iter().rev();
         let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.has(atom));
-        let promising = |pivot: &&Term| {
-            self.gainers.iter().any(|node| may_simplify(node, &bound.terms, pivot, narrowed))
-        };
+        let promising =
+            |pivot: &&Term| self.gainers.iter().any(|g| g.may_gain(&bound.terms, pivot, narrowed));
         pivots.take(MAX_PIVOTS).filter(promising).find_map(|(atom, k)| {
             // sum = k*atom + rest, so atom = k*(sum - rest), as k is 1 or -1
             let rest = bound.terms.plus(&Affine::atom(atom.clone()), -k)?;
@@ -291,34 +291,54 @@ impl Scope {
     }
 }
 
-/// Whether bounds of a sum could simplify a node by way of one term: a comparison of indices only if they decide it, which
-/// is found out without rewriting anything.
-fn may_simplify(node: &UOp, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> bool {
-    match node.op() {
-        Op::Where => false,
-        op if op.is_comparison() && is_index(node.src(0)) => {
-            decides(node, sum, pivot, bounds).unwrap_or(true)
-        }
-        _ => true,
-    }
+/// A node that bounds could simplify.
+struct Gainer {
+    node: UOp,
+    /// See [`Gainer::difference`].
+    difference: OnceCell<Option<Affine>>,
 }
 
-/// Whether a comparison `difference < 0`, or `== 0`, has one value where the sum has these bounds. The difference is a
-/// multiple of the sum, and a rest that has bounds of its own.
-fn decides(comparison: &UOp, sum: &Affine, (atom, k): &Term, (lo, hi): (i64, i64)) -> Option<bool> {
-    let difference = Affine::of(comparison.src(0))?.plus(&Affine::of(comparison.src(1))?, -1)?;
-    let times = difference.coefficient(atom).checked_mul(*k)?;
-    if times == 0 {
-        return Some(false);
+impl Gainer {
+    fn of(node: &UOp) -> Gainer {
+        Gainer { node: node.clone(), difference: OnceCell::new() }
     }
-    let rest = difference.plus(sum, times.checked_neg()?)?.bounds()?;
-    let [first, last] = if times > 0 { [lo, hi] } else { [hi, lo] };
-    let known = |bound: i64| bound != i64::MIN && bound != i64::MAX;
-    let end = |bound: i64, rest: i64| bound.checked_mul(times)?.checked_add(rest);
-    let low = if known(first) { end(first, rest.0)? } else { i64::MIN };
-    let high = if known(last) { end(last, rest.1)? } else { i64::MAX };
-    let is_equality = comparison.op() != Op::CmpLt;
-    Some(high < 0 || low >= is_equality as i64 || is_equality && (low, high) == (0, 0))
+
+    /// Of a comparison, the difference of its sides, if that is an affine sum.
+    fn difference(&self) -> Option<&Affine> {
+        let [a, b] = [self.node.src(0), self.node.src(1)];
+        let difference = || Affine::of(a)?.plus(&Affine::of(b)?, -1);
+        self.difference.get_or_init(difference).as_ref()
+    }
+
+    /// Whether bounds of a sum could simplify the node by way of one term: a comparison of indices only if they decide
+    /// it, which is found out without rewriting anything.
+    fn may_gain(&self, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> bool {
+        match self.node.op() {
+            Op::Where => false,
+            op if op.is_comparison() && is_index(self.node.src(0)) => {
+                self.is_decided(sum, pivot, bounds).unwrap_or(true)
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the comparison `difference < 0`, or `== 0`, has one value where the sum has these bounds. The difference
+    /// is a multiple of the sum, and a rest that has bounds of its own.
+    fn is_decided(&self, sum: &Affine, (atom, k): &Term, (lo, hi): (i64, i64)) -> Option<bool> {
+        let difference = self.difference()?;
+        let times = difference.coefficient(atom).checked_mul(*k)?;
+        if times == 0 {
+            return Some(false);
+        }
+        let rest = difference.plus(sum, times.checked_neg()?)?.bounds()?;
+        let [first, last] = if times > 0 { [lo, hi] } else { [hi, lo] };
+        let known = |bound: i64| bound != i64::MIN && bound != i64::MAX;
+        let end = |bound: i64, rest: i64| bound.checked_mul(times)?.checked_add(rest);
+        let low = if known(first) { end(first, rest.0)? } else { i64::MIN };
+        let high = if known(last) { end(last, rest.1)? } else { i64::MAX };
+        let is_equality = self.node.op() != Op::CmpLt;
+        Some(high < 0 || low >= is_equality as i64 || is_equality && (low, high) == (0, 0))
+    }
 }
 
 /// A variable that replaces `sum` while its bounds are known. Its number, 63 bits of a hash, occurs in no program.

@@ -1,12 +1,12 @@
 //! The table of living nodes (hash-consing), and the end of a node's life.
 
 use super::hash::content_hash;
+use super::scope::scope_of;
 use super::table::Table;
 use super::{Node, Srcs, UOp, derive};
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;
-use crate::scope::scope_of;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};

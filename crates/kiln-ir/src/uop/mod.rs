@@ -1,7 +1,7 @@
 //! The one data structure: an immutable, interned graph node.
 //!
 //! Two nodes with the same op, type, argument and sources are the same node: [`UOp`] equality is pointer equality.
-//! Facts that follow from those (shape, integer bounds, content hash) are computed when the node is made.
+//! Facts that follow from those (shape, integer bounds, scope, content hash) are computed when the node is made.
 
 mod build;
 mod derive;
@@ -9,6 +9,7 @@ mod hash;
 mod intern;
 mod origin;
 mod power;
+mod scope;
 mod seen;
 mod table;
 mod walk;
@@ -16,14 +17,16 @@ mod walk;
 pub use hash::Mixer;
 pub use intern::touch;
 pub use origin::Origin;
+pub use scope::{closed_ranges, inside};
 pub use walk::{
-    axis_of, free_local, kind_of, mapped, reaches, rebuild, substitute, toposort, toposort_all,
+    axis_of, find_all, free_local, kind_of, mapped, reaches, rebuild, substitute, toposort,
+    toposort_all,
 };
 
 use crate::arg::{Arg, Shape};
+use crate::axis_set::AxisSet;
 use crate::dtype::{Const, DType};
 use crate::op::Op;
-use crate::scope::AxisSet;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;

@@ -67,6 +67,19 @@ pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp
     false
 }
 
+/// The nodes that `root` reaches for which `is_wanted` holds, in no order that means anything.
+pub fn find_all(root: &UOp, is_wanted: impl Fn(&UOp) -> bool) -> Vec<UOp> {
+    let (mut seen, mut found) = (Seen::new(), Vec::new());
+    let mut stack = vec![root];
+    while let Some(node) = stack.pop() {
+        if is_new(&mut seen, node) {
+            found.extend(is_wanted(node).then(|| node.clone()));
+            stack.extend(node.srcs());
+        }
+    }
+    found
+}
+
 /// The first number that no local memory among the nodes has.
 pub fn free_local(nodes: &[UOp]) -> u32 {
     let memories = nodes.iter().filter(|n| n.op() == Op::Local).filter_map(|n| n.arg().memory());
