@@ -16,7 +16,7 @@ use super::{Failure, checks, debug};
 use crate::device::Device;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Only one thread plans or claims at a time. The lock guards no data, so a panic elsewhere leaves nothing broken.
@@ -95,7 +95,8 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, B
     let _planning = planning();
     let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
     let mut closed = capture::close(nodes, &upload)?;
-    let again = passed_again(&closed);
+    let mut again = passed_again(&closed);
+    again.extend(pending_writes(&closed, &again));
     if !again.is_empty() {
         drop(closed);
         closed = capture::close(&[nodes, &again].concat(), &upload)?;
@@ -129,6 +130,32 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
         closed.sources(at).iter().for_each(|&s| asked[s] = true);
     }
     again
+}
+
+/// Versions that the walk passes and somebody outside of it refers to: writes that wait, to memory that is there or that
+/// is one of `again`. They are stored with the roots, which costs as much as is written. So each step of a loop that
+/// writes a part of a cache and reads the cache computes that part once, and leaves nothing for the next step.
+fn pending_writes(closed: &Closed, again: &[UOp]) -> Vec<UOp> {
+    let is_version = |at: usize| closed.nodes[at].op() == Op::Update && !closed.is_computed(at);
+    let mut versions = (0..closed.nodes.len()).filter(|&at| is_version(at)).peekable();
+    if versions.peek().is_none() {
+        return Vec::new();
+    }
+    let held = closed.held();
+    let again: FxHashSet<usize> = again.iter().map(UOp::id).collect();
+    // by position: whether it is memory, or will be, or writes to such a version
+    let mut in_memory = vec![false; closed.nodes.len()];
+    let mut pending = Vec::new();
+    for (at, node) in closed.nodes.iter().enumerate() {
+        let is_stored =
+            closed.is_computed(at) || node.op() == Op::Buffer || again.contains(&node.id());
+        in_memory[at] = is_stored || is_version(at) && in_memory[closed.sources(at)[0]];
+        let is_pending = is_version(at) && in_memory[at] && !is_stored && held[at];
+        if is_pending && !closed.is_root(at) && !closed.is_differentiable(at) {
+            pending.push(node.clone());
+        }
+    }
+    pending
 }
 
 /// Roots that this thread has claimed. However the computation ends, no other thread waits for ever.

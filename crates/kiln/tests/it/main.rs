@@ -43,6 +43,7 @@ mod limits;
 #[allow(clippy::print_stdout, reason = "a child process tells its parent")]
 mod shapes;
 mod golden;
+mod decoding;
 mod derivatives;
 mod special_values;
 mod sums;
