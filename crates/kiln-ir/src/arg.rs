@@ -108,6 +108,10 @@ pub enum Arg {
     },
 }
 
+/// The length of a `Param` in a kernel for arguments of any length. It is larger than any memory, and odd, so that no rule
+/// finds it to be whole vectors.
+pub const ANY_LEN: usize = (1 << 47) - 1;
+
 /// Padding of one axis: zeros before, between neighbours and after.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PadAxis {

@@ -129,7 +129,8 @@ fn params(ops: &[UOp], streamed: &FxHashSet<usize>) -> Vec<ParamInfo> {
         ParamInfo { dtype: DType::U8, len: 0, written: false, read: false, streamed: false };
     let mut params = Vec::new();
     for node in ops.iter().filter(|n| n.op() == Op::Param) {
-        let info = ParamInfo { dtype: node.dtype(), len: node.numel(), ..absent.clone() };
+        let len = node.known_len().unwrap_or(0);
+        let info = ParamInfo { dtype: node.dtype(), len, ..absent.clone() };
         put(&mut params, node, info, &absent);
     }
     for node in ops.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {

@@ -109,7 +109,7 @@ impl<'a> Row<'a> {
         let whole = (row.saturating_sub(2 * part) + 1..row + part).contains(&all);
         let whole = whole && load.lanes() > 1 && part > 0;
         let [first, second, _] = target.cache_bytes;
-        let large = bytes(load.memory().numel()) >= LARGE * first;
+        let large = load.memory().known_len().is_some_and(|n| bytes(n) >= LARGE * first);
         let near = bytes(row) <= second / PART;
         let vectors = part / load.lanes() as usize;
         (whole && large && near).then_some(Row { around, by, again: None, len: row, vectors })

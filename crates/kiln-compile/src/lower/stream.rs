@@ -27,8 +27,10 @@ struct Stores {
 /// The slots of streamed arguments: larger than the last cache, never loaded, and stored mostly in whole lines.
 pub(super) fn streamed(kernel: &UOp, target: &Target) -> FxHashSet<usize> {
     let nodes = toposort(kernel);
-    let is_large =
-        |n: &&UOp| n.op() == Op::Param && target.goes_past_caches(n.numel() * n.dtype().size());
+    let is_large = |n: &&UOp| {
+        let bytes = n.known_len().map(|len| len * n.dtype().size());
+        n.op() == Op::Param && bytes.is_some_and(|bytes| target.goes_past_caches(bytes))
+    };
     let large: FxHashSet<usize> =
         nodes.iter().filter(is_large).filter_map(|n| n.arg().slot()).collect();
     if large.is_empty() {

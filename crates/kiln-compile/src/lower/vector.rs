@@ -212,10 +212,7 @@ fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>, target: &Target) -> 
     if !target.has_vectors_of(all) {
         return None;
     }
-    let len = match memory.memory().arg().memory() {
-        Some((_, _, len)) => len,
-        None => memory.memory().numel(),
-    } as i64;
+    let len = memory.memory().known_len()? as i64;
     // if memory consists of whole pieces, a piece is inside if any of its elements is
     let pieces = len % all == 0 && factor(&start).is_multiple_of(all as u64);
     let inside = gate.is_none() && start.min() >= 0 && start.max().checked_add(all)? <= len;

@@ -17,7 +17,7 @@ pub(super) fn gate(
     gated: impl Fn(&UOp) -> bool,
 ) -> FxHashMap<UOp, UOp> {
     let nodes = toposort(ast);
-    let factors = packed_factors(&nodes, range);
+    let (factors, repeated) = (packed_factors(&nodes, range), repeated_stores(&nodes, range));
     let mut moving: FxHashSet<UOp> = FxHashSet::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in nodes {
@@ -29,7 +29,9 @@ pub(super) fn gate(
         match node.op() {
             Op::Load | Op::Store if !gated(&node) => {}
             Op::Load if moving.contains(node.src(1)) => add_gate(&mut srcs, 2, valid),
-            Op::Store if moving.contains(node.src(1)) => add_gate(&mut srcs, 3, valid),
+            Op::Store if moving.contains(node.src(1)) || repeated.contains(&node) => {
+                add_gate(&mut srcs, 3, valid);
+            }
             Op::Reduce if closes && !is_packed(&node) => {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
                 srcs[0] = valid.where_(&srcs[0], &srcs[0].const_like(op.identity(node.dtype())));
@@ -43,6 +45,12 @@ pub(super) fn gate(
         done.insert(node, new);
     }
     done
+}
+
+/// The stores that the loop over `range` repeats: of several to one element the last counts.
+fn repeated_stores(nodes: &[UOp], range: &UOp) -> FxHashSet<UOp> {
+    let ends = nodes.iter().filter(|n| n.op() == Op::End && n.srcs()[1..].contains(range));
+    ends.map(|end| end.src(0).clone()).filter(|n| n.op() == Op::Store).collect()
 }
 
 /// Whether a reduction adds up products of what is packed.

@@ -38,6 +38,8 @@ mod dot;
 mod mma;
 /// Predicates of loops that are rounded up.
 mod gate;
+/// One kernel for many numbers.
+mod general;
 /// Loops that must run in order.
 mod ordered;
 /// Loop bounds tightened by predicates.
@@ -49,6 +51,7 @@ mod choose;
 /// Kernel names.
 mod name;
 
+pub use general::{General, Skeleton, Work};
 pub use neighbours::{drawn, neighbours};
 pub use opt::Opt;
 pub use room::{MAX_NODES, NOMINAL_THREADS, Room};

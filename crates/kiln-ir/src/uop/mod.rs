@@ -23,7 +23,7 @@ pub use walk::{
     toposort_all,
 };
 
-use crate::arg::{Arg, Shape};
+use crate::arg::{ANY_LEN, Arg, Shape};
 use crate::axis_set::AxisSet;
 use crate::dtype::{Const, DType};
 use crate::op::Op;
@@ -129,6 +129,12 @@ impl UOp {
     /// The number of elements.
     pub fn numel(&self) -> usize {
         self.shape().iter().product()
+    }
+
+    /// The length of a memory in a kernel, unless it may be of any length.
+    pub fn known_len(&self) -> Option<usize> {
+        let len = self.arg().memory().map_or(self.numel(), |(_, _, len)| len);
+        (len != ANY_LEN).then_some(len)
     }
 
     /// A hash of the content, the same in every process. Different nodes have different hashes but for a collision of 128

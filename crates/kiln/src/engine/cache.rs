@@ -6,13 +6,14 @@
 
 use super::capture::Closed;
 use super::device::Opened;
+use super::families::General;
 use super::generations::Generations;
 use super::measure::count;
 use super::parallel::in_parallel;
 use super::testing::Stages;
 use super::{Failure, debug, env, report, search, testing};
 use crate::device::Device;
-use kiln_compile::optimize::Opt;
+use kiln_compile::optimize::{Opt, Work};
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
@@ -50,6 +51,10 @@ pub(super) struct ReadyKernel {
     pub(super) plan: ScheduledKernel,
     /// If it changes parts of its first argument: the bytes from the first to the last that it stores.
     pub(super) stored: Range<usize>,
+    /// Launch-time scalars after those of the plan: the numbers that its code does not contain.
+    pub(super) numbers: Vec<i64>,
+    /// What a launch does, if the code does not say so.
+    pub(super) work: Option<Work>,
 }
 
 /// A compiled kernel, shared by all schedules that need the same.
@@ -59,6 +64,12 @@ pub(super) struct Code {
 }
 
 impl ReadyKernel {
+    /// Arithmetic operations and distinct bytes of one launch.
+    pub(super) fn costs(&self) -> (u64, u64) {
+        let program = &self.code.compiled.program;
+        self.work.map_or((program.flops, program.bytes), |work| (work.flops, work.bytes))
+    }
+
     /// What the kernel is called.
     pub(super) fn name(&self) -> &str {
         &self.code.compiled.program.name
@@ -83,6 +94,7 @@ impl Ready {
             let ScheduledKernel { args, vars, may_alias, origins, .. } = &k.plan;
             let lists = size_of_val(&args[..]) + size_of_val(&vars[..]);
             let more = size_of_val(&may_alias[..]) + size_of_val(&origins[..]);
+            let more = more + size_of_val(&k.numbers[..]);
             size_of::<ReadyKernel>() + lists + more + k.code.size()
         };
         let schedule::Schedule { outputs, temps, .. } = &self.schedule;
@@ -120,8 +132,11 @@ fn raw(value: Const, dtype: DType) -> i64 {
     }
 }
 
-/// By the graph's shape, the device, the width of the search for its kernels, and whether they are optimized.
-type Schedules = Generations<(u128, Arc<str>, (usize, bool)), Vec<Arc<Ready>>>;
+/// By the graph's shape, the device, and how its kernels are compiled.
+type Schedules = Generations<(u128, Arc<str>, How), Vec<Arc<Ready>>>;
+
+/// The width of the search for kernels, whether they are optimized, and `LENGTHS`.
+type How = (usize, bool, i64);
 static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
 
 /// An empty map of schedules or kernels. It may hold twice its bound, so both maps together hold what `KILN_CACHE_MB`
@@ -149,7 +164,7 @@ pub(super) fn ready(
     opened: &Opened,
 ) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
-    let settings = (search::width(), env::NOOPT.get() == 0);
+    let settings = (search::width(), env::NOOPT.get() == 0, env::LENGTHS.get());
     let key = (closed.key, device.shared_name(), settings);
     let schedules = || SCHEDULES.lock().expect("schedule cache");
     let known = schedules().get(&key).cloned().unwrap_or_default();
@@ -185,12 +200,15 @@ fn make(
         c.scheduled += 1;
         c.schedule_ns += took.as_nanos() as u64;
     });
-    let codes = compile_all(&schedule.kernels, opened)?;
-    let kernels =
-        codes.into_iter().zip(std::mem::take(&mut schedule.kernels)).map(|(code, plan)| {
-            let stored = plan.starts_from.map_or(0..0, |_| stored(&plan.ast));
-            ReadyKernel { code, plan: ScheduledKernel { ast: kept(plan.ast), ..plan }, stored }
-        });
+    let mut plans = std::mem::take(&mut schedule.kernels);
+    let mut found = General::in_graph(closed.outline());
+    let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
+    let codes = compile_all(&plans, opened)?;
+    let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
+        let plan = ScheduledKernel { ast: kept(plan.ast), ..plan };
+        let (numbers, work) = more.unzip();
+        ReadyKernel { code, plan, stored, numbers: numbers.unwrap_or_default(), work }
+    });
     let kernels = kernels.collect();
     let roots = closed
         .roots
@@ -198,6 +216,20 @@ fn make(
         .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
         .collect();
     Ok(Ready { kernels, roots, schedule, variable, constants })
+}
+
+/// Puts the general kernel in place of one that has one. Returns the bytes that the kernel stores in its first argument,
+/// if it changes that, and of a general kernel the further launch-time scalars and what it does.
+fn general(
+    plan: &mut ScheduledKernel,
+    kernels: &mut General,
+) -> (Range<usize>, Option<(Vec<i64>, Work)>) {
+    let stored = plan.starts_from.map_or(0..0, |_| stored(&plan.ast));
+    let found = if search::width() == 0 { kernels.find(&plan.ast) } else { None };
+    let Some(found) = found else { return (stored, None) };
+    (plan.ast, plan.vars) = (found.ast, plan.vars[..found.slot].to_vec());
+    let numbers = found.numbers.into_iter().map(|(value, dtype)| raw(value, dtype));
+    (stored, Some((numbers.collect(), found.work)))
 }
 
 /// Shows the schedule, of so many kernels; without a time it was remembered.

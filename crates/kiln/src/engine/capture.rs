@@ -246,6 +246,19 @@ impl Closed {
         self.key = h.finish128();
     }
 
+    /// A hash of the ops alone, without numbers of any kind: graphs that differ in lengths have the same, and a few others.
+    pub(super) fn outline(&self) -> u128 {
+        let mut h = Mixer::default();
+        for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| self.active[*at]) {
+            let is_leaf = self.is_computed(at) || node.op() == Op::Buffer;
+            let op = if is_leaf { Op::Buffer } else { node.op() };
+            (op, node.dtype(), node.shape().len()).hash(&mut h);
+            let above = self.edges[at].iter().filter(|_| !is_leaf);
+            above.for_each(|&s| h.add(self.nodes[s].op() as u128));
+        }
+        h.finish128()
+    }
+
     /// The closed graph: the roots over `Param`s. Constants that are `variable` become launch-time scalars, numbered in
     /// order.
     pub(super) fn build(&self, variable: &[bool]) -> Vec<UOp> {

@@ -68,6 +68,12 @@ pub(crate) static BEAM_SECONDS: Var =
 /// No optimization.
 pub(crate) static NOOPT: Var =
     Var::new("NOOPT", 0, "1 compiles kernels as they are scheduled, without optimizing");
+/// Kernels for lengths that vary.
+pub(crate) static LENGTHS: Var = Var::new(
+    "LENGTHS",
+    1,
+    "1 shares kernels between lengths from the third on, 2 from the first; 0 compiles each length",
+);
 /// Rule statistics.
 pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "TRACK_MATCH_STATS",
@@ -99,7 +105,7 @@ pub(crate) fn cache_bytes() -> usize {
 }
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 9] = [
+static NUMBERS: [&Var; 10] = [
     &BEAM,
     &BEAM_REORDER,
     &BEAM_SECONDS,
@@ -107,6 +113,7 @@ static NUMBERS: [&Var; 9] = [
     &KILN_CACHE_MB,
     &KILN_CC_SECONDS,
     &NOOPT,
+    &LENGTHS,
     &SPEC,
     &TRACK_MATCH_STATS,
 ];

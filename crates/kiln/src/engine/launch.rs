@@ -47,7 +47,9 @@ impl Launches<'_> {
         for which in kernel.plan.args.iter().take(arguments(kernel)) {
             self.buffers.push(bound.buffer(self.ready, which)?);
         }
-        self.vars.extend(kernel.plan.vars.iter().take(scalars_of(kernel)).map(|&v| scalars[v]));
+        let own = kernel.plan.vars.iter().map(|&v| scalars[v]);
+        let all = own.chain(kernel.numbers.iter().copied());
+        self.vars.extend(all.take(scalars_of(kernel)));
         self.copied.extend(bound.copied_first(self.ready, step)?.map(|old| (step, old)));
         Ok(())
     }
@@ -88,10 +90,10 @@ impl Launches<'_> {
             let copied = copied.next_if(|(at, _)| *at == step).map(|(_, old)| (old, &own[0]));
             let launch = kernel.code.kernel.prepare(own, scalars);
             let launch = launch.map_err(|e| (step, e.to_string()))?;
-            let program = &kernel.code.compiled.program;
-            let bytes = program.bytes + copied.map_or(0, |(old, _)| 2 * old.len() as u64);
+            let (flops, bytes) = kernel.costs();
+            let bytes = bytes + copied.map_or(0, |(old, _)| 2 * old.len() as u64);
             let files = if self.has_files { own } else { &[] };
-            calls.push(Call { launch, copied, files, bytes, flops: program.flops });
+            calls.push(Call { launch, copied, files, bytes, flops });
         }
         Ok(calls)
     }
@@ -103,7 +105,8 @@ fn arguments(kernel: &ReadyKernel) -> usize {
 }
 
 fn scalars_of(kernel: &ReadyKernel) -> usize {
-    kernel.plan.vars.len().min(kernel.code.compiled.program.vars.len())
+    let all = kernel.plan.vars.len() + kernel.numbers.len();
+    all.min(kernel.code.compiled.program.vars.len())
 }
 
 /// One launch.

@@ -33,6 +33,7 @@ mod bind;
 /// What is overwritten in place, until that is done.
 mod donated;
 /// Files as memory.
+mod families;
 mod file;
 /// Files that are only read.
 mod mapped;

@@ -189,8 +189,8 @@ fn a_kernel_that_cannot_be_lowered_is_compiled_with_fewer_options() {
         let said = kiln_runtime::warnings::said();
         said.iter().filter(|text| text.contains("pass `lower` failed on kernel ")).count()
     };
-    // kernels are remembered: each case has a size of its own
-    for (case, most) in [0, 1, 2, 3].into_iter().enumerate() {
+    // kernels are remembered: each case has a size of its own, which gets a kernel of its own
+    let case = |(case, most): (usize, usize)| {
         let (x, product) = square(50 + case);
         x.realize().expect("is there");
         let before = fallen();
@@ -201,7 +201,9 @@ fn a_kernel_that_cannot_be_lowered_is_compiled_with_fewer_options() {
         assert!(computed.expect("falls back") == product, "at most {most} options");
         assert!(sums.expect("falls back").iter().all(|sum| (sum - 1.0).abs() < 1e-5));
         assert!(fallen() > before, "at most {most} options");
-    }
+    };
+    let cases = || [0, 1, 2, 3].into_iter().enumerate().for_each(case);
+    kiln::with([("LENGTHS", 0)], cases).expect("settings");
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod offsets;
 mod optim;
 mod training;
 mod layers;
+mod lengths;
 mod state;
 mod structures;
 #[allow(clippy::print_stderr, reason = "says what it skips")]

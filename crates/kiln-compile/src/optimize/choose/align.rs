@@ -20,7 +20,7 @@ impl Chooser {
         let (axis, n) = (axis_of(&self.left[i].1), size_of(&self.left[i].1));
         let suits = self.around.is_none()
             && self.masks
-            && target.goes_past_caches(rows.argument.numel() * bytes)
+            && rows.argument.known_len().is_some_and(|n| target.goes_past_caches(n * bytes))
             && (axis, lanes * bytes) == (rows.axis, LINE)
             && self.left[i].0 > trim::LONG
             && !rows.are_whole(lanes);

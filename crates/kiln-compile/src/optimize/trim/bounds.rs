@@ -108,7 +108,7 @@ impl Bounds {
 fn is_known_before(index: &UOp, range: &UOp) -> bool {
     toposort(index).iter().all(|n| match n.op() {
         Op::Range => axis_of(n) < axis_of(range) && is_outer(n),
-        op => op.is_alu() || op == Op::Const,
+        op => op.is_alu() || matches!(op, Op::Const | Op::Var),
     })
 }
 

@@ -1,0 +1,228 @@
+//! General kernels: one kernel for many numbers.
+//!
+//! Lengths, strides and positions are constants of a kernel. A loop that decodes text makes the same kernels again and
+//! again, with other constants. A general kernel has launch-time scalars for the constants that vary.
+//!
+//! What varies is guessed from the kernels that have been seen. In `a[3*n + i]` for `i < n`, seen with `n` as 5 and 6,
+//! the numbers are `(15, 5)` and `(18, 6)`: one scalar `n`, and the expressions `3*n` and `n`. A guess that is wrong for
+//! another kernel costs a compilation and nothing else: each number of each kernel is compared with what the general
+//! kernel would compute ([`General::fits`]).
+//!
+//! A loop that runs `n` times becomes a loop with a constant bound, the largest `n`, in which what is done from `n` on has
+//! a predicate. Pass `trim` then ends the loop at `n`. So all other passes see loops of constant length.
+
+mod skeleton;
+mod work;
+
+pub use skeleton::Skeleton;
+pub use work::Work;
+
+use super::gate::gate;
+use kiln_ir::arg::ANY_LEN;
+use kiln_ir::uop::find_all;
+use kiln_ir::{Const, DType, Op, UOp};
+
+/// A kernel with launch-time scalars in place of numbers.
+#[derive(Clone, Debug)]
+pub struct General {
+    /// The kernel.
+    pub ast: UOp,
+    /// The number of the first scalar that stands for a number; before it come those that the kernels have anyway.
+    pub slot: usize,
+    /// By use of a number: what the kernel has there.
+    forms: Vec<Form>,
+    scalars: Vec<Scalar>,
+}
+
+/// What a general kernel has in place of a number.
+#[derive(Clone, Debug)]
+enum Form {
+    /// The number itself.
+    Fixed(Const),
+    /// A multiple of a scalar plus a number.
+    Affine { scalar: usize, times: i64, plus: i64 },
+}
+
+/// A launch-time scalar.
+#[derive(Clone, Debug)]
+struct Scalar {
+    /// The use that has it unchanged.
+    at: usize,
+    dtype: DType,
+    /// The values that an integer may have.
+    min: i64,
+    max: i64,
+}
+
+/// The least upper bound of a scalar.
+const LEAST_BOUND: i64 = 256;
+
+/// How much larger than what was seen a scalar may become.
+const GROWTH: i64 = 4;
+
+/// A loop that would be longer is not made general.
+const LONGEST: i64 = 1 << 24;
+
+impl General {
+    /// A kernel for all of these lists of numbers, which belong to kernels with the same skeleton. None if no number
+    /// varies, or a loop could become too long.
+    ///
+    /// Of a single list the trip counts vary, and all numbers that equal one of them.
+    pub fn of(skeleton: &Skeleton, seen: &[Vec<Const>]) -> Option<General> {
+        let (forms, scalars) = forms(skeleton, seen);
+        if scalars.is_empty() {
+            return None;
+        }
+        let slot = first_free(&skeleton.ast);
+        let vars: Vec<UOp> =
+            (slot..).zip(&scalars).map(|(slot, s)| UOp::var(slot, s.dtype, s.min, s.max)).collect();
+        let ast = written(skeleton, &forms, &vars)?;
+        Some(General { ast, slot, forms, scalars })
+    }
+
+    /// The values of the scalars with which this kernel has exactly these numbers, if there are such.
+    pub fn fits(&self, numbers: &[Const]) -> Option<Vec<(Const, DType)>> {
+        let of = |s: &Scalar| {
+            let value = numbers[s.at];
+            let inside = int(value).is_none_or(|n| (s.min..=s.max).contains(&n));
+            inside.then_some((value, s.dtype))
+        };
+        let values: Vec<_> = self.scalars.iter().map(of).collect::<Option<_>>()?;
+        let has = |(form, number): (&Form, &Const)| match form {
+            Form::Fixed(fixed) => fixed == number,
+            &Form::Affine { scalar, times, plus } => match (int(values[scalar].0), int(*number)) {
+                (Some(n), Some(number)) => affine(n, times, plus) == Some(number),
+                _ => values[scalar].0 == *number,
+            },
+        };
+        self.forms.iter().zip(numbers).all(has).then_some(values)
+    }
+}
+
+/// The first number that no launch-time scalar has.
+fn first_free(ast: &UOp) -> usize {
+    let slots = find_all(ast, |n| n.op() == Op::Var);
+    slots.iter().filter_map(|n| n.arg().slot()).max().map_or(0, |slot| slot + 1)
+}
+
+fn int(value: Const) -> Option<i64> {
+    match value {
+        Const::Float(_) => None,
+        value => value.as_i128()?.try_into().ok(),
+    }
+}
+
+fn affine(n: i64, times: i64, plus: i64) -> Option<i64> {
+    n.checked_mul(times)?.checked_add(plus)
+}
+
+/// The numbers of one use in all kernels that were seen.
+fn column(seen: &[Vec<Const>], at: usize) -> Vec<Const> {
+    seen.iter().map(|numbers| numbers[at]).collect()
+}
+
+/// What stands for each number. Those that vary least come first, so that `n` becomes a scalar, and `3*n` is made of it.
+fn forms(skeleton: &Skeleton, seen: &[Vec<Const>]) -> (Vec<Form>, Vec<Scalar>) {
+    let numbers = &seen[0];
+    let columns: Vec<Vec<Const>> = (0..numbers.len()).map(|at| column(seen, at)).collect();
+    let counts: Vec<Const> = (skeleton.uses.iter().zip(numbers))
+        .filter(|(u, n)| u.is_trip_count() && int(**n).is_some_and(|n| n > 1))
+        .map(|(_, n)| *n)
+        .collect();
+    let varies = |at: &usize| match seen.len() {
+        1 => skeleton.uses[*at].dtype() == DType::Index && counts.contains(&numbers[*at]),
+        _ => columns[*at].iter().any(|n| *n != numbers[*at]),
+    };
+    let mut varying: Vec<usize> = (0..numbers.len()).filter(varies).collect();
+    varying.sort_by_key(|&at| (spread(&columns[at]), at));
+    let mut forms: Vec<Form> = numbers.iter().map(|n| Form::Fixed(*n)).collect();
+    let mut scalars: Vec<Scalar> = Vec::new();
+    for at in varying {
+        let dtype = skeleton.uses[at].dtype();
+        let known = scalars.iter().enumerate().filter(|(_, s)| s.dtype == dtype);
+        let mut known = known.filter_map(|(scalar, s)| tied(scalar, &columns[s.at], &columns[at]));
+        let form = known.next().unwrap_or_else(|| {
+            scalars.push(Scalar::of(at, dtype, &columns[at]));
+            Form::Affine { scalar: scalars.len() - 1, times: 1, plus: 0 }
+        });
+        forms[at] = form;
+    }
+    (forms, scalars)
+}
+
+/// How far apart the numbers of a use are.
+fn spread(column: &[Const]) -> i128 {
+    let numbers = || column.iter().filter_map(|n| int(*n)).map(i128::from);
+    numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0)
+}
+
+/// The numbers `ys` as a multiple of a scalar with the numbers `xs`, if they are one. Numbers that are no integers are
+/// the same or have nothing to do with each other.
+fn tied(scalar: usize, xs: &[Const], ys: &[Const]) -> Option<Form> {
+    if xs == ys {
+        return Some(Form::Affine { scalar, times: 1, plus: 0 });
+    }
+    let ints = |column: &[Const]| column.iter().map(|n| int(*n)).collect::<Option<Vec<i64>>>();
+    let (xs, ys) = (ints(xs)?, ints(ys)?);
+    let other = xs.iter().position(|x| *x != xs[0])?;
+    let (run, rise) = (xs[other].checked_sub(xs[0])?, ys[other].checked_sub(ys[0])?);
+    let times = (rise.checked_rem(run)? == 0).then(|| rise / run)?;
+    let plus = ys[0].checked_sub(xs[0].checked_mul(times)?)?;
+    let holds = |(x, y): (&i64, &i64)| affine(*x, times, plus) == Some(*y);
+    xs.iter().zip(&ys).all(holds).then_some(Form::Affine { scalar, times, plus })
+}
+
+impl Scalar {
+    /// A scalar for a use that had these numbers.
+    fn of(at: usize, dtype: DType, column: &[Const]) -> Scalar {
+        let numbers = || column.iter().filter_map(|n| int(*n));
+        let (least, most) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
+        let (min, max) = match dtype {
+            DType::Index => (least.min(2), bound(most)),
+            _ => dtype.int_bounds(),
+        };
+        Scalar { at, dtype, min, max }
+    }
+}
+
+/// How large a scalar may become that has been as large as this: a power of two, so that it seldom has to grow.
+fn bound(most: i64) -> i64 {
+    let room = most.saturating_mul(GROWTH).max(LEAST_BOUND) as u64;
+    room.checked_next_power_of_two().and_then(|n| n.try_into().ok()).unwrap_or(i64::MAX)
+}
+
+/// The kernel over its scalars.
+fn written(skeleton: &Skeleton, forms: &[Form], vars: &[UOp]) -> Option<UOp> {
+    let value = |at: usize| match forms[at] {
+        Form::Fixed(_) => None,
+        Form::Affine { scalar, times: 1, plus: 0 } => Some(vars[scalar].clone()),
+        Form::Affine { scalar, times, plus } => Some(&vars[scalar] * times + plus),
+    };
+    let is_count = |at: usize| skeleton.uses[at].is_trip_count();
+    if (0..forms.len()).any(|at| is_count(at) && value(at).is_some_and(|n| n.max() > LONGEST)) {
+        return None;
+    }
+    let source = |at: usize, old: &UOp| match value(at) {
+        None => old.clone(),
+        Some(count) if is_count(at) => UOp::index(count.max()),
+        Some(value) => value,
+    };
+    let ast = skeleton.rebuilt(source, |at| length(skeleton, at, value(at)));
+    let counts = (0..forms.len()).filter(|&at| is_count(at));
+    let bounded = counts.filter_map(|at| Some((&skeleton.uses[at].node, value(at)?)));
+    Some(bounded.fold(ast, |ast, (old, count)| {
+        let (axis, kind) = old.arg().range().expect("a loop");
+        let range = UOp::range(axis, kind, count.max() as usize);
+        gate(&ast, &range, &range.lt(&count), |_| true)[&ast].clone()
+    }))
+}
+
+/// The length of a memory: of scratch what it may have to be.
+fn length(skeleton: &Skeleton, at: usize, value: Option<UOp>) -> usize {
+    let node = &skeleton.uses[at].node;
+    match value {
+        None => node.known_len().expect("a kernel of fixed numbers"),
+        Some(_) if node.op() == Op::Param => ANY_LEN,
+        Some(len) => len.max().max(1) as usize,
+    }
+}

@@ -1,0 +1,152 @@
+//! Families of kernels: those that are equal but for numbers, and do the same in graphs that are equal but for numbers.
+//! From the third length on they share one general kernel, so that a loop in which lengths vary stops compiling.
+//!
+//! The layers of one network are no family though their kernels may be: they stand at different places of one graph.
+//!
+//! What a kernel gets depends on the kernels that the program has made before, in their order, and on nothing else.
+
+use super::env;
+use super::generations::Generations;
+use kiln_compile::optimize::{self, Skeleton, Work};
+use kiln_ir::uop::Mixer;
+use kiln_ir::{Const, DType, UOp};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Kernels with one skeleton.
+struct Family {
+    first: Skeleton,
+    /// The numbers of the kernels that were seen and had no general one.
+    seen: Vec<Vec<Const>>,
+    /// How many of those have code of their own.
+    exact: usize,
+    /// Oldest first.
+    general: Vec<Arc<optimize::General>>,
+}
+
+/// A general kernel for one run.
+pub(super) struct Found {
+    pub(super) ast: UOp,
+    /// The number of its first scalar.
+    pub(super) slot: usize,
+    /// Its scalars.
+    pub(super) numbers: Vec<(Const, DType)>,
+    /// What this kernel does.
+    pub(super) work: Work,
+}
+
+/// With so many lengths, each kernel gets code of its own. A third one says that lengths vary.
+const EXACT_LENGTHS: usize = 2;
+
+/// The same if only positions vary, which cost a kernel nothing.
+const EXACT_POSITIONS: usize = 1;
+
+/// A family that needed more general kernels than this gets no other: its numbers have no pattern.
+const MOST_SEEN: usize = 16;
+
+/// A kernel that runs its loops more often than this gets code of its own. General code takes up to twice as long,
+/// compiling about ten milliseconds, as long as so many iterations.
+const MOST_ITERATIONS: u64 = 8_000_000;
+
+/// About how much memory an entry takes: the nodes of a kernel or two, and lists of numbers.
+const ENTRY: usize = 64 << 10;
+
+type Families = Generations<u128, Arc<Mutex<Family>>>;
+static FAMILIES: LazyLock<Mutex<Families>> =
+    LazyLock::new(|| Mutex::new(Generations::new(env::cache_bytes() / 8)));
+
+/// A panic leaves a family as it was, or with one kernel more.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The general kernels of one graph.
+pub(super) struct General {
+    /// A hash of the graph without numbers.
+    outline: u128,
+    /// How many kernels with a skeleton there have been.
+    met: FxHashMap<u128, u128>,
+}
+
+impl General {
+    /// For the kernels of a graph, which are asked for in order.
+    pub(super) fn in_graph(outline: u128) -> General {
+        General { outline, met: FxHashMap::default() }
+    }
+
+    /// The general kernel that computes what this kernel computes, if its family has or gets one.
+    pub(super) fn find(&mut self, kernel: &UOp) -> Option<Found> {
+        let mode = env::LENGTHS.get();
+        if mode == 0 {
+            return None;
+        }
+        let skeleton = Skeleton::of(kernel);
+        let family = self.family(&skeleton);
+        locked(&family).general(&skeleton, mode)
+    }
+
+    fn family(&mut self, skeleton: &Skeleton) -> Arc<Mutex<Family>> {
+        let met = self.met.entry(skeleton.key).or_default();
+        *met += 1;
+        let mut key = Mixer::default();
+        [self.outline, skeleton.key, *met].into_iter().for_each(|word| key.add(word));
+        let key = key.finish128();
+        let mut families = locked(&FAMILIES);
+        let known = families.get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let family = Arc::new(Mutex::new(Family::new(skeleton)));
+            families.insert(key, family.clone(), ENTRY);
+            family
+        })
+    }
+}
+
+impl Family {
+    fn new(first: &Skeleton) -> Family {
+        Family { first: first.clone(), seen: Vec::new(), exact: 0, general: Vec::new() }
+    }
+
+    fn general(&mut self, skeleton: &Skeleton, mode: i64) -> Option<Found> {
+        let numbers = &skeleton.numbers;
+        if self.seen[..self.exact].contains(numbers) || !self.has(skeleton) {
+            return None;
+        }
+        let work = skeleton.work();
+        if work.iterations > MOST_ITERATIONS {
+            return None;
+        }
+        if let Some(found) = self.general.iter().find_map(|g| found(g, numbers, work)) {
+            return Some(found);
+        }
+        if self.seen.len() >= MOST_SEEN || self.seen.contains(numbers) {
+            return None;
+        }
+        self.seen.push(numbers.clone());
+        if self.seen.len() <= self.most_exact(mode) {
+            self.exact = self.seen.len();
+            return None;
+        }
+        let general = Arc::new(optimize::General::of(&self.first, &self.seen)?);
+        self.general.push(general.clone());
+        found(&general, numbers, work)
+    }
+
+    /// Whether the kernel is the first one with other numbers. Kernels whose keys are equal by chance are not, nor one in
+    /// which two expressions are equal that are not in the first.
+    fn has(&self, skeleton: &Skeleton) -> bool {
+        self.first.with(&skeleton.numbers).as_ref() == Some(skeleton.kernel())
+    }
+
+    fn most_exact(&self, mode: i64) -> usize {
+        match mode {
+            1 if self.first.lengths_vary(&self.seen) => EXACT_LENGTHS,
+            1 => EXACT_POSITIONS,
+            _ => 0,
+        }
+    }
+}
+
+fn found(general: &optimize::General, numbers: &[Const], work: Work) -> Option<Found> {
+    let numbers = general.fits(numbers)?;
+    Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work })
+}
