@@ -22,6 +22,8 @@ struct Family {
     exact: usize,
     /// Oldest first.
     general: Vec<Arc<optimize::General>>,
+    /// How many kernels found a general one that had been made for others.
+    found: usize,
 }
 
 /// A general kernel for one run.
@@ -43,6 +45,9 @@ const EXACT_POSITIONS: usize = 1;
 
 /// A family that needed more general kernels than this gets no other: its numbers have no pattern.
 const MOST_SEEN: usize = 16;
+
+/// How many kernels must find a general kernel before another one is made.
+const WORTH: usize = 4;
 
 /// A kernel that runs its loops more often than this gets code of its own. General code takes up to twice as long,
 /// compiling about ten milliseconds, as long as so many iterations.
@@ -103,7 +108,7 @@ impl General {
 
 impl Family {
     fn new(first: &Skeleton) -> Family {
-        Family { first: first.clone(), seen: Vec::new(), exact: 0, general: Vec::new() }
+        Family { first: first.clone(), seen: Vec::new(), exact: 0, general: Vec::new(), found: 0 }
     }
 
     fn general(&mut self, skeleton: &Skeleton, mode: i64) -> Option<Found> {
@@ -116,6 +121,7 @@ impl Family {
             return None;
         }
         if let Some(found) = self.general.iter().find_map(|g| found(g, numbers, work)) {
+            self.found += 1;
             return Some(found);
         }
         if self.seen.len() >= MOST_SEEN || self.seen.contains(numbers) {
@@ -126,9 +132,19 @@ impl Family {
             self.exact = self.seen.len();
             return None;
         }
+        if mode == 1 && !self.pays() {
+            return None;
+        }
         let general = Arc::new(optimize::General::of(&self.first, &self.seen)?);
         self.general.push(general.clone());
         found(&general, numbers, work)
+    }
+
+    /// Whether another general kernel is worth its compilation: the ones before were found often enough, or much more
+    /// numbers have been seen since the last one was guessed from too few.
+    fn pays(&self) -> bool {
+        let made = self.general.len();
+        self.found >= made * WORTH || self.seen.len() > EXACT_LENGTHS << made
     }
 
     /// Whether the kernel is the first one with other numbers. Kernels whose keys are equal by chance are not, nor one in
