@@ -6,6 +6,7 @@ mod bugs;
 mod decompose;
 mod dots;
 mod flat;
+mod general;
 mod grad;
 mod lower;
 mod ulp;

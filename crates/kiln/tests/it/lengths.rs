@@ -68,7 +68,7 @@ const PROGRAMS: &[(&str, Program)] = &[
 ];
 
 /// Lengths around vectors, blocks and bounds.
-const LENGTHS: [usize; 15] = [7, 8, 5, 9, 16, 2, 17, 3, 33, 1, 64, 31, 100, 4, 6];
+const LENGTHS: [usize; 11] = [7, 8, 5, 16, 2, 17, 3, 33, 1, 100, 6];
 
 fn with_lengths<R>(mode: usize, run: impl FnOnce() -> R) -> R {
     kiln::with([("LENGTHS", mode)], run).expect("settings")

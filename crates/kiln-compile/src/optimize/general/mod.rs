@@ -1,4 +1,4 @@
-//! General kernels: one kernel for many numbers.
+//! Beside stage `optimize`, for families of kernels: one general kernel for many numbers.
 //!
 //! Lengths, strides and positions are constants of a kernel. A loop that decodes text makes the same kernels again and
 //! again, with other constants. A general kernel has launch-time scalars for the constants that vary.

@@ -1,4 +1,4 @@
-//! The skeleton of a kernel: all of it but its numbers.
+//! Beside stage `optimize`, for general kernels: the skeleton of a kernel is all of it but its numbers.
 
 use kiln_ir::arg::Arg;
 use kiln_ir::uop::{Mixer, Srcs, rebuild, toposort};

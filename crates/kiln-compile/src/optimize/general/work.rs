@@ -1,4 +1,4 @@
-//! What a kernel does, counted before it is optimized.
+//! Beside stage `optimize`, for general kernels: what a kernel does, counted before it is optimized.
 
 use super::Skeleton;
 use kiln_ir::scope::{AxisSet, inside};

@@ -1,0 +1,117 @@
+//! General kernels compute what each kernel of their family computes, and fit no other.
+
+use crate::stages::{lower, optimize};
+use kiln_compile::optimize::{General, Skeleton};
+use kiln_compile::target::Target;
+use kiln_ir::arg::{RangeKind::Loop, RangeKind::Reduce, ReduceOp};
+use kiln_ir::{Const, DType, UOp};
+use kiln_runtime::interp;
+use std::cell::Cell;
+
+fn memory(slot: usize, len: usize) -> UOp {
+    UOp::param(slot, DType::I32, &[len][..])
+}
+
+/// `out[i] = sum over j of a[i*n + j]`, for `m` rows.
+fn rows(m: usize, n: usize) -> UOp {
+    let (i, j) = (UOp::range(0, Loop, m), UOp::range(1, Reduce, n));
+    let element = UOp::load(&memory(1, m * n), &(&i * n as i64 + &j));
+    let sum = element.reduce_ranges(ReduceOp::Add, [j]);
+    UOp::kernel([UOp::store(&memory(0, m), &i, &sum, None).end([i])], "")
+}
+
+/// `out[n - 1 - i] = a[i + p] * k`.
+fn turned(n: usize, p: usize, k: i64) -> UOp {
+    let i = UOp::range(0, Loop, n);
+    let element = UOp::load(&memory(1, n + p), &(&i + p as i64));
+    let place = &i * -1 + (n as i64 - 1);
+    UOp::kernel([UOp::store(&memory(0, n), &place, &(element * k), None).end([i])], "")
+}
+
+/// `out[0] = i` for each `i` in turn: the last one stays.
+fn last(n: usize) -> UOp {
+    let i = UOp::range(0, Loop, n);
+    let store = UOp::store(&memory(0, 1), &UOp::index(0), &i.cast(DType::I32), None);
+    UOp::kernel([store.end([i])], "")
+}
+
+/// What a kernel leaves in its first argument of `len` elements; its second argument has numbers in it.
+fn run(kernel: &UOp, enabled: bool, len: usize, scalars: &[i64]) -> Vec<i32> {
+    let program = lower(&optimize(kernel, &Target::interp(), enabled).ast, &Target::interp());
+    let cells = |numbers: Vec<i32>| -> Vec<Cell<u8>> {
+        numbers.iter().flat_map(|n| n.to_ne_bytes()).map(Cell::new).collect()
+    };
+    let (out, a) = (cells(vec![-99; len]), cells((0..900).map(|i| i * 7 % 31).collect()));
+    interp::run(&program, &[&out, &a], scalars).expect("runs");
+    let bytes: Vec<u8> = out.iter().map(Cell::get).collect();
+    bytes.chunks_exact(4).map(|c| i32::from_ne_bytes(c.try_into().expect("4"))).collect()
+}
+
+fn numbers(kernel: &UOp) -> Vec<Const> {
+    Skeleton::of(kernel).numbers
+}
+
+fn general(seen: &[UOp]) -> General {
+    let numbers: Vec<_> = seen.iter().map(numbers).collect();
+    General::of(&Skeleton::of(&seen[0]), &numbers).expect("something varies")
+}
+
+/// Runs a kernel as it is, and the general kernel with its numbers.
+fn agree(general: &General, kernel: &UOp, len: usize) {
+    let values = general.fits(&numbers(kernel));
+    let values = values.unwrap_or_else(|| panic!("{general:?} does not fit {kernel:?}"));
+    let scalars: Vec<i64> =
+        values.iter().map(|(c, _)| c.as_i128().expect("whole") as i64).collect();
+    let wanted = run(kernel, false, len, &[]);
+    for enabled in [false, true] {
+        assert_eq!(run(&general.ast, enabled, len, &scalars), wanted, "{kernel:?}");
+    }
+}
+
+#[test]
+fn a_general_kernel_computes_what_its_family_computes() {
+    let sums = general(&[rows(3, 5), rows(4, 7), rows(9, 6)]);
+    for (m, n) in [(3, 5), (4, 7), (2, 2), (9, 16), (7, 33), (40, 3)] {
+        agree(&sums, &rows(m, n), m + 2);
+    }
+    let parts = general(&[turned(5, 3, 4), turned(9, 4, -2), turned(6, 9, 1)]);
+    for (n, p, k) in [(5, 3, 4), (17, 20, 9), (2, 100, 7)] {
+        agree(&parts, &turned(n, p, k), n + 2);
+    }
+    let lasts = general(&[last(4), last(6)]);
+    [4, 5, 6, 100].into_iter().for_each(|n| agree(&lasts, &last(n), 3));
+}
+
+#[test]
+fn numbers_that_go_together_are_one_scalar() {
+    // the stride, the trip count and both lengths
+    let values = general(&[rows(4, 5), rows(4, 6)]).fits(&numbers(&rows(4, 9))).expect("fits");
+    assert_eq!(values, [(Const::from(9), DType::Index)]);
+    // `n`, and `p` as `n - 2`
+    let values = general(&[turned(5, 3, 4), turned(6, 4, 4)]).fits(&numbers(&turned(8, 6, 4)));
+    assert_eq!(values.map(|v| v.len()), Some(1));
+}
+
+#[test]
+fn a_wrong_guess_does_not_fit() {
+    let guess = general(&[turned(5, 3, 4), turned(6, 4, 4)]);
+    assert!(guess.fits(&numbers(&turned(8, 6, 4))).is_some());
+    assert!(guess.fits(&numbers(&turned(8, 5, 4))).is_none(), "`p` is not `n - 2`");
+    assert!(guess.fits(&numbers(&turned(8, 6, 5))).is_none(), "the factor was the same");
+    assert!(guess.fits(&numbers(&turned(100_000, 99_998, 4))).is_none(), "past the bound");
+    // of three the pattern is another
+    let three = [turned(5, 3, 4), turned(6, 4, 4), turned(8, 5, 4)];
+    agree(&general(&three), &turned(12, 7, 4), 13);
+    assert!(
+        General::of(&Skeleton::of(&last(4)), &[numbers(&last(4)), numbers(&last(4))]).is_none()
+    );
+}
+
+#[test]
+fn a_skeleton_is_all_but_the_numbers() {
+    let (a, b) = (Skeleton::of(&rows(3, 5)), Skeleton::of(&rows(40, 7)));
+    assert_eq!(a.key, b.key);
+    assert_eq!(a.with(&b.numbers), Some(rows(40, 7)));
+    assert_eq!(b.with(&a.numbers), Some(rows(3, 5)));
+    assert_ne!(a.key, Skeleton::of(&turned(3, 5, 2)).key);
+}
