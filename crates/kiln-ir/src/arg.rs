@@ -340,6 +340,7 @@ arg_accessors! {
     window -> WindowArg { Arg::Window(w) => *w }
     slice -> &[SliceAxis] { Arg::Slice(s) => s }
     reduce_op -> ReduceOp { Arg::Reduce { op, .. } => *op }
+    device -> Arc<str> { Arg::Device(device) | Arg::Buffer { device, .. } => device.clone() }
     slot -> usize { Arg::Param { slot, .. } | Arg::Var { slot, .. } => *slot }
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }

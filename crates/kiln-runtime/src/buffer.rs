@@ -118,6 +118,11 @@ impl Buffer {
         Arc::strong_count(&self.block) == 1
     }
 
+    /// Whether it came from this pool, or is a file, which comes from none.
+    pub fn is_of(&self, pool: &Arc<Pool>) -> bool {
+        self.block.pool.as_ref().is_none_or(|own| Arc::ptr_eq(own, pool))
+    }
+
     /// Whether its memory exists by now.
     pub fn is_allocated(&self) -> bool {
         self.block.memory.get().is_some()

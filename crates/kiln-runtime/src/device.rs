@@ -15,7 +15,16 @@ pub trait Backend: Send + Sync {
     /// Memory with arbitrary contents; may be allocated as late as its first touch.
     fn alloc(&self, bytes: usize) -> Result<Buffer>;
 
-    /// Replaces all of one buffer by the bytes of another.
+    /// Another device of this kind: the same processors and compiler, with memory of its own. None where that makes no
+    /// sense.
+    fn another(&self) -> Option<Arc<dyn Backend>> {
+        None
+    }
+
+    /// Whether kernels of this device may be given that memory. A mapped file belongs to no device.
+    fn reaches(&self, buffer: &Buffer) -> bool;
+
+    /// Replaces all of one buffer, of this device, by the bytes of another, of any device.
     fn copy(&self, from: &Buffer, to: &Buffer) -> Result<()> {
         to.copy_from(from)
     }

@@ -119,6 +119,10 @@ impl Backend for DiskBackend {
         Err(Error::Unsupported("memory on DISK needs a file".into()))
     }
 
+    fn reaches(&self, _: &Buffer) -> bool {
+        false
+    }
+
     fn load(&self, program: &Program) -> Result<Loaded> {
         Err(Error::Unsupported(format!("DISK runs no kernels, so not {}", program.name)))
     }

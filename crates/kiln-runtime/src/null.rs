@@ -48,6 +48,14 @@ impl Backend for NullBackend {
         Buffer::zeroed(&self.pool, bytes)
     }
 
+    fn another(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(NullBackend { pool: Pool::new(), launches: self.launches.clone() }))
+    }
+
+    fn reaches(&self, buffer: &Buffer) -> bool {
+        buffer.is_of(&self.pool)
+    }
+
     fn load(&self, program: &Program) -> Result<Loaded> {
         let kernel = NullKernel { program: facts(program), launches: self.launches.clone() };
         Ok(Loaded { kernel: Arc::new(kernel), origin: Origin::Interpreted })

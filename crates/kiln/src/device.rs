@@ -10,6 +10,11 @@ use std::sync::{Arc, OnceLock, RwLock};
 /// A device by its canonical name, such as `CPU`, `CPU:LLVM` or `INTERP`. `CPU:LLVM:x86_64,haswell` is this machine with
 /// kernels written for that processor.
 ///
+/// A number after the first word says which device of its kind it is: `CPU:1`, `CPU:1:LLVM`, `INTERP:2`. Each has memory of
+/// its own, which no kernel of another reads or writes; [`Tensor::to`](crate::Tensor::to) copies. `CPU:0` is `CPU`. The
+/// devices `CPU:0`, `CPU:1`, ... share the processors of this machine: a kernel of one runs on all of them, and kernels of
+/// several run side by side.
+///
 /// ```
 /// assert_eq!(kiln::Device::parse("cpu:llvm")?.name(), "CPU:LLVM");
 /// # Ok::<(), kiln::Error>(())
@@ -21,13 +26,18 @@ pub struct Device(Arc<str>);
 static SET: RwLock<Option<Device>> = RwLock::new(None);
 
 impl Device {
-    /// The device that `name` names, in any case; a trailing `:0` is the first one and is left out.
+    /// The device that `name` names, in any case. The number 0 is left out.
     ///
     /// # Errors
     /// A name that is not words and numbers joined by `:`. Whether the machine has the device shows on first use.
     #[track_caller]
     pub fn parse(name: &str) -> Result<Device, Error> {
         at_caller("device", Device::named(name))
+    }
+
+    /// The device of a canonical name.
+    pub(crate) fn exact(name: &str) -> Device {
+        Device(name.into())
     }
 
     /// As [`parse`](Device::parse), for an operation that says whose mistake it is.
@@ -83,6 +93,15 @@ impl Device {
         self.0.strip_prefix(DISK).map(Path::new)
     }
 
+    /// Which device of its kind it is, and the name of the first one: of `CPU:2:LLVM` 2 and `CPU:LLVM`.
+    pub(crate) fn number(&self) -> (usize, String) {
+        let (kind, rest) = self.0.split_once(':').unwrap_or((&self.0, ""));
+        match numbered(rest) {
+            (number, "") => (number.parse().unwrap_or(0), kind.to_owned()),
+            (number, rest) => (number.parse().unwrap_or(0), format!("{kind}:{rest}")),
+        }
+    }
+
     pub(crate) fn shared_name(&self) -> Arc<str> {
         self.0.clone()
     }
@@ -108,7 +127,18 @@ fn canonical(name: &str) -> Result<String, Fault> {
     if !upper.split(':').all(word) || upper.starts_with(|c: char| c.is_ascii_digit()) {
         return refuse!("{name:?} does not name a device, such as \"CPU\" or \"CPU:LLVM\"");
     }
-    Ok(upper.strip_suffix(":0").unwrap_or(&upper).to_owned())
+    let (kind, rest) = upper.split_once(':').unwrap_or((&upper, ""));
+    let (number, rest) = numbered(rest);
+    let parts =
+        [kind, number.trim_start_matches('0'), rest].into_iter().filter(|part| !part.is_empty());
+    Ok(parts.collect::<Vec<_>>().join(":"))
+}
+
+/// The digits that a name goes on with after its first word, and what comes after them.
+fn numbered(rest: &str) -> (&str, &str) {
+    let (first, others) = rest.split_once(':').unwrap_or((rest, ""));
+    let is_number = !first.is_empty() && first.chars().all(|c| c.is_ascii_digit());
+    if is_number { (first, others) } else { ("", rest) }
 }
 
 /// The device whose kernels are written for a processor; architecture and processor are words of compilers, in their case.

@@ -112,8 +112,10 @@ pub enum Event<'a> {
     },
     /// Memory was copied, without a kernel.
     Copied {
-        /// On which device.
+        /// To which device.
         device: &'a str,
+        /// From which device: another one, or the same.
+        from: &'a str,
         /// How much.
         bytes: usize,
         /// When it began.

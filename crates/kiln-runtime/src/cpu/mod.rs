@@ -182,6 +182,20 @@ impl Backend for CpuBackend {
         Buffer::new(&self.pool, bytes)
     }
 
+    fn another(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(CpuBackend {
+            rung: self.rung,
+            host: self.host.clone(),
+            codes: self.codes.clone(),
+            pool: Pool::new(),
+            workers: self.workers.clone(),
+        }))
+    }
+
+    fn reaches(&self, buffer: &Buffer) -> bool {
+        buffer.is_of(&self.pool)
+    }
+
     fn copy(&self, from: &Buffer, to: &Buffer) -> Result<()> {
         let parts = to.len() / COPIED_AT_ONCE;
         if parts < 2 || from.len() != to.len() || from.overlaps(to) {

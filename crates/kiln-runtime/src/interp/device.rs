@@ -39,6 +39,14 @@ impl Backend for InterpBackend {
         Buffer::new(&self.pool, bytes)
     }
 
+    fn another(&self) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(InterpBackend::new()))
+    }
+
+    fn reaches(&self, buffer: &Buffer) -> bool {
+        buffer.is_of(&self.pool)
+    }
+
     fn load(&self, program: &Program) -> Result<Loaded> {
         let kernel = Arc::new(InterpKernel(program.clone()));
         Ok(Loaded { kernel, origin: Origin::Interpreted })

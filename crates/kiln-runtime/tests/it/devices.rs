@@ -24,6 +24,10 @@ impl Backend for Toy {
         Buffer::new(&self.0, bytes)
     }
 
+    fn reaches(&self, buffer: &Buffer) -> bool {
+        buffer.is_of(&self.0)
+    }
+
     fn load(&self, program: &Program) -> Result<Loaded> {
         let byte = program.source.parse().map_err(|_| Error::Unsupported("not a byte".into()))?;
         Ok(Loaded { kernel: Arc::new(Fill(program.clone(), byte)), origin: Origin::Compiled })
@@ -49,6 +53,17 @@ fn a_device_is_a_few_lines() {
     kernel.launch(std::slice::from_ref(&buffer), &[]).unwrap();
     assert_eq!(buffer.to_vec::<u8>().unwrap(), [7; 8]);
     assert!(toy.load(&program("x", 1, 2)).is_err());
+}
+
+#[test]
+fn nothing_of_a_device_is_reachable_from_another() {
+    let first = InterpBackend::new();
+    let second = first.another().expect("as many as you like");
+    let (own, others) = (first.alloc(8).unwrap(), second.alloc(8).unwrap());
+    assert!(first.reaches(&own) && second.reaches(&others));
+    assert!(!first.reaches(&others) && !second.reaches(&own));
+    second.copy(&own, &others).unwrap();
+    assert_eq!(second.memory_use().in_use, 8);
 }
 
 #[test]

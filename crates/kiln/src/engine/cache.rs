@@ -274,8 +274,9 @@ fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]
     }
 }
 
-/// The key of a kernel's code: the kernel, the target, whether it is optimized, the width of a search.
-type Key = (u128, Arc<kiln_compile::target::Target>, bool, usize);
+/// The key of a kernel's code: the kernel, the backend, the target, whether it is optimized, the width of a search. So
+/// `CPU:1` and `CPU:2` share their code.
+type Key = (u128, String, Arc<kiln_compile::target::Target>, bool, usize);
 static CODES: LazyLock<Mutex<Generations<Key, Arc<Code>>>> = LazyLock::new(remembering);
 
 /// Compiles the new kernels, on as many threads as the device has.
@@ -314,7 +315,8 @@ fn tally(done: &[(Origin, Duration)], took: Duration) {
 }
 
 fn key(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Key {
-    (kernel.ast.hash(), opened.target.clone(), env::NOOPT.get() == 0, width)
+    let backend = opened.backend.name().to_owned();
+    (kernel.ast.hash(), backend, opened.target.clone(), env::NOOPT.get() == 0, width)
 }
 
 fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option<Arc<Code>> {

@@ -46,6 +46,8 @@ pub(super) struct Closed {
     active: Vec<bool>,
     /// Conditions that must be false, each with its error message.
     pub(super) checks: Vec<(UOp, Arc<str>)>,
+    /// Copies that are not computed (positions).
+    pub(super) copies: Vec<usize>,
     /// The key: a hash of everything except the identity of leaves and the value of constants.
     pub(super) key: u128,
 }
@@ -94,6 +96,7 @@ impl Closed {
             targets: Vec::new(),
             active: vec![false; position.len()],
             checks: walk.checks,
+            copies: walk.copies,
             key: 0,
         };
         for (root, target) in wanted.iter().zip(collected.unwrap_or(wanted)) {

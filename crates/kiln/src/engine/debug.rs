@@ -88,9 +88,18 @@ impl Observer for Printer {
             Event::Searching { kernel, tried, gain } => searching(kernel, tried, gain),
             Event::Searched { .. } => searched(event),
             Event::Launched { .. } => launched(event),
+            Event::Copied { device, from, bytes, start, end } => {
+                copied(device, from, bytes, end - start);
+            }
             _ => {}
         }
     }
+}
+
+fn copied(to: &str, from: &str, bytes: usize, took: Duration) {
+    let us = took.as_secs_f64() * 1e6;
+    let rate = bytes as f64 / took.as_nanos().max(1) as f64;
+    eprintln!("*** {to:<10} copy of {bytes} B from {from} tm {us:9.2}us ({rate:6.1} GB/s)");
 }
 
 fn scheduled(kernels: usize, took: Option<Duration>, arena: usize, temporary: usize) {

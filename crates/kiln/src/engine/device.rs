@@ -12,7 +12,7 @@ use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::null::NullBackend;
 use kiln_runtime::{Backend, Buffer};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An open device.
@@ -52,16 +52,40 @@ fn table() -> MutexGuard<'static, HashMap<String, Opened>> {
 /// The device of this name; an unknown one is an error that lists those that are known.
 pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     // files have memory but no processor: what is computed from them is computed by the CPU, into memory
-    let name = if device.file().is_some() { "CPU" } else { device.name() };
-    let mut table = table();
-    if let Some(opened) = table.get(name) {
-        return Ok(opened.clone());
+    let name = memory_of(device.name());
+    let known = || table().get(name).cloned();
+    if let Some(opened) = known() {
+        return Ok(opened);
     }
     debug::install();
-    let opened = open_new(name)?;
-    opened.show(name);
-    table.insert(name.to_owned(), opened.clone());
-    Ok(opened)
+    // one at a time; the first device of a kind is opened before the others
+    static OPENING: Mutex<()> = Mutex::new(());
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = match device.number() {
+        (0, _) => None,
+        (_, first) => Some(first),
+    };
+    for name in first.as_deref().into_iter().chain([name]) {
+        if table().get(name).is_none() {
+            let opened = open_new(name).map_err(|why| why.replace(UNKNOWN, device.name()))?;
+            opened.show(name);
+            table().insert(name.to_owned(), opened);
+        }
+    }
+    Ok(known().expect("opened above"))
+}
+
+/// Makes sure that there is such a device.
+pub(crate) fn check(device: &Device) -> Result<(), Failure> {
+    open(device).map(drop)
+}
+
+/// In an error, where the name of the device comes that was asked for.
+const UNKNOWN: &str = "{device}";
+
+/// The device in whose memory a value lies: a file is mapped, and the CPU reads it where it is.
+pub(super) fn memory_of(device: &str) -> &str {
+    if device.starts_with("DISK:") { "CPU" } else { device }
 }
 
 /// What things cost on a device, and how many threads share a kernel.
@@ -99,10 +123,21 @@ fn open_new(name: &str) -> Result<Opened, Failure> {
         "CPU" => open_cpu(None),
         "CPU:LLVM" => open_cpu(Some(Rung::Llvm)),
         "CPU:C" => open_cpu(Some(Rung::C)),
+        _ if Device::exact(name).number().0 > 0 => open_another(name),
         _ if name.starts_with(WRITTEN_FOR) => open_cpu_as(&name[WRITTEN_FOR.len()..]),
         "INTERP" => Ok(interp()),
         "NULL" => Ok(null()),
-        _ => Err(format!("no device {name:?}: there are {}", KNOWN.join(", "))),
+        _ => Err(format!("no device {UNKNOWN:?}: there are {}", KNOWN.join(", "))),
+    }
+}
+
+/// A further device of a kind, whose first one is open.
+fn open_another(name: &str) -> Result<Opened, Failure> {
+    let (_, first) = Device::exact(name).number();
+    let Opened { backend, target } = table().get(&first).cloned().expect("opened before");
+    match backend.another() {
+        Some(backend) => Ok(Opened { backend, target }),
+        None => Err(format!("no device {name:?}: there is one {first} only")),
     }
 }
 

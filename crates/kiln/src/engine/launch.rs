@@ -30,22 +30,33 @@ impl Launches<'_> {
         ready: &'a Ready,
         bound: &Bound,
         scalars: &[i64],
+        opened: &Opened,
     ) -> Result<Launches<'a>, (usize, Failure)> {
         let buffers = Vec::with_capacity(ready.kernels.iter().map(arguments).sum());
         let has_files = bound.access.is_some();
         let mut all = Launches { ready, buffers, vars: Vec::new(), copied: Vec::new(), has_files };
         for step in 0..ready.kernels.len() {
-            all.add(bound, scalars, step).map_err(|why| (step, why))?;
+            all.add(bound, scalars, opened, step).map_err(|why| (step, why))?;
         }
         Ok(all)
     }
 
     /// The arguments of the kernel at `step`.
-    fn add(&mut self, bound: &Bound, scalars: &[i64], step: usize) -> Result<(), Failure> {
+    fn add(
+        &mut self,
+        bound: &Bound,
+        scalars: &[i64],
+        opened: &Opened,
+        step: usize,
+    ) -> Result<(), Failure> {
         testing::step()?;
         let kernel = &self.ready.kernels[step];
         for which in kernel.plan.args.iter().take(arguments(kernel)) {
-            self.buffers.push(bound.buffer(self.ready, which)?);
+            let buffer = bound.buffer(self.ready, which)?;
+            if !opened.backend.reaches(&buffer) {
+                return Err("an argument is in another device's memory".to_owned());
+            }
+            self.buffers.push(buffer);
         }
         let own = kernel.plan.vars.iter().map(|&v| scalars[v]);
         let all = own.chain(kernel.numbers.iter().copied());
@@ -159,7 +170,7 @@ impl Watch<'_> {
         let bytes = call.copy()?;
         if let Some(start) = start.filter(|_| self.is_shown && bytes > 0) {
             let (device, end) = (self.device.name(), Instant::now());
-            observe::see(&Event::Copied { device, bytes, start, end });
+            observe::see(&Event::Copied { device, from: device, bytes, start, end });
         }
         Ok(())
     }

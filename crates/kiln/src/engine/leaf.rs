@@ -273,6 +273,13 @@ pub(super) fn set_computed(node: &UOp, value: Value) {
     set_slot(node, Some(Arc::new(slot)));
 }
 
+/// The copy of a value from another device has been made. If another thread was first, its copy stays.
+pub(super) fn set_copied(copy: &UOp, value: Value) {
+    if self::value(copy).is_none() {
+        set_slot(copy, Some(Arc::new(Slot::Computed(value))));
+    }
+}
+
 /// Notes that a realize has walked the node; returns whether one had before.
 pub(super) fn set_seen(node: &UOp) -> bool {
     static SEEN: LazyLock<Payload> = LazyLock::new(|| Arc::new(Slot::Seen));

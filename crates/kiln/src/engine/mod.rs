@@ -32,11 +32,14 @@ mod search;
 mod bind;
 /// What is overwritten in place, until that is done.
 mod donated;
-/// Files as memory.
+/// General kernels, each for a family of kernels.
 mod families;
+/// Files as memory.
 mod file;
 /// Files that are only read.
 mod mapped;
+/// Copies from one device to another.
+mod crossing;
 /// Values that are in memory as they are.
 mod resident;
 /// Plan, claim, allocate, launch, commit.
@@ -62,14 +65,14 @@ mod debug;
 pub(crate) mod testing;
 
 pub use cache::stages;
-pub(crate) use device::description;
+pub(crate) use device::{check, description};
 pub(crate) use file::File;
 pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_history};
 pub(crate) use leaf::{computed, extremes, forgive, upload};
 pub(crate) use mapped::Mapped;
 pub use measure::{Counts, measure};
 pub(crate) use read::{copied, read, read_at, read_parts, realized_view, show};
-pub(crate) use realize::{realize, write};
+pub(crate) use realize::{realize_all, write};
 pub(crate) use resident::{is_in_memory, memory_of};
 pub use search::{Found, regret, search};
 

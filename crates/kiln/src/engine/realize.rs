@@ -7,10 +7,12 @@
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
 use super::capture::{self, Closed};
+use super::crossing::{Crossing, cross, crossings};
 use super::device;
 use super::file::{self, Pinned};
 use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
+use super::parallel::in_parallel;
 use super::walk::Busy;
 use super::{Failure, checks, debug};
 use crate::device::Device;
@@ -28,6 +30,35 @@ fn planning() -> MutexGuard<'static, ()> {
 /// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
 pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Vec<UOp>, Failure> {
     realize_into(nodes, last, device, None)
+}
+
+/// Computes nodes on several devices, each on its own, and gives them with their leaves. Devices compute at the same time.
+pub(crate) fn realize_all(
+    roots: Vec<(UOp, Device)>,
+    last: &[usize],
+) -> Result<Vec<(UOp, UOp)>, Failure> {
+    let mut groups: Vec<(Device, Vec<usize>)> = Vec::new();
+    for (at, (_, device)) in roots.iter().enumerate() {
+        match groups.iter_mut().find(|(of, _)| of == device) {
+            Some((_, group)) => group.push(at),
+            None => groups.push((device.clone(), vec![at])),
+        }
+    }
+    let nodes: Vec<UOp> = roots.into_iter().map(|(node, _)| node).collect();
+    if let [(device, _)] = &groups[..] {
+        let leaves = realize(&nodes, last, device)?;
+        return Ok(nodes.into_iter().zip(leaves).collect());
+    }
+    let computed = in_parallel(&groups, |(device, group)| {
+        let nodes: Vec<UOp> = group.iter().map(|&at| nodes[at].clone()).collect();
+        realize(&nodes, last, device)
+    })?;
+    let mut leaves: Vec<Option<UOp>> = vec![None; nodes.len()];
+    for ((_, group), computed) in groups.iter().zip(computed) {
+        group.iter().zip(computed).for_each(|(&at, leaf)| leaves[at] = Some(leaf));
+    }
+    let leaves = leaves.into_iter().map(|leaf| leaf.expect("each is in one group"));
+    Ok(nodes.into_iter().zip(leaves).collect())
 }
 
 /// Computes a version into its file, and returns the leaf of the file's new content.
@@ -74,9 +105,21 @@ fn realize_into(
                     nodes.iter().zip(found).map(|pair| leaf(pair).expect("computed above"));
                 return checks::sound(leaves.collect());
             }
-            Err(Busy(other)) => other.wait(),
+            Err(Blocked::Busy(Busy(other))) => other.wait(),
+            Err(Blocked::Crossings(copies)) => {
+                // what is computed for the copies may donate memory that only this graph holds
+                drop(missing);
+                cross(copies, &|nodes, device| realize(nodes, &[], device))?;
+            }
         }
     }
+}
+
+/// Why a graph cannot be computed yet.
+enum Blocked {
+    Busy(Busy),
+    /// Values of other devices must be copied first.
+    Crossings(Vec<Crossing>),
 }
 
 /// The roots made from a leaf. They remember their own leaf, and other threads may wait for them. A filler (a constant,
@@ -91,15 +134,20 @@ fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
 }
 
 /// Captures the graph and claims its roots.
-fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Busy> {
+fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Blocked> {
     let _planning = planning();
     let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
-    let mut closed = capture::close(nodes, &upload)?;
+    let close = |nodes: &[UOp]| capture::close(nodes, &upload).map_err(Blocked::Busy);
+    let mut closed = close(nodes)?;
+    let copies = crossings(&closed);
+    if !copies.is_empty() {
+        return Err(Blocked::Crossings(copies));
+    }
     let mut again = passed_again(&closed);
     again.extend(pending_writes(&closed, &again));
     if !again.is_empty() {
         drop(closed);
-        closed = capture::close(&[nodes, &again].concat(), &upload)?;
+        closed = close(&[nodes, &again].concat())?;
     }
     let pending = Arc::new(Slot::Pending(latch.clone()));
     for (root, _) in promised(&closed).iter().flatten() {
@@ -221,7 +269,7 @@ fn compute(
     let leaves = commit(&closed, &ready, &bound, device);
     promise.prepare(&leaves);
     let leaves: Vec<UOp> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
-    let launches = Launches::new(&ready, &bound, &scalars);
+    let launches = Launches::new(&ready, &bound, &scalars, &opened);
     let launched = launches.is_ok();
     let done = launches.and_then(|launches| launches.run(device, &opened));
     debug::warnings();

@@ -1,10 +1,12 @@
 //! Values that already lie in memory in one piece: leaves, and views of neighbouring elements of a leaf, such as a row
 //! of a matrix. Reading one computes nothing.
 
+use super::device::memory_of as memory_of_device;
 use super::leaf;
 use kiln_ir::region::Region;
 use kiln_ir::{DType, Op, UOp};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Where a value is.
 pub(super) struct Resident {
@@ -22,13 +24,14 @@ impl Resident {
     /// Finds the memory in which the elements of `node` lie one after the other, if there is such memory.
     pub(super) fn find(node: &UOp) -> Option<Resident> {
         let mut views: SmallVec<[&UOp; 8]> = SmallVec::new();
-        let mut below = node;
+        let (mut below, mut copied) = (node, None);
         let leaf = loop {
             if let Some(leaf) = leaf::of(below) {
                 break leaf;
             }
             match below.op() {
-                Op::Mark | Op::Detach | Op::Vjp | Op::Contiguous | Op::Copy => {}
+                Op::Copy => copied = copied.or(below.arg().device()),
+                Op::Mark | Op::Detach | Op::Vjp | Op::Contiguous => {}
                 Op::Reshape | Op::Permute | Op::Slice | Op::Expand => views.push(below),
                 // not to bool: a bool is 0 or 1, whatever the bits were
                 Op::Bitcast if below.dtype() != DType::Bool => views.push(below),
@@ -36,6 +39,12 @@ impl Resident {
             }
             below = below.src(0);
         };
+        // what is copied from another device is not here yet
+        let from = leaf.arg().device().expect("a leaf has a device");
+        let here = |to: Arc<str>| memory_of_device(&from) == memory_of_device(&to);
+        if !copied.is_none_or(here) {
+            return None;
+        }
         let offset = offset(&leaf, &views).filter(|_| node.numel() > 0)?;
         Some(Resident { leaf, offset })
     }

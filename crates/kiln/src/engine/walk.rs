@@ -38,6 +38,8 @@ pub(super) struct Walk {
     above: Vec<Open>,
     pub(super) effects: Vec<UOp>,
     pub(super) checks: Vec<(UOp, Arc<str>)>,
+    /// Copies that are not computed (positions).
+    pub(super) copies: Vec<usize>,
 }
 
 impl Walk {
@@ -97,6 +99,9 @@ impl Walk {
             }
             Below::First | Below::All => None,
         });
+        if open.node.op() == Op::Copy && !matches!(open.below, Below::Value { .. }) {
+            self.copies.push(at);
+        }
         self.differentiable.push(self.leads_on(&open));
         self.edges.push(open.edges);
         self.position.insert(open.node.id(), at);

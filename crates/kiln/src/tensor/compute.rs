@@ -44,6 +44,11 @@ pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Faul
     engine::copied(node, from, to).map_err(Fault::Failed)
 }
 
+/// Makes sure that there is such a device.
+pub(crate) fn check(device: &Device) -> Result<(), Fault> {
+    engine::check(device).map_err(Fault::Failed)
+}
+
 /// Computes what the storages hold.
 pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
     let versions = || storages.iter().map(|s| s.version()).collect::<Result<Vec<UOp>, Error>>();
@@ -59,14 +64,13 @@ pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
             None => missing.push((storage, node)),
         }
     }
-    let Some((first, _)) = missing.first() else { return Ok(()) };
     let ends = missing.iter().filter(|(s, _)| !s.has_history());
     let last: Vec<usize> = ends.map(|(_, node)| node.id()).collect();
-    let device = first.device.clone();
-    let (storages, nodes): (Vec<_>, Vec<UOp>) = missing.into_iter().unzip();
-    let leaves = engine::realize(&nodes, &last, &device).map_err(Fault::Failed)?;
+    let roots = missing.iter().map(|(s, node)| (node.clone(), s.device.clone())).collect();
+    let storages: Vec<_> = missing.into_iter().map(|(storage, _)| storage).collect();
+    let leaves = engine::realize_all(roots, &last).map_err(Fault::Failed)?;
     // what was computed replaces the graph that it was computed from
-    storages.iter().zip(nodes).zip(leaves).for_each(|((s, n), leaf)| s.settle(&n, leaf));
+    storages.iter().zip(leaves).for_each(|(s, (n, leaf))| s.settle(&n, leaf));
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use super::compute;
 use crate::Device;
 use crate::element::Element;
 use crate::error::{Error, Fault, at_caller, refuse};
-use kiln_ir::UOp;
+use kiln_ir::{Op, UOp};
 
 /// Computes every tensor's storage, all in one go.
 ///
@@ -76,17 +76,21 @@ impl Tensor {
     }
 
     /// The same value on another device, named as [`zeros_with`](Tensor::zeros_with) takes it, or in another dtype. Here
-    /// already, it is another handle to the same storage; else it is computed and copied now, and a gradient does not
-    /// go back through the copy.
+    /// already, it is another handle to the same storage; else it is a value of its own, which is computed and copied
+    /// when it is needed. Gradients go back through the copy. A file is read now, and so is what goes to a file.
     ///
     /// ```
-    /// let t = kiln::Tensor::from([1, 2]).to("INTERP") + 1;
-    /// assert_eq!((t.to_vec::<i32>()?, t.device().name()), (vec![2, 3], "INTERP"));
+    /// let x = kiln::Tensor::from([1.0f32, 2.0]).set_requires_grad(true);
+    /// let y = x.to("CPU:1") * 3.0;
+    /// assert_eq!((y.to_vec::<f32>()?, y.device().name()), (vec![3.0, 6.0], "CPU:1"));
+    /// y.sum(..).backward()?;
+    /// let grad = x.grad().expect("x wants one");
+    /// assert_eq!(grad.device(), x.device());
     /// # Ok::<(), kiln::Error>(())
     /// ```
     ///
     /// # Errors
-    /// A device that does not exist or has no room.
+    /// A device that does not exist; when it is computed, one that has no room.
     #[must_use]
     #[track_caller]
     pub fn to(&self, device: impl Into<Options>) -> Tensor {
@@ -99,13 +103,23 @@ impl Tensor {
             return cast;
         }
         match cast.copied_to(&device) {
-            Ok(leaf) => Tensor::from_node(leaf, &device),
+            Ok(copy) => Tensor::from_node(copy, &device),
             Err(fault) => Tensor::broken(fault.at("to")),
         }
     }
 
     fn copied_to(&self, device: &Device) -> Result<UOp, Fault> {
-        compute::copied(&self.value()?, self.device(), device)
+        let (value, own) = (self.value()?, self.device());
+        if own.file().is_some() || device.file().is_some() {
+            return compute::copied(&value, own, device);
+        }
+        compute::check(device)?;
+        // the gradient finds the way back by this, if the value is made of constants
+        let placed = match value.op() {
+            Op::Buffer | Op::Update | Op::Copy => value,
+            _ => value.on_device(own.shared_name()),
+        };
+        Ok(placed.on_device(device.shared_name()))
     }
 
     /// As [`to_vec`](Tensor::to_vec), for methods that say themselves whose line it was.

@@ -26,7 +26,7 @@ fn errors_are_at_the_line_that_computes() {
     is_ours(t.get(s![&mask]).error(), "get");
     is_ours(t.try_set(s![&mask], Tensor::from([1, 2])).err(), "set");
     is_ours(wrong().nonzero().error(), "nonzero");
-    is_ours(wrong().to("INTERP").error(), "to");
+    is_ours(wrong().to("INTERP").realize().map(drop).err(), "realize");
     is_ours(wrong().to_vec::<f32>().err(), "to_vec");
     is_ours(wrong().sum(..).item::<f32>().err(), "item");
     is_ours(wrong().realize().map(drop).err(), "realize");

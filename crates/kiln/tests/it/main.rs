@@ -45,6 +45,7 @@ mod limits;
 mod shapes;
 mod golden;
 mod decoding;
+mod devices;
 mod derivatives;
 mod special_values;
 mod sums;

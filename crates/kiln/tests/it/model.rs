@@ -34,31 +34,38 @@ fn mode(seed: u64) -> Mode {
 }
 
 /// The program of a seed, shrunk, and what is wrong with it; none if nothing is.
-fn finding(seed: u64, device: &Device) -> Option<String> {
+fn finding(seed: u64, devices: &[Device]) -> Option<String> {
     let (lines, mode) = (generate::program(seed), mode(seed));
-    let whole = failure(&lines, device, mode, ROUNDS)?;
+    let whole = failure(&lines, devices, mode, ROUNDS)?;
     // what depends on threads does not fail every time
     let rounds = if mode == Mode::Beside { 10 * ROUNDS } else { ROUNDS };
-    let fails = |lines: &[Line]| failure(lines, device, mode, rounds).is_some();
+    let fails = |lines: &[Line]| failure(lines, devices, mode, rounds).is_some();
     let lines = shrink::shrunk(lines, fails);
-    let what = failure(&lines, device, mode, rounds).unwrap_or(whole);
+    let what = failure(&lines, devices, mode, rounds).unwrap_or(whole);
     let text = print::test(&format!("seed_{seed}"), &lines);
-    Some(format!("// {device} {mode:?}\n// {what}\n{text}"))
+    Some(format!("// {devices:?} {mode:?}\n// {what}\n{text}"))
 }
 
-fn agree(device: &str, n: u64) {
-    let device = Device::parse(device).expect("a device");
-    let findings = seeds(n).into_iter().filter_map(|seed| finding(seed, &device));
+fn agree(devices: &[&str], n: u64) {
+    let parse = |name: &&str| Device::parse(name).expect("a device");
+    let devices: Vec<Device> = devices.iter().map(parse).collect();
+    let findings = seeds(n).into_iter().filter_map(|seed| finding(seed, &devices));
     let findings: Vec<String> = findings.take(MOST_FAILURES).collect();
     assert!(findings.is_empty(), "{} fail:\n{}", findings.len(), findings.join("\n"));
 }
 
 #[test]
 fn writes_on_the_interpreter() {
-    agree("INTERP", 3000);
+    agree(&["INTERP"], 3000);
 }
 
 #[test]
 fn writes_on_the_cpu() {
-    agree("CPU", 200);
+    agree(&["CPU"], 200);
+}
+
+#[test]
+fn writes_on_three_devices() {
+    agree(&["INTERP", "INTERP:1", "INTERP:2"], 300);
+    agree(&["CPU", "CPU:1", "INTERP"], 20);
 }

@@ -71,16 +71,19 @@ pub(super) const ROUNDS: usize = 2;
 /// What is wrong with how kiln runs a program again and again, if something is.
 pub(super) fn failure(
     lines: &[Line],
-    device: &Device,
+    devices: &[Device],
     mode: Mode,
     rounds: usize,
 ) -> Option<String> {
     let meaning = meaning(lines, mode)?;
     (0..rounds).find_map(|round| {
-        let run = || measure(|| run(lines, device, mode, &meaning));
+        let run = || measure(|| run(lines, devices, mode, &meaning));
         // a compiler that panics is one more finding
         let result = match catch_unwind(AssertUnwindSafe(run)) {
-            Ok((Ok(()), counts)) if mode == Mode::Alone => cost(lines, &meaning, &counts),
+            // copies between devices cost kernels and memory of their own
+            Ok((Ok(()), counts)) if mode == Mode::Alone && devices.len() == 1 => {
+                cost(lines, &meaning, &counts)
+            }
             Ok((result, _)) => result,
             Err(panic) => Err(panic.downcast_ref::<String>().cloned().unwrap_or_default()),
         };
@@ -111,12 +114,12 @@ fn cost(lines: &[Line], meaning: &Meaning, counts: &Counts) -> Result<(), String
     }
 }
 
-fn run(lines: &[Line], device: &Device, mode: Mode, meaning: &Meaning) -> Result<(), String> {
+fn run(lines: &[Line], devices: &[Device], mode: Mode, meaning: &Meaning) -> Result<(), String> {
     let (shared, done) = (Mutex::new(BTreeMap::new()), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let other = (mode == Mode::Beside).then(|| scope.spawn(|| other_thread(&shared, &done)));
         let main =
-            catch_unwind(AssertUnwindSafe(|| main_thread(lines, device, mode, meaning, &shared)));
+            catch_unwind(AssertUnwindSafe(|| main_thread(lines, devices, mode, meaning, &shared)));
         done.store(true, Relaxed);
         if let Some(other) = other {
             let seen = other.join().map_err(|_| "the second thread panics".to_owned())??;
@@ -132,12 +135,12 @@ type Shared = Mutex<BTreeMap<Var, Tensor>>;
 
 fn main_thread(
     lines: &[Line],
-    device: &Device,
+    devices: &[Device],
     mode: Mode,
     meaning: &Meaning,
     shared: &Shared,
 ) -> Result<(), String> {
-    let mut lazy = Lazy::new(device);
+    let mut lazy = Lazy::new(devices);
     let mut rng = if let Mode::Faults(seed) = mode { Some(Rng(seed)) } else { None };
     for (at, (line, wanted)) in lines.iter().zip(&meaning.reads).enumerate() {
         let got = match &mut rng {

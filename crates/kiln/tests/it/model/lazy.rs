@@ -1,16 +1,20 @@
-//! The same programs, run by kiln.
+//! The same programs, run by kiln. On several devices each new value is on one of them, and operands are copied to where
+//! they are needed: that changes nothing that a program means.
 
 use super::program::{
     Binary, Call, Expr, Fold, How, Ix, Line, Make, Num, Reduce, Unary, Var, View,
 };
 use kiln::{DType, Device, Element, Error, Index, Indices, Reduction, Tensor};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, MulAssign, SubAssign};
 
 /// Variables by number.
 pub(super) struct Lazy {
     pub(super) vars: BTreeMap<Var, Tensor>,
-    device: Device,
+    devices: Vec<Device>,
+    /// How many values have been given a device.
+    placed: Cell<usize>,
 }
 
 /// A tensor or a plain number.
@@ -31,8 +35,20 @@ macro_rules! with_operand {
 }
 
 impl Lazy {
-    pub(super) fn new(device: &Device) -> Lazy {
-        Lazy { vars: BTreeMap::new(), device: device.clone() }
+    pub(super) fn new(devices: &[Device]) -> Lazy {
+        Lazy { vars: BTreeMap::new(), devices: devices.to_vec(), placed: Cell::new(0) }
+    }
+
+    /// The device of the next new value.
+    fn device(&self) -> &Device {
+        let n = self.placed.get();
+        self.placed.set(n + 1);
+        &self.devices[n * n % 7 % self.devices.len()]
+    }
+
+    /// A new value, somewhere.
+    fn placed(&self, value: Tensor) -> Tensor {
+        value.to(self.device())
     }
 
     /// Runs a line; gives what it reads, empty if it reads nothing.
@@ -64,21 +80,27 @@ impl Lazy {
             Expr::Var(var) => self.vars[var].clone(),
             Expr::Num(_) => unreachable!("an operand"),
             Expr::Make(make, shape, dtype) => self.make(make, shape, *dtype),
-            Expr::View(x, View::Get(index)) => self.lent(x, |x| x.get(self.indices(index))),
+            Expr::View(x, View::Get(index)) => self.lent(x, |x| x.get(self.indices(index, x))),
             Expr::View(x, view) => self.lent(x, |x| viewed(x, view)),
-            Expr::Unary(op, x) => self.lent(x, |x| unary(*op, x)),
-            Expr::Binary(op, x, y) => self.lent(x, |x| binary(*op, x, self.value(y))),
-            Expr::Fold(op, axis, x) => self.lent(x, |x| folded(*op, *axis, x)),
-            Expr::Cat(axis, xs) => {
-                Tensor::cat(xs.iter().map(|x| self.tensor(x)).collect::<Vec<_>>(), *axis)
+            Expr::Unary(Unary::Contiguous, x) => self.lent(x, |x| unary(Unary::Contiguous, x)),
+            Expr::Unary(op, x) => self.placed(self.lent(x, |x| unary(*op, x))),
+            Expr::Binary(op, x, y) => {
+                self.placed(self.lent(x, |x| binary(*op, x, self.value(y, x))))
             }
-            Expr::Call(name, args) => self.lent(&args[0], |x| self.called(*name, x, &args[1..])),
+            Expr::Fold(op, axis, x) => self.placed(self.lent(x, |x| folded(*op, *axis, x))),
+            Expr::Cat(axis, xs) => {
+                let device = self.device();
+                Tensor::cat(xs.iter().map(|x| self.tensor(x).to(device)).collect::<Vec<_>>(), *axis)
+            }
+            Expr::Call(name, args) => {
+                self.placed(self.lent(&args[0], |x| self.called(*name, x, &args[1..])))
+            }
         }
     }
 
     fn called(&self, name: Call, x: &Tensor, args: &[Expr]) -> Tensor {
-        let value = |i: usize| self.value(&args[i]);
-        let tensor = |i: usize| self.tensor(&args[i]);
+        let value = |i: usize| self.value(&args[i], x);
+        let tensor = |i: usize| self.tensor(&args[i]).to(x.device());
         match name {
             Call::Lt => with_operand!(value(0), |y| x.lt(y)),
             Call::Eq => with_operand!(value(0), |y| x.eq(y)),
@@ -103,7 +125,7 @@ impl Lazy {
         }
     }
 
-    fn indices(&self, index: &[Ix]) -> Indices {
+    fn indices(&self, index: &[Ix], of: &Tensor) -> Indices {
         let one = |ix: &Ix| match ix {
             Ix::At(i) => Index::At(*i),
             Ix::Slice(start, stop, step) => {
@@ -111,7 +133,7 @@ impl Lazy {
             }
             Ix::Ellipsis => Index::Ellipsis,
             Ix::NewAxis => Index::NewAxis,
-            Ix::Tensor(expr) => Index::from(self.tensor(expr)),
+            Ix::Tensor(expr) => Index::from(self.tensor(expr).to(of.device())),
             Ix::List(at) => Index::from(at.clone()),
         };
         Indices::new(index.iter().map(one).collect::<Vec<_>>())
@@ -125,15 +147,17 @@ impl Lazy {
         }
     }
 
-    fn value(&self, expr: &Expr) -> Value {
+    /// An operand, on the device of `near`.
+    fn value(&self, expr: &Expr, near: &Tensor) -> Value {
         match expr {
             Expr::Num(n) => Value::Num(*n),
-            expr => Value::Tensor(self.tensor(expr)),
+            expr => Value::Tensor(self.tensor(expr).to(near.device())),
         }
     }
 
     fn make(&self, make: &Make, shape: &[usize], dtype: DType) -> Tensor {
-        let options = (dtype, &self.device);
+        let device = self.device();
+        let options = (dtype, device);
         match make {
             Make::Zeros => Tensor::zeros_with(shape, options),
             Make::Ones => Tensor::ones_with(shape, options),
@@ -141,22 +165,25 @@ impl Lazy {
             Make::Full(Num::Int(x)) => Tensor::full_with(shape, *x, options),
             Make::Full(Num::Float(x)) => Tensor::full_with(shape, *x, options),
             Make::Arange => Tensor::arange_with(shape[0], options),
-            Make::From(data) => from(data, shape, dtype, &self.device),
+            Make::From(data) => from(data, shape, dtype, device),
         }
     }
 
     fn write(&mut self, target: &Expr, how: &How, value: &Expr) -> Result<(), Error> {
-        let value = self.value(value);
         if let (How::Operator(op), Expr::Var(var)) = (how, target) {
+            let value = self.value(value, &self.vars[var]);
             let target = self.vars.get_mut(var).expect("a variable");
             with_operand!(value, |x| assign_op(target, *op, x));
             return target.error().map_or(Ok(()), Err);
         }
         self.lent(target, |target| {
+            let value = self.value(value, target);
             match how {
-                How::Set(index) => with_operand!(value, |x| target.set(self.indices(index), x)),
+                How::Set(index) => {
+                    with_operand!(value, |x| target.set(self.indices(index, target), x))
+                }
                 How::TrySet(index) => {
-                    with_operand!(value, |x| target.try_set(self.indices(index), x))?;
+                    with_operand!(value, |x| target.try_set(self.indices(index, target), x))?;
                 }
                 How::Assign => drop(with_operand!(value, |x| target.assign(x))),
                 How::TryAssign => drop(with_operand!(value, |x| target.try_assign(x))?),

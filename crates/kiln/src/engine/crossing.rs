@@ -1,0 +1,98 @@
+//! Copies from one device to another. A graph over several devices is cut at them: what is copied is computed first, on
+//! its own device, and then the copy is a leaf like any other.
+
+use super::capture::Closed;
+use super::device::{self, memory_of};
+use super::history::has_gradient;
+use super::leaf::{self, Value};
+use super::measure::count;
+use super::parallel::in_parallel;
+use super::{Failure, testing};
+use crate::device::Device;
+use kiln_ir::observe::{self, Event, Kind};
+use kiln_ir::{Op, UOp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A copy that is to be made, and the device that its source is on.
+pub(super) struct Crossing {
+    copy: UOp,
+    from: Device,
+    /// The most copies that are made before it, one after the other.
+    depth: usize,
+}
+
+/// The copies of a graph whose sources lie on other devices. Other copies say on which device something made of constants
+/// is, and copy nothing.
+pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {
+    if closed.copies.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    // by node: the device of what it is made of, and how many copies that takes
+    let mut places: Vec<(Option<Arc<str>>, usize)> = Vec::with_capacity(closed.nodes.len());
+    for (at, node) in closed.nodes.iter().enumerate() {
+        let (mut place, mut depth) = (None, 0);
+        for &source in closed.sources(at) {
+            let (device, copies) = &places[source];
+            (place, depth) = (place.or_else(|| device.clone()), depth.max(*copies));
+        }
+        let own = node.arg().device().filter(|_| !closed.is_computed(at));
+        if let (Op::Copy, Some(to), Some(from)) = (node.op(), &own, &place)
+            && memory_of(to) != memory_of(from)
+        {
+            found.push(Crossing { copy: node.clone(), from: Device::exact(from), depth });
+            depth += 1;
+        }
+        places.push((own.or(place), depth));
+    }
+    found
+}
+
+/// Computes values on a device, into leaves.
+type Compute = dyn Fn(&[UOp], &Device) -> Result<Vec<UOp>, Failure> + Sync;
+
+/// Makes the copies. Those of one depth are made at the same time, as far as they come from different devices. `compute`
+/// computes what is copied.
+pub(super) fn cross(crossings: Vec<Crossing>, compute: &Compute) -> Result<(), Failure> {
+    let mut waves: BTreeMap<usize, BTreeMap<String, Vec<UOp>>> = BTreeMap::new();
+    for Crossing { copy, from, depth } in crossings {
+        let wave = waves.entry(depth).or_default();
+        wave.entry(from.name().to_owned()).or_default().push(copy);
+    }
+    waves.into_values().try_for_each(|wave| {
+        let groups: Vec<(Device, Vec<UOp>)> =
+            wave.into_iter().map(|(from, copies)| (Device::exact(&from), copies)).collect();
+        in_parallel(&groups, |(from, copies)| copied(copies, from, compute)).map(drop)
+    })
+}
+
+/// Computes what copies are copies of, on its device, and makes the copies.
+fn copied(copies: &[UOp], from: &Device, compute: &Compute) -> Result<(), Failure> {
+    let sources: Vec<UOp> = copies.iter().map(|copy| copy.src(0).clone()).collect();
+    let leaves = compute(&sources, from)?;
+    copies.iter().zip(leaves).try_for_each(|(copy, source)| {
+        let to = copy.arg().device().expect("a copy has a device");
+        let leaf = transfer(&source, from, &Device::exact(&to))?;
+        let value = Value { leaf, differentiable: has_gradient(copy, None), shares: false };
+        leaf::set_copied(copy, value);
+        Ok(())
+    })
+}
+
+/// A copy of a leaf on another device.
+fn transfer(source: &UOp, from: &Device, to: &Device) -> Result<UOp, Failure> {
+    testing::step()?;
+    let (dtype, shape) = (source.dtype(), source.shape().clone());
+    let memory = leaf::buffer(source)?;
+    let copy = leaf::alloc(dtype, &shape, to)?;
+    let start = Instant::now();
+    device::open(to)?.backend.copy(&memory, &copy).map_err(|e| e.to_string())?;
+    count(|c| c.bytes += 2 * copy.len() as u64);
+    if observe::is_wanted(Kind::Runs) {
+        let (device, bytes, end) = (to.name(), copy.len(), Instant::now());
+        observe::see(&Event::Copied { device, from: from.name(), bytes, start, end });
+    }
+    Ok(leaf::new(copy, dtype, shape, to))
+}
