@@ -5,10 +5,10 @@
 
 use crate::disk::FileMemory;
 use crate::error::{Error, Result};
-use crate::memory::{self, Memory};
+use crate::memory::{self, DeviceMemory, Memory};
 use crate::meter::Metered;
 use crate::plain::Plain;
-use crate::pool::Pool;
+use crate::pool::{Pool, Taken};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +20,9 @@ pub struct Buffer {
     len: usize,
 }
 
+/// The purpose of memory for which none was told.
+const UNTOLD: &str = "other values";
+
 /// How much is copied at once by way of other memory.
 const PART: usize = 1 << 20;
 
@@ -28,6 +31,10 @@ struct Block {
     len: usize,
     fill: Fill,
     memory: OnceLock<Memory>,
+    /// What it is for.
+    purpose: &'static str,
+    /// Its number in the pool's books.
+    entry: OnceLock<u64>,
     /// Counts the block for whoever measures.
     metered: OnceLock<Metered>,
     /// Where the memory comes from and goes back to; none for files.
@@ -53,6 +60,15 @@ impl Buffer {
         Buffer::lazy(pool, bytes, Fill::Zeros)
     }
 
+    /// The same, and what it is for. Nobody may have another handle on it yet.
+    #[must_use]
+    pub fn held_for(mut self, purpose: &'static str) -> Buffer {
+        if let Some(block) = Arc::get_mut(&mut self.block) {
+            block.purpose = purpose;
+        }
+        self
+    }
+
     /// Memory that exists already, such as a mapped file.
     pub fn from_memory(memory: Memory) -> Buffer {
         let len = memory.len();
@@ -60,6 +76,8 @@ impl Buffer {
             len,
             fill: Fill::Anything,
             memory: OnceLock::from(memory),
+            purpose: "a file",
+            entry: OnceLock::new(),
             metered: OnceLock::new(),
             pool: None,
         };
@@ -72,6 +90,8 @@ impl Buffer {
             len,
             fill,
             memory: OnceLock::new(),
+            purpose: UNTOLD,
+            entry: OnceLock::new(),
             metered: OnceLock::new(),
             pool: Some(pool.clone()),
         };
@@ -167,9 +187,21 @@ impl Buffer {
     }
 
     /// The first byte; allocates. Valid for `len` bytes as long as a handle exists.
+    ///
+    /// # Errors
+    /// No room, and memory that the host cannot address.
     pub fn as_ptr(&self) -> Result<*mut u8> {
-        // `wrapping_add` stays within the block: `view` has checked the offset.
-        Ok(self.block.memory()?.as_ptr().wrapping_add(self.offset))
+        let memory = self.block.memory()?;
+        match memory.as_device() {
+            // `wrapping_add` stays within the block: `view` has checked the offset.
+            None => Ok(memory.as_ptr().wrapping_add(self.offset)),
+            Some(_) => Err(Error::Launch("this memory is a device's, not the host's".into())),
+        }
+    }
+
+    /// The block of memory that only its device can address, if it is part of one; allocates.
+    pub fn as_device(&self) -> Result<Option<&dyn DeviceMemory>> {
+        Ok(self.block.memory()?.as_device())
     }
 
     /// Copies all of it out.
@@ -177,6 +209,9 @@ impl Buffer {
         self.same_len(to.len())?;
         if let Some(file) = self.file() {
             return file.read(self.offset, to);
+        }
+        if let Some(device) = self.as_device()? {
+            return device.read(self.offset, to);
         }
         let from = self.as_ptr()?;
         // SAFETY: `from` is valid for `len` initialised bytes, `to` is a distinct Rust slice of that length.
@@ -189,13 +224,13 @@ impl Buffer {
         let len = self.len / size_of::<T>();
         self.same_len(len * size_of::<T>())?;
         let mut numbers = memory::vector::<T>(len)?;
-        if let Some(file) = self.file() {
+        if self.is_file() || self.as_device()?.is_some() {
             // SAFETY: the vector has room for as many bytes, which are zeros before they are read, and any bytes are numbers.
             unsafe {
                 let bytes: *mut u8 = numbers.as_mut_ptr().cast();
                 bytes.write_bytes(0, self.len);
                 numbers.set_len(len);
-                file.read(self.offset, std::slice::from_raw_parts_mut(bytes, self.len))?;
+                self.read(std::slice::from_raw_parts_mut(bytes, self.len))?;
             }
             return Ok(numbers);
         }
@@ -213,6 +248,9 @@ impl Buffer {
     pub fn with_slice<T: Plain, R>(&self, see: impl FnOnce(&[T]) -> R) -> Result<R> {
         let len = self.len / size_of::<T>();
         self.same_len(len * size_of::<T>())?;
+        if self.as_device()?.is_some() {
+            return Ok(see(&self.to_vec()?));
+        }
         let from = self.as_ptr()?.cast::<T>();
         if self.is_empty() || self.is_file() || !from.is_aligned() {
             return Ok(see(&self.to_vec()?));
@@ -227,6 +265,12 @@ impl Buffer {
         if !self.is_unique() {
             return Err(Error::Launch("memory that others have, too".into()));
         }
+        if let Some(device) = self.as_device()? {
+            let mut bytes = vec![0; self.len];
+            let result = write(&mut bytes);
+            device.write(self.offset, &bytes)?;
+            return Ok(result);
+        }
         let to = self.writable_ptr()?;
         // SAFETY: `to` is valid for `len` bytes, which are initialised as all memory is, and writable. No other handle on
         // them exists, and this one is borrowed.
@@ -236,6 +280,9 @@ impl Buffer {
     /// Replaces all of it.
     pub fn write(&self, from: &[u8]) -> Result<()> {
         self.same_len(from.len())?;
+        if let Some(device) = self.as_device()? {
+            return device.write(self.offset, from);
+        }
         let to = self.writable_ptr()?;
         if let Some(file) = self.file() {
             return file.write(self.offset, from);
@@ -245,16 +292,21 @@ impl Buffer {
         Ok(())
     }
 
-    /// Replaces all of it by the bytes of another buffer, which may overlap unless both are files.
+    /// Replaces all of it by the bytes of another buffer, which may overlap if both are the host's memory.
     pub fn copy_from(&self, other: &Buffer) -> Result<()> {
         self.same_len(other.len)?;
-        if self.is_file() || other.is_file() {
+        if self.goes_by_parts()? || other.goes_by_parts()? {
             return self.copy_in_parts(other);
         }
         let (from, to) = (other.as_ptr()?, self.writable_ptr()?);
         // SAFETY: both are valid for `len` bytes, `to` is writable; `copy` permits overlap.
         unsafe { std::ptr::copy(from, to, self.len) };
         Ok(())
+    }
+
+    /// Whether the host cannot copy it where it is.
+    fn goes_by_parts(&self) -> Result<bool> {
+        Ok(self.is_file() || self.as_device()?.is_some())
     }
 
     /// By way of other memory: the system copies to and from files, and says what is wrong with them.
@@ -291,15 +343,21 @@ impl Block {
             return Ok(memory);
         }
         let pool = self.pool.as_ref().expect("memory without a pool exists from the start");
-        let (memory, fresh) = pool.take(self.len)?;
-        if self.fill == Fill::Zeros && !fresh {
-            // SAFETY: a block from the pool has at least `len` bytes, and nobody else knows of it yet.
-            unsafe { memory.as_ptr().write_bytes(0, self.len) };
+        let Taken { memory, entry, is_zero } = pool.take(self.len, self.purpose)?;
+        if self.fill == Fill::Zeros && !is_zero {
+            match memory.as_device() {
+                Some(device) => device.write(0, &vec![0; self.len])?,
+                // SAFETY: a block from the pool has at least `len` bytes, and nobody else knows of it yet.
+                None => unsafe { memory.as_ptr().write_bytes(0, self.len) },
+            }
         }
         // Two threads may have come here at once; the loser's block goes back.
         match self.memory.set(memory) {
-            Ok(()) => _ = self.metered.set(Metered::new(self.len)),
-            Err(second) => pool.give(second, self.len),
+            Ok(()) => {
+                _ = self.entry.set(entry);
+                _ = self.metered.set(Metered::new(self.len));
+            }
+            Err(second) => pool.give(second, entry),
         }
         Ok(self.memory.get().expect("set above"))
     }
@@ -308,7 +366,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if let (Some(memory), Some(pool)) = (self.memory.take(), &self.pool) {
-            pool.give(memory, self.len);
+            pool.give(memory, *self.entry.get().expect("set with the memory"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::memory::ALIGN;
-use crate::pool::MemoryUse;
+use crate::pool::Pool;
 use kiln_ir::program::Program;
 use std::sync::Arc;
 
@@ -48,9 +48,9 @@ pub trait Backend: Send + Sync {
     /// Which compiler does the work, and where it was found.
     fn compiler(&self) -> String;
 
-    /// How much memory is in use.
-    fn memory_use(&self) -> MemoryUse {
-        MemoryUse::default()
+    /// Its memory, if it keeps books about that.
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        None
     }
 }
 

@@ -27,6 +27,20 @@ const PAGE: usize = 64 << 10;
 /// kills the process later.
 const CHECKED_FROM: usize = 64 << 20;
 
+/// Memory that only its device can address. The host reads and writes it by copies.
+///
+/// Both methods wait until everything is done that the device was asked to do before.
+pub trait DeviceMemory: Send + Sync + std::fmt::Debug {
+    /// Copies out the bytes from `offset` on.
+    fn read(&self, offset: usize, to: &mut [u8]) -> Result<()>;
+
+    /// Replaces the bytes from `offset` on.
+    fn write(&self, offset: usize, from: &[u8]) -> Result<()>;
+
+    /// Itself, so that its device knows it again.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
 /// One block.
 #[derive(Debug)]
 pub struct Memory {
@@ -41,6 +55,7 @@ enum Origin {
     /// Held for its `Drop`, which unmaps.
     Mapped(#[allow(dead_code)] MmapRaw),
     File(FileMemory),
+    Device(Box<dyn DeviceMemory>),
 }
 
 // SAFETY: a block owns its bytes; nothing in it is tied to a thread.
@@ -61,7 +76,20 @@ impl Memory {
         Memory { ptr, len: file.len(), origin: Origin::File(file) }
     }
 
-    /// The first byte.
+    /// A block of a device.
+    pub fn of_device(memory: Box<dyn DeviceMemory>, len: usize) -> Memory {
+        Memory { ptr: NonNull::dangling(), len, origin: Origin::Device(memory) }
+    }
+
+    /// The device's memory, if the host cannot address it.
+    pub fn as_device(&self) -> Option<&dyn DeviceMemory> {
+        match &self.origin {
+            Origin::Device(memory) => Some(&**memory),
+            Origin::Heap(_) | Origin::Mapped(_) | Origin::File(_) => None,
+        }
+    }
+
+    /// The first byte; of a device's block an address that nobody may follow.
     pub fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }
@@ -85,7 +113,7 @@ impl Memory {
     pub(crate) fn as_file(&self) -> Option<&FileMemory> {
         match &self.origin {
             Origin::File(file) => Some(file),
-            Origin::Heap(_) | Origin::Mapped(_) => None,
+            Origin::Heap(_) | Origin::Mapped(_) | Origin::Device(_) => None,
         }
     }
 

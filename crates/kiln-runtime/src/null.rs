@@ -3,7 +3,7 @@
 use crate::buffer::Buffer;
 use crate::device::{Backend, Kernel, Loaded, Origin, check_arguments, facts};
 use crate::error::Result;
-use crate::pool::{MemoryUse, Pool};
+use crate::pool::Pool;
 use kiln_ir::program::Program;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,7 +23,12 @@ struct NullKernel {
 impl NullBackend {
     /// A device with nothing counted yet.
     pub fn new() -> NullBackend {
-        NullBackend { pool: Pool::new(), launches: Arc::default() }
+        NullBackend::with(Pool::new())
+    }
+
+    /// The same, with this memory.
+    pub fn with(pool: Arc<Pool>) -> NullBackend {
+        NullBackend { pool, launches: Arc::default() }
     }
 
     /// How many kernels were launched.
@@ -49,7 +54,7 @@ impl Backend for NullBackend {
     }
 
     fn another(&self) -> Option<Arc<dyn Backend>> {
-        Some(Arc::new(NullBackend { pool: Pool::new(), launches: self.launches.clone() }))
+        Some(Arc::new(NullBackend { pool: self.pool.another(), launches: self.launches.clone() }))
     }
 
     fn reaches(&self, buffer: &Buffer) -> bool {
@@ -65,8 +70,8 @@ impl Backend for NullBackend {
         "none (kernels are counted, not run)".into()
     }
 
-    fn memory_use(&self) -> MemoryUse {
-        self.pool.memory_use()
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        Some(&self.pool)
     }
 }
 

@@ -5,34 +5,68 @@ use crate::error::{Error, Result};
 use crate::memory::{self, ALIGN, Memory};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What the pool keeps at most by default. A training step of a mid-sized model recycles everything within it.
-const DEFAULT_KEEP: usize = 2 << 30;
+pub const DEFAULT_KEEP: usize = 2 << 30;
 
 /// The memory of one device.
-#[derive(Debug)]
 pub struct Pool {
-    free: Mutex<Free>,
+    state: Mutex<State>,
+    /// How much freed memory is kept.
     keep: usize,
-    in_use: AtomicUsize,
-    peak: AtomicUsize,
+    /// How much may be in use.
+    limit: usize,
+    /// Where blocks come from.
+    source: Source,
+}
+
+/// Gives blocks of memory.
+type Allocate = dyn Fn(usize) -> Result<Memory> + Send + Sync;
+
+enum Source {
+    /// The system's memory, full of zeros.
+    Host,
+    /// A device.
+    Device(Box<Allocate>),
+}
+
+#[derive(Default)]
+struct State {
+    free: Free,
+    /// Blocks in use by number: how much was asked for, and what for.
+    used: BTreeMap<u64, (usize, &'static str)>,
+    next: u64,
+    now: usize,
+    peak: usize,
 }
 
 /// How much memory a device uses, in bytes as they were asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct MemoryUse {
-    /// Allocated now.
-    pub in_use: usize,
-    /// The most that was allocated at once since the last reset.
+    /// In use now.
+    pub used: usize,
+    /// The most that was in use at once since the last reset.
     pub peak: usize,
-    /// Kept for reuse.
-    pub kept: usize,
+    /// Freed, and kept for reuse.
+    pub pooled: usize,
+    /// How much may be in use, if there is a limit.
+    pub limit: Option<usize>,
+}
+
+/// A block of a pool.
+pub(crate) struct Taken {
+    pub(crate) memory: Memory,
+    /// Its number, with which it comes back.
+    pub(crate) entry: u64,
+    /// Whether it is full of zeros.
+    pub(crate) is_zero: bool,
 }
 
 /// Blocks by age; per class their ages, oldest first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Free {
     by_age: BTreeMap<u64, Memory>,
     by_class: FxHashMap<usize, VecDeque<u64>>,
@@ -41,78 +75,173 @@ struct Free {
 }
 
 impl Pool {
-    /// A pool with the default bound.
+    /// A pool of the host's memory, with the default bounds.
     pub fn new() -> Arc<Pool> {
-        Pool::with_keep(DEFAULT_KEEP)
+        Arc::default()
     }
 
     /// A pool that keeps at most this many bytes of freed blocks.
     pub fn with_keep(keep: usize) -> Arc<Pool> {
-        Arc::new(Pool {
-            free: Mutex::default(),
-            keep,
-            in_use: AtomicUsize::new(0),
-            peak: AtomicUsize::new(0),
-        })
+        Pool::bounded(keep, usize::MAX)
     }
 
-    /// A block of at least this size, and whether it is fresh and so full of zeros. It comes back by `give`, with the
-    /// same number.
-    pub(crate) fn take(&self, bytes: usize) -> Result<(Memory, bool)> {
+    /// A pool of the host's memory that keeps at most `keep` bytes of freed blocks, and of which at most `limit` bytes are
+    /// in use.
+    pub fn bounded(keep: usize, limit: usize) -> Arc<Pool> {
+        Arc::new(Pool { keep, limit, ..Pool::default() })
+    }
+
+    /// A pool of another kind of memory.
+    pub fn of_device(
+        keep: usize,
+        limit: usize,
+        allocate: impl Fn(usize) -> Result<Memory> + Send + Sync + 'static,
+    ) -> Arc<Pool> {
+        let source = Source::Device(Box::new(allocate));
+        Arc::new(Pool { state: Mutex::default(), keep, limit, source })
+    }
+
+    /// An empty pool of the host's memory with the same bounds.
+    pub fn another(&self) -> Arc<Pool> {
+        Pool::bounded(self.keep, self.limit)
+    }
+
+    /// A block of at least this size. It comes back by `give`, with its number.
+    pub(crate) fn take(&self, bytes: usize, purpose: &'static str) -> Result<Taken> {
         let class = size_class(bytes)?;
-        let recycled = self.lock().take(class);
-        let taken = match recycled {
-            Some(memory) => (memory, false),
-            None => (self.fresh(class)?, true),
+        let recycled = {
+            let mut state = self.lock();
+            state.check(bytes, self.limit)?;
+            state.free.take(class)
         };
-        let now = self.in_use.fetch_add(bytes, Relaxed) + bytes;
-        self.peak.fetch_max(now, Relaxed);
-        Ok(taken)
+        let (memory, is_zero) = match recycled {
+            Some(memory) => (memory, false),
+            None => (self.fresh(class)?, matches!(self.source, Source::Host)),
+        };
+        let mut state = self.lock();
+        let entry = state.next;
+        state.next += 1;
+        state.used.insert(entry, (bytes, purpose));
+        state.now += bytes;
+        state.peak = state.peak.max(state.now);
+        Ok(Taken { memory, entry, is_zero })
     }
 
     /// Refuses what the machine cannot have, even if everything that is kept were given back.
     pub(crate) fn check(&self, bytes: usize) -> Result<()> {
+        self.lock().check(bytes, self.limit)?;
+        if let Source::Device(_) = self.source {
+            return Ok(());
+        }
         memory::check_available(bytes).or_else(|_| {
             self.trim();
             memory::check_available(bytes)
         })
     }
 
-    /// Takes back a block that was asked for with `bytes`.
-    pub(crate) fn give(&self, memory: Memory, bytes: usize) {
-        self.in_use.fetch_sub(bytes, Relaxed);
-        let evicted = self.lock().give(memory, self.keep);
+    /// Takes back a block.
+    pub(crate) fn give(&self, memory: Memory, entry: u64) {
+        let mut state = self.lock();
+        if let Some((bytes, _)) = state.used.remove(&entry) {
+            state.now -= bytes;
+        }
+        let evicted = state.free.give(memory, self.keep);
+        drop(state);
         // Unmapping is slow, so it happens outside the lock.
         drop(evicted);
     }
 
     /// Gives everything that is kept back to the system.
     pub fn trim(&self) {
-        let all = std::mem::take(&mut *self.lock());
+        let all = std::mem::take(&mut self.lock().free);
         drop(all);
     }
 
     /// The counters.
     pub fn memory_use(&self) -> MemoryUse {
-        let kept = self.lock().bytes;
-        MemoryUse { in_use: self.in_use.load(Relaxed), peak: self.peak.load(Relaxed), kept }
+        let state = self.lock();
+        let limit = Some(self.limit).filter(|limit| *limit < usize::MAX);
+        MemoryUse { used: state.now, peak: state.peak, pooled: state.free.bytes, limit }
     }
 
     /// Makes the present use the peak.
     pub fn reset_peak(&self) {
-        self.peak.store(self.in_use.load(Relaxed), Relaxed);
+        let mut state = self.lock();
+        state.peak = state.now;
     }
 
-    /// From the system; if that has none left, after giving back what is kept.
+    /// A new block; if there is none left, after giving back what is kept.
     fn fresh(&self, class: usize) -> Result<Memory> {
-        Memory::zeroed(class).or_else(|_| {
+        let allocate = || match &self.source {
+            Source::Host => Memory::zeroed(class),
+            Source::Device(allocate) => allocate(class),
+        };
+        let again = |_| {
             self.trim();
-            Memory::zeroed(class)
+            allocate()
+        };
+        allocate().or_else(again).map_err(|error| match error {
+            Error::Memory { bytes, why } => {
+                let state = self.lock();
+                let why = format!("{why}; {} bytes are in use: {}", state.now, state.holders());
+                Error::Memory { bytes, why }
+            }
+            other => other,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        let (state, source) = (Mutex::default(), Source::Host);
+        Pool { state, keep: DEFAULT_KEEP, limit: usize::MAX, source }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({:?})", self.memory_use())
+    }
+}
+
+/// How many purposes an error lists.
+const LISTED: usize = 4;
+
+impl State {
+    /// Refuses what goes beyond a limit, and says what has the memory.
+    fn check(&self, bytes: usize, limit: usize) -> Result<()> {
+        if bytes <= limit.saturating_sub(self.now) {
+            return Ok(());
+        }
+        let (now, holders) = (self.now, self.holders());
+        let why = format!("{now} of at most {limit} bytes are in use: {holders}");
+        Err(Error::Memory { bytes, why })
+    }
+
+    /// What has most of the memory.
+    fn holders(&self) -> String {
+        let mut by_purpose: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for &(bytes, purpose) in self.used.values() {
+            let (count, sum) = by_purpose.entry(purpose).or_default();
+            (*count, *sum) = (*count + 1, *sum + bytes);
+        }
+        let mut all: Vec<_> = by_purpose.into_iter().collect();
+        all.sort_by_key(|&(_, (_, bytes))| std::cmp::Reverse(bytes));
+        let more = all.len().saturating_sub(LISTED);
+        all.truncate(LISTED);
+        let text = |(purpose, (count, bytes))| {
+            format!(
+                "{bytes} by {purpose} ({count} {})",
+                if count == 1 { "block" } else { "blocks" }
+            )
+        };
+        let mut texts: Vec<String> = all.into_iter().map(text).collect();
+        texts.extend((more > 0).then(|| format!("and {more} more")));
+        if texts.is_empty() { "nothing".into() } else { texts.join(", ") }
     }
 }
 

@@ -21,6 +21,8 @@ mod origin;
 mod error;
 /// Names of devices.
 mod device;
+/// What a device of one's own is made of.
+pub mod backend;
 /// What a thread has instead of the environment.
 mod scoped;
 /// Settings in code.
@@ -51,6 +53,7 @@ pub mod optim;
 /// Data sets and batches.
 pub mod data;
 
+pub use backend::MemoryUse;
 pub use calibrate::{Cost, calibrate};
 pub use compiler::{Pass, passes};
 pub use defaults::{default_float, set_default_float};

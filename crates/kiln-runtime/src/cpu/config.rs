@@ -1,7 +1,9 @@
 //! The settings of the CPU device: read from the environment in one place, or set in code.
 
+use crate::pool::Pool;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where to look for compilers and how to run.
@@ -19,6 +21,8 @@ pub struct CpuConfig {
     pub cache_limit: u64,
     /// The most time that the C compiler may take for a kernel, `KILN_CC_SECONDS`.
     pub cc_time: Duration,
+    /// Its memory.
+    pub pool: Arc<Pool>,
     /// Folders that hold Rust toolchains.
     pub toolchains: Vec<PathBuf>,
     /// Folders where programs are found.
@@ -54,6 +58,7 @@ impl CpuConfig {
             cache: cache_folder(),
             cache_limit: CACHE_LIMIT,
             cc_time: CC_TIME,
+            pool: Pool::new(),
             toolchains: folder("RUSTUP_HOME", ".rustup")
                 .map(|rustup| rustup.join("toolchains"))
                 .into_iter()

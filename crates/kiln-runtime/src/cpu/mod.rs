@@ -24,7 +24,7 @@ use crate::buffer::Buffer;
 use crate::cache::DiskCache;
 use crate::device::{Backend, Kernel, Loaded};
 use crate::error::{Error, Result};
-use crate::pool::{MemoryUse, Pool};
+use crate::pool::Pool;
 use crate::warnings::warn_once;
 use codes::Codes;
 use compiler::Compiler;
@@ -123,7 +123,7 @@ impl CpuBackend {
     ) -> CpuBackend {
         let codes = Arc::new(Codes::new(compiler, &host.identity, disk));
         let workers = Arc::new(Workers::new(config.threads.unwrap_or(host.threads)));
-        CpuBackend { rung, host, codes, pool: Pool::new(), workers }
+        CpuBackend { rung, host, codes, pool: config.pool.clone(), workers }
     }
 
     /// The language that programs must be rendered in.
@@ -163,11 +163,6 @@ impl CpuBackend {
     pub fn threads(&self) -> usize {
         self.workers.count()
     }
-
-    /// The memory, for buffers that must start as zeros.
-    pub fn pool(&self) -> &Arc<Pool> {
-        &self.pool
-    }
 }
 
 impl Backend for CpuBackend {
@@ -187,7 +182,7 @@ impl Backend for CpuBackend {
             rung: self.rung,
             host: self.host.clone(),
             codes: self.codes.clone(),
-            pool: Pool::new(),
+            pool: self.pool.another(),
             workers: self.workers.clone(),
         }))
     }
@@ -239,7 +234,7 @@ impl Backend for CpuBackend {
         self.codes.compiler.describe()
     }
 
-    fn memory_use(&self) -> MemoryUse {
-        self.pool.memory_use()
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        Some(&self.pool)
     }
 }

@@ -4,7 +4,7 @@ use super::{InterpBuffer, InterpError, run};
 use crate::buffer::Buffer;
 use crate::device::{Backend, Kernel, Loaded, Origin, check_arguments};
 use crate::error::{Error, Result};
-use crate::pool::{MemoryUse, Pool};
+use crate::pool::Pool;
 use kiln_ir::program::Program;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,7 +20,12 @@ struct InterpKernel(Program);
 impl InterpBackend {
     /// A device with memory of its own.
     pub fn new() -> InterpBackend {
-        InterpBackend { pool: Pool::new() }
+        InterpBackend::with(Pool::new())
+    }
+
+    /// A device with this memory.
+    pub fn with(pool: Arc<Pool>) -> InterpBackend {
+        InterpBackend { pool }
     }
 }
 
@@ -40,7 +45,7 @@ impl Backend for InterpBackend {
     }
 
     fn another(&self) -> Option<Arc<dyn Backend>> {
-        Some(Arc::new(InterpBackend::new()))
+        Some(Arc::new(InterpBackend::with(self.pool.another())))
     }
 
     fn reaches(&self, buffer: &Buffer) -> bool {
@@ -56,8 +61,8 @@ impl Backend for InterpBackend {
         "none (kernels are interpreted)".into()
     }
 
-    fn memory_use(&self) -> MemoryUse {
-        self.pool.memory_use()
+    fn pool(&self) -> Option<&Arc<Pool>> {
+        Some(&self.pool)
     }
 }
 

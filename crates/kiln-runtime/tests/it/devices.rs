@@ -63,7 +63,7 @@ fn nothing_of_a_device_is_reachable_from_another() {
     assert!(first.reaches(&own) && second.reaches(&others));
     assert!(!first.reaches(&others) && !second.reaches(&own));
     second.copy(&own, &others).unwrap();
-    assert_eq!(second.memory_use().in_use, 8);
+    assert_eq!(second.pool().unwrap().memory_use().used, 8);
 }
 
 #[test]

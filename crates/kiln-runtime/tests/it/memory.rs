@@ -48,7 +48,7 @@ fn absurd_sizes_are_errors() {
         let error = Buffer::new(&pool, bytes).unwrap_err();
         assert!(matches!(error, Error::Memory { .. }), "{error}");
     }
-    assert_eq!(pool.memory_use().in_use, 0);
+    assert_eq!(pool.memory_use().used, 0);
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn freed_blocks_come_back_and_zeroed_ones_are_clean() {
 fn counters_follow_requests() {
     let pool = Pool::with_keep(1 << 20);
     let (a, b) = (Buffer::new(&pool, 1000).unwrap(), Buffer::new(&pool, 2000).unwrap());
-    assert_eq!(pool.memory_use().in_use, 0);
+    assert_eq!(pool.memory_use().used, 0);
     a.as_ptr().unwrap();
     b.as_ptr().unwrap();
     drop(a);
     let used = pool.memory_use();
-    assert_eq!((used.in_use, used.peak), (2000, 3000));
-    assert!(used.kept >= 1000 && used.kept < 1200);
+    assert_eq!((used.used, used.peak), (2000, 3000));
+    assert!(used.pooled >= 1000 && used.pooled < 1200);
     pool.reset_peak();
     assert_eq!(pool.memory_use().peak, 2000);
 }
@@ -88,14 +88,14 @@ fn the_pool_is_bounded_and_drops_the_oldest() {
         assert!(all.iter().all(|b| !b.as_ptr().unwrap().is_null()));
     };
     fill(50, 1024);
-    assert!(pool.memory_use().kept <= 10_000);
+    assert!(pool.memory_use().pooled <= 10_000);
     fill(2, 4096);
-    let kept = pool.memory_use().kept;
+    let kept = pool.memory_use().pooled;
     assert!((8192..=10_000).contains(&kept), "{kept}");
     fill(1, 20_000);
-    assert_eq!(pool.memory_use().kept, kept);
+    assert_eq!(pool.memory_use().pooled, kept);
     pool.trim();
-    assert_eq!(pool.memory_use().kept, 0);
+    assert_eq!(pool.memory_use().pooled, 0);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn many_threads_may_touch_one_buffer_first() {
             spawned.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(addresses.iter().all(|a| *a == addresses[0]));
-        assert_eq!(pool.memory_use().in_use, 512);
+        assert_eq!(pool.memory_use().used, 512);
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) fn bind(
         is_taken: vec![false; closed.leaves.len()],
     };
     // a failure must leave every leaf as it was: allocate first, donate afterwards
-    let arena = alloc(opened, ready.schedule.arena_bytes)?;
+    let arena = alloc(opened, ready.schedule.arena_bytes, "temporaries")?;
     let inputs: Vec<Buffer> = closed
         .leaves
         .iter()
@@ -112,7 +112,7 @@ pub(super) fn bind(
         Some((pinned, _)) => Ok(pinned.memory.clone()),
         None => match reusable[root].filter(|&slot| found.release(slot, root)) {
             Some(slot) => Ok(inputs[slot].clone()),
-            None => alloc(opened, bytes_of(ready, root)?),
+            None => alloc(opened, bytes_of(ready, root)?, origin(closed, root)),
         },
     };
     let mut outputs: Vec<Buffer> = Vec::with_capacity(ready.roots.len());
@@ -140,6 +140,11 @@ pub(super) fn bind(
         donated.take(&leaf, root, stand_ins);
     }
     Ok(Bound { inputs, outputs, arena, donated, access, file })
+}
+
+/// The method that made a root.
+fn origin(closed: &Closed, root: usize) -> &'static str {
+    closed.nodes[closed.roots[root]].origin().unwrap_or("values")
 }
 
 fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
@@ -273,9 +278,9 @@ impl Drop for Released<'_> {
     }
 }
 
-fn alloc(opened: &Opened, bytes: usize) -> Result<Buffer, Failure> {
+fn alloc(opened: &Opened, bytes: usize, purpose: &'static str) -> Result<Buffer, Failure> {
     testing::step()?;
-    opened.alloc(bytes)
+    opened.alloc(bytes, purpose)
 }
 
 /// For each root, a parameter slot whose buffer it may get.

@@ -86,7 +86,7 @@ fn transfer(source: &UOp, from: &Device, to: &Device) -> Result<UOp, Failure> {
     testing::step()?;
     let (dtype, shape) = (source.dtype(), source.shape().clone());
     let memory = leaf::buffer(source)?;
-    let copy = leaf::alloc(dtype, &shape, to)?;
+    let copy = leaf::alloc(dtype, &shape, to, "copies")?;
     let start = Instant::now();
     device::open(to)?.backend.copy(&memory, &copy).map_err(|e| e.to_string())?;
     count(|c| c.bytes += 2 * copy.len() as u64);

@@ -10,8 +10,10 @@ use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
 use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::null::NullBackend;
+use kiln_runtime::pool::{self, MemoryUse, Pool};
 use kiln_runtime::{Backend, Buffer};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,10 +25,10 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Memory of the device.
-    pub(super) fn alloc(&self, bytes: usize) -> Result<Buffer, Failure> {
+    /// Memory of the device, and what it is for.
+    pub(super) fn alloc(&self, bytes: usize, purpose: &'static str) -> Result<Buffer, Failure> {
         let start = (bytes > 0 && observe::is_wanted(Kind::Runs)).then(Instant::now);
-        let buffer = self.backend.alloc(bytes).map_err(|e| e.to_string())?;
+        let buffer = self.backend.alloc(bytes).map_err(|e| e.to_string())?.held_for(purpose);
         if let Some(start) = start {
             let (device, end) = (self.backend.name(), Instant::now());
             observe::see(&Event::Allocated { device, bytes, start, end });
@@ -58,9 +60,8 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
         return Ok(opened);
     }
     debug::install();
-    // one at a time; the first device of a kind is opened before the others
-    static OPENING: Mutex<()> = Mutex::new(());
-    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _opening = opening();
+    // the first device of a kind is opened before the others
     let first = match device.number() {
         (0, _) => None,
         (_, first) => Some(first),
@@ -73,6 +74,25 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
         }
     }
     Ok(known().expect("opened above"))
+}
+
+/// Adds a device, which is open from then on.
+pub(crate) fn add(name: &Device, backend: Arc<dyn Backend>, target: Target) -> Result<(), Failure> {
+    let _opening = opening();
+    let opened = Opened { backend, target: Arc::new(target) };
+    match table().entry(name.name().to_owned()) {
+        Entry::Occupied(_) => Err(format!("there is a device {name} already")),
+        Entry::Vacant(free) => {
+            free.insert(opened);
+            Ok(())
+        }
+    }
+}
+
+/// One device is opened at a time.
+fn opening() -> MutexGuard<'static, ()> {
+    static OPENING: Mutex<()> = Mutex::new(());
+    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes sure that there is such a device.
@@ -115,6 +135,61 @@ impl Device {
     }
 }
 
+/// The memory of a device.
+impl Device {
+    /// How much memory the device uses. What is lazy uses none; what is freed is pooled for the next request of its size,
+    /// unless `LRU=0`. `KILN_MEMORY` sets a limit. Opens the device.
+    ///
+    /// ```
+    /// let device = kiln::Device::parse("INTERP:7")?;
+    /// let t = kiln::Tensor::zeros_with([1000], &device) + 1.0;
+    /// assert_eq!(device.memory()?.used, 0);
+    /// t.realize()?;
+    /// assert_eq!(device.memory()?.used, 4000);
+    /// drop(t);
+    /// assert_eq!((device.memory()?.used, device.memory()?.peak), (0, 4000));
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device does not exist.
+    #[track_caller]
+    pub fn memory(&self) -> Result<MemoryUse, Error> {
+        match open(self) {
+            Ok(opened) => Ok(opened.backend.pool().map(|p| p.memory_use()).unwrap_or_default()),
+            Err(why) => Err(Error::failed("device", why)),
+        }
+    }
+
+    /// Gives the freed memory that is kept for reuse back to the system.
+    ///
+    /// # Errors
+    /// As for [`memory`](Device::memory).
+    #[track_caller]
+    pub fn trim_memory(&self) -> Result<(), Error> {
+        let opened = open(self).map_err(|why| Error::failed("device", why))?;
+        opened.backend.pool().into_iter().for_each(|pool| pool.trim());
+        Ok(())
+    }
+
+    /// Makes what is in use now the [peak](MemoryUse::peak).
+    ///
+    /// # Errors
+    /// As for [`memory`](Device::memory).
+    #[track_caller]
+    pub fn reset_peak_memory(&self) -> Result<(), Error> {
+        let opened = open(self).map_err(|why| Error::failed("device", why))?;
+        opened.backend.pool().into_iter().for_each(|pool| pool.reset_peak());
+        Ok(())
+    }
+}
+
+/// Empty memory for a kind of device, within the bounds of the environment.
+fn pool(kind: &str) -> Arc<Pool> {
+    let keep = if env::LRU.get() == 0 { 0 } else { pool::DEFAULT_KEEP };
+    Pool::bounded(keep, env::memory_limit(kind))
+}
+
 /// What stands before the architecture and the name of a processor that kernels are to be written for.
 const WRITTEN_FOR: &str = "CPU:LLVM:";
 
@@ -142,11 +217,17 @@ fn open_another(name: &str) -> Result<Opened, Failure> {
 }
 
 fn interp() -> Opened {
-    Opened { backend: Arc::new(InterpBackend::new()), target: Arc::new(Target::interp()) }
+    Opened {
+        backend: Arc::new(InterpBackend::with(pool("INTERP"))),
+        target: Arc::new(Target::interp()),
+    }
 }
 
 fn null() -> Opened {
-    Opened { backend: Arc::new(NullBackend::new()), target: Arc::new(Target::interp()) }
+    Opened {
+        backend: Arc::new(NullBackend::with(pool("NULL"))),
+        target: Arc::new(Target::interp()),
+    }
 }
 
 /// What the environment says.
@@ -155,6 +236,7 @@ fn config() -> CpuConfig {
     CpuConfig {
         cache_limit: env::cache_bytes() as u64,
         cc_time: Duration::from_secs(seconds),
+        pool: pool("CPU"),
         ..CpuConfig::from_env()
     }
 }

@@ -99,13 +99,56 @@ pub(crate) static KILN_CACHE_MB: Var = Var::new(
 pub(crate) static KILN_CC_SECONDS: Var =
     Var::new("KILN_CC_SECONDS", 120, "the most seconds that a C compiler may take for a kernel");
 
+/// Reuse of memory.
+pub(crate) static LRU: Var =
+    Var::new("LRU", 1, "0 gives freed memory back at once; otherwise some is kept for reuse");
+
+/// How many bytes of a kind of device may be in use, by `KILN_MEMORY`: `4G`, or `CPU=4G,INTERP=100M`.
+pub(crate) fn memory_limit(kind: &str) -> usize {
+    let Some(text) = std::env::var_os("KILN_MEMORY").filter(|t| !t.is_empty()) else {
+        return usize::MAX;
+    };
+    let text = text.to_string_lossy();
+    limit_in(&text, kind).unwrap_or_else(|| {
+        let why = "is no size such as 4G or CPU=4G,INTERP=100M; ignored";
+        kiln_runtime::warnings::warn_once(format!("KILN_MEMORY={text} {why}"));
+        usize::MAX
+    })
+}
+
+/// The limit that a text has for a kind of device. None if it is none of that form.
+fn limit_in(text: &str, kind: &str) -> Option<usize> {
+    let mut limit = usize::MAX;
+    for part in text.split(',') {
+        let (name, size) = part.split_once('=').unwrap_or((kind, part));
+        let size = bytes_in(size.trim())?;
+        if name.trim().eq_ignore_ascii_case(kind) {
+            limit = size;
+        }
+    }
+    Some(limit)
+}
+
+/// A number of bytes, or of units of them.
+fn bytes_in(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B') {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<usize>().ok()?.checked_mul(unit)
+}
+
 /// What may be kept of what can be made again, in bytes.
 pub(crate) fn cache_bytes() -> usize {
     usize::try_from(KILN_CACHE_MB.get()).map_or(0, |mb| mb.saturating_mul(1 << 20))
 }
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 10] = [
+static NUMBERS: [&Var; 11] = [
     &BEAM,
     &BEAM_REORDER,
     &BEAM_SECONDS,
@@ -114,16 +157,22 @@ static NUMBERS: [&Var; 10] = [
     &KILN_CC_SECONDS,
     &NOOPT,
     &LENGTHS,
+    &LRU,
     &SPEC,
     &TRACK_MATCH_STATS,
 ];
 
 /// Every other variable: its name, what holds where it is not set, and help.
-static TEXTS: [[&str; 3]; 9] = [
+static TEXTS: [[&str; 3]; 10] = [
     ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, INTERP, NULL"],
     ["DEFAULT_FLOAT", "f32", "the dtype of new tensors that are given none: f16, bf16, f32, f64"],
     ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
     ["KILN_CC", "search", "a path to a C compiler; none hides every one"],
+    [
+        "KILN_MEMORY",
+        "as much as there is",
+        "how much memory a device may use: 4G, or CPU=4G,INTERP=100M",
+    ],
     ["KILN_THREADS", "all processors", "how many threads share a kernel"],
     [
         "KILN_CACHE",
@@ -179,4 +228,21 @@ fn variable(name: &'static str, default: String, help: &'static str) -> Variable
     let of_process = || std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
     let value = scoped::scoped(name, str::to_owned).or_else(of_process).filter(|v| !v.is_empty());
     Variable { name, default, value, help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limit_in;
+
+    #[test]
+    fn limits_have_units_and_devices() {
+        assert_eq!(limit_in("4G", "CPU"), Some(4 << 30));
+        assert_eq!(limit_in("100", "CPU"), Some(100));
+        assert_eq!(limit_in("cpu=2kb, INTERP=3M", "CPU"), Some(2048));
+        assert_eq!(limit_in("cpu=2kb, INTERP=3M", "INTERP"), Some(3 << 20));
+        assert_eq!(limit_in("cpu=2kb", "NULL"), Some(usize::MAX));
+        for wrong in ["", "G", "4T", "CPU=", "-1", "4G,x", "99999999999999G"] {
+            assert_eq!(limit_in(wrong, "CPU"), None, "{wrong}");
+        }
+    }
 }

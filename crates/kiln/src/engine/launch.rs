@@ -184,7 +184,7 @@ impl Watch<'_> {
                 kernel: &code.compiled.ast,
                 program: &code.compiled.program,
                 methods: &plan.origins,
-                memory: self.opened.backend.memory_use().in_use,
+                memory: self.opened.backend.pool().map_or(0, |pool| pool.memory_use().used),
                 start,
                 end,
             });

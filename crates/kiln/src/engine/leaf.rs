@@ -92,14 +92,19 @@ pub(crate) fn upload(
     device: &Device,
     write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
 ) -> Result<UOp, Failure> {
-    let mut buffer = alloc(dtype, &shape, device)?;
+    let mut buffer = alloc(dtype, &shape, device, "data of the program")?;
     buffer.fill(write).map_err(|e| e.to_string())??;
     Ok(new(buffer, dtype, shape, device))
 }
 
-/// Memory for a leaf.
-pub(super) fn alloc(dtype: DType, shape: &[usize], device: &Device) -> Result<Buffer, Failure> {
-    device::open(device)?.alloc(bytes_of(dtype, shape)?)
+/// Memory for a leaf, and what it is for.
+pub(super) fn alloc(
+    dtype: DType,
+    shape: &[usize],
+    device: &Device,
+    purpose: &'static str,
+) -> Result<Buffer, Failure> {
+    device::open(device)?.alloc(bytes_of(dtype, shape)?, purpose)
 }
 
 /// The size of a value in memory.

@@ -65,6 +65,7 @@ mod debug;
 pub(crate) mod testing;
 
 pub use cache::stages;
+pub(crate) use device::add;
 pub(crate) use device::{check, description};
 pub(crate) use file::File;
 pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_history};

@@ -65,7 +65,7 @@ pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fail
     look(node, from, |memory| {
         let (dtype, shape) = (node.dtype(), node.shape().clone());
         testing::step()?;
-        let copy = leaf::alloc(dtype, &shape, to)?;
+        let copy = leaf::alloc(dtype, &shape, to, "copies")?;
         let backend = device::open(to)?.backend;
         backend.copy(memory, &copy).map_err(|e| e.to_string())?;
         count(|c| c.bytes += 2 * copy.len() as u64);

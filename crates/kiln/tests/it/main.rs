@@ -30,6 +30,7 @@ mod nn;
 mod observed;
 mod offsets;
 mod optim;
+mod toy;
 mod training;
 mod layers;
 mod lengths;
