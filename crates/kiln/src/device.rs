@@ -93,6 +93,18 @@ impl Device {
         self.0.strip_prefix(DISK).map(Path::new)
     }
 
+    /// The devices of a set, such as `CPU+CPU:1`.
+    pub(crate) fn members(&self) -> Option<Vec<Device>> {
+        let set = self.0.split_once(ALONG).map_or(&*self.0, |(set, _)| set);
+        set.contains('+').then(|| set.split('+').map(Device::exact).collect())
+    }
+
+    /// The set of these devices.
+    pub(crate) fn set(devices: &[Device]) -> Device {
+        let names: Vec<&str> = devices.iter().map(Device::name).collect();
+        Device(names.join("+").into())
+    }
+
     /// Which device of its kind it is, and the name of the first one: of `CPU:2:LLVM` 2 and `CPU:LLVM`.
     pub(crate) fn number(&self) -> (usize, String) {
         let (kind, rest) = self.0.split_once(':').unwrap_or((&self.0, ""));
@@ -110,6 +122,9 @@ impl Device {
 /// The devices that can be opened, files aside.
 pub(crate) const KNOWN: [&str; 5] = ["CPU", "CPU:LLVM", "CPU:C", "INTERP", "NULL"];
 
+/// What stands between a set of devices and the axis that a value is split along, in the name of where a copy goes.
+pub(crate) const ALONG: char = '@';
+
 /// What stands before the path of a file.
 const DISK: &str = "DISK:";
 
@@ -118,6 +133,14 @@ fn canonical(name: &str) -> Result<String, Fault> {
     if prefix.is_some_and(|p| p.eq_ignore_ascii_case(DISK)) {
         // paths are not words, and their case counts
         return Ok(format!("{DISK}{}", &name.trim_start()[DISK.len()..]));
+    }
+    if name.contains('+') {
+        let members = name.split('+').map(canonical).collect::<Result<Vec<String>, Fault>>()?;
+        let again = |at: usize| members[..at].contains(&members[at]);
+        return match (0..members.len()).find(|&at| again(at)) {
+            Some(at) => refuse!("{name:?} names {} twice", members[at]),
+            None => Ok(members.join("+")),
+        };
     }
     if let Some((device, processor)) = name.trim().split_once(',') {
         return written_for(&canonical(device)?, processor);

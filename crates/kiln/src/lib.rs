@@ -76,8 +76,8 @@ pub use tensor::{
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
     pub use crate::tensor::{
-        AxesArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg, ShapeArg, SizesArg,
-        SplitArg,
+        AxesArg, DeviceArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg,
+        ShapeArg, SizesArg, SplitArg,
     };
 }
 

@@ -306,7 +306,10 @@ fn gather(y: &UOp, g: &UOp) -> Parts {
 /// Back to the device that the source is on.
 fn copy(y: &UOp, g: &UOp) -> Parts {
     let Some(arg) = device(y.src(0)) else { return one(g.clone()) };
-    one(UOp::new(Op::Copy, g.dtype(), 1, smallvec![g.clone()], arg))
+    // first where the gradient is: what it is made of may not say so
+    let to =
+        |g: &UOp, arg: &Arg| UOp::new(Op::Copy, g.dtype(), 1, smallvec![g.clone()], arg.clone());
+    one(to(&to(g, y.arg()), &arg))
 }
 
 /// The device of a value, which the nearest copies and buffers under it say.

@@ -7,6 +7,7 @@ mod build;
 mod derive;
 mod hash;
 mod intern;
+mod join;
 mod origin;
 mod power;
 mod scope;

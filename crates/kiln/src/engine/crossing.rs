@@ -4,9 +4,10 @@
 use super::capture::Closed;
 use super::device::{self, memory_of};
 use super::history::has_gradient;
-use super::leaf::{self, Value};
+use super::leaf::{self, Claim, Value};
 use super::measure::count;
 use super::parallel::in_parallel;
+use super::sharded::gathered;
 use super::{Failure, testing};
 use crate::device::Device;
 use kiln_ir::observe::{self, Event, Kind};
@@ -24,7 +25,7 @@ pub(super) struct Crossing {
 }
 
 /// The copies of a graph whose sources lie on other devices. Other copies say on which device something made of constants
-/// is, and copy nothing.
+/// is, and copy nothing. Copies to a set of devices are made when that is asked for the value.
 pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {
     if closed.copies.is_empty() {
         return Vec::new();
@@ -41,6 +42,7 @@ pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {
         let own = node.arg().device().filter(|_| !closed.is_computed(at));
         if let (Op::Copy, Some(to), Some(from)) = (node.op(), &own, &place)
             && memory_of(to) != memory_of(from)
+            && Device::exact(to).members().is_none()
         {
             found.push(Crossing { copy: node.clone(), from: Device::exact(from), depth });
             depth += 1;
@@ -73,12 +75,38 @@ fn copied(copies: &[UOp], from: &Device, compute: &Compute) -> Result<(), Failur
     let sources: Vec<UOp> = copies.iter().map(|copy| copy.src(0).clone()).collect();
     let leaves = compute(&sources, from)?;
     copies.iter().zip(leaves).try_for_each(|(copy, source)| {
-        let to = copy.arg().device().expect("a copy has a device");
-        let leaf = transfer(&source, from, &Device::exact(&to))?;
-        let value = Value { leaf, differentiable: has_gradient(copy, None), shares: false };
-        leaf::set_copied(copy, value);
-        Ok(())
+        let to = Device::exact(&copy.arg().device().expect("a copy has a device"));
+        match (leaf::sharded_parts(&source), from.members()) {
+            (Some(value), Some(devices)) => {
+                let whole = gathered(&value, &devices, &to).contiguous();
+                settle(copy, compute(&[whole], &to)?.remove(0));
+                Ok(())
+            }
+            _ => once(copy, || transfer(&source, from, &to)),
+        }
     })
+}
+
+/// The copy is in memory.
+fn settle(copy: &UOp, leaf: UOp) {
+    let value = Value { leaf, differentiable: has_gradient(copy, None), shares: false };
+    leaf::set_copied(copy, value);
+}
+
+/// Makes a copy, unless it is made or another thread is about to.
+fn once(copy: &UOp, make: impl FnOnce() -> Result<UOp, Failure>) -> Result<(), Failure> {
+    let latch = match leaf::claim_copy(copy) {
+        Claim::Made => return Ok(()),
+        // if it fails there, it is missed again, and made here
+        Claim::Others(other) => {
+            other.wait();
+            return Ok(());
+        }
+        Claim::Own(latch) => latch,
+    };
+    let made = make().map(|leaf| settle(copy, leaf));
+    leaf::end_claim(copy, &latch);
+    made
 }
 
 /// A copy of a leaf on another device.

@@ -97,7 +97,8 @@ fn opening() -> MutexGuard<'static, ()> {
 
 /// Makes sure that there is such a device.
 pub(crate) fn check(device: &Device) -> Result<(), Failure> {
-    open(device).map(drop)
+    let each = device.members().unwrap_or_else(|| vec![device.clone()]);
+    each.iter().try_for_each(|device| open(device).map(drop))
 }
 
 /// In an error, where the name of the device comes that was asked for.
@@ -110,6 +111,8 @@ pub(super) fn memory_of(device: &str) -> &str {
 
 /// What things cost on a device, and how many threads share a kernel.
 pub(crate) fn description(device: &Device) -> Result<(Costs, usize), Error> {
+    let members = device.members();
+    let device = members.as_ref().map_or(device, |devices| &devices[0]);
     let opened = open(device).map_err(|why| Error::failed("device", why))?;
     Ok((opened.target.costs, opened.target.threads.max(1)))
 }

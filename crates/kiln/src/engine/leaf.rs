@@ -1,6 +1,7 @@
 //! What a node carries besides its identity. A `Buffer` node carries its memory. A computed node carries its leaf, or,
 //! while a thread computes it, a promise of that leaf.
 
+use super::sharded::{Sharded, moved};
 use super::{Failure, device};
 use crate::device::Device;
 use kiln_ir::arg::Shape;
@@ -8,7 +9,7 @@ use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, WeakUOp, eval};
 use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The payload of a leaf.
 struct LeafMemory {
@@ -29,6 +30,8 @@ pub(crate) type Extremes = (i128, i128);
 enum State {
     /// It holds the leaf's value.
     Live(Buffer),
+    /// Its parts are leaves on several devices.
+    Sharded(Sharded),
     /// It was donated to a later value.
     Spent,
     /// A kernel that was overwriting it failed.
@@ -63,6 +66,19 @@ pub(super) fn new(buffer: Buffer, dtype: DType, shape: Shape, device: &Device) -
     with_state(State::Live(buffer), dtype, shape, device)
 }
 
+/// A leaf on a set of devices.
+pub(super) fn sharded(parts: Sharded, dtype: DType, shape: Shape, device: &Device) -> UOp {
+    with_state(State::Sharded(parts), dtype, shape, device)
+}
+
+/// The parts of a leaf on a set of devices.
+pub(super) fn sharded_parts(leaf: &UOp) -> Option<Sharded> {
+    match &*memory_of(leaf)?.state() {
+        State::Sharded(parts) => Some(parts.clone()),
+        State::Live(_) | State::Spent | State::Failed(_) => None,
+    }
+}
+
 /// A leaf without a value, and the reason.
 pub(super) fn missing(why: &str, dtype: DType, shape: Shape, device: &Device) -> UOp {
     with_state(State::Failed(why.into()), dtype, shape, device)
@@ -92,6 +108,13 @@ pub(crate) fn upload(
     device: &Device,
     write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
 ) -> Result<UOp, Failure> {
+    if let Some(devices) = device.members() {
+        // the first has it, the others get copies when they need them
+        let first = upload(dtype, shape.clone(), &devices[0], write)?;
+        let parts = devices.iter().map(|to| moved(&first, &devices[0], to)).collect();
+        let parts = Sharded { parts, split: None };
+        return Ok(sharded(parts, dtype, shape, device));
+    }
     let mut buffer = alloc(dtype, &shape, device, "data of the program")?;
     buffer.fill(write).map_err(|e| e.to_string())??;
     Ok(new(buffer, dtype, shape, device))
@@ -155,6 +178,7 @@ pub(super) fn buffer(leaf: &UOp) -> Result<Buffer, Failure> {
     match &*memory_of(leaf).expect("a leaf has memory").state() {
         State::Live(buffer) => Ok(buffer.clone()),
         State::Failed(why) => Err(why.to_string()),
+        State::Sharded(_) => Err("it is on several devices".to_owned()),
         State::Spent => Err(format!(
             "{leaf:?} was overwritten in place and read again: a bug of kiln's binding"
         )),
@@ -195,7 +219,9 @@ pub(crate) fn forgive(version: &UOp) {
 pub(super) fn take(leaf: &UOp) -> Buffer {
     match set_state(leaf, State::Spent) {
         State::Live(buffer) => buffer,
-        State::Spent | State::Failed(_) => unreachable!("only a living leaf is taken"),
+        State::Sharded(_) | State::Spent | State::Failed(_) => {
+            unreachable!("only a living leaf is taken")
+        }
     }
 }
 
@@ -283,6 +309,39 @@ pub(super) fn set_copied(copy: &UOp, value: Value) {
     if self::value(copy).is_none() {
         set_slot(copy, Some(Arc::new(Slot::Computed(value))));
     }
+}
+
+/// Who makes a copy.
+pub(super) enum Claim {
+    /// It is made.
+    Made,
+    /// Another thread, until this opens.
+    Others(Arc<Latch>),
+    /// This thread, which ends its claim.
+    Own(Arc<Latch>),
+}
+
+/// Claims a copy: only one thread makes it, and the others wait.
+pub(super) fn claim_copy(copy: &UOp) -> Claim {
+    static CLAIMING: Mutex<()> = Mutex::new(());
+    let _claiming = CLAIMING.lock().unwrap_or_else(PoisonError::into_inner);
+    match slot(copy).as_deref() {
+        Some(Slot::Pending(latch)) => Claim::Others(latch.clone()),
+        Some(slot) if slot.value().is_some() => Claim::Made,
+        _ => {
+            let latch = Arc::new(Latch::default());
+            set_slot(copy, Some(Arc::new(Slot::Pending(latch.clone()))));
+            Claim::Own(latch)
+        }
+    }
+}
+
+/// The copy is made, or has failed.
+pub(super) fn end_claim(copy: &UOp, latch: &Latch) {
+    if matches!(slot(copy).as_deref(), Some(Slot::Pending(_))) {
+        set_slot(copy, None);
+    }
+    latch.open();
 }
 
 /// Notes that a realize has walked the node; returns whether one had before.

@@ -40,6 +40,12 @@ mod file;
 mod mapped;
 /// Copies from one device to another.
 mod crossing;
+/// Values on several devices.
+mod sharded;
+/// A graph over such values as a graph for each device.
+mod partition;
+/// Sums over devices.
+mod all_reduce;
 /// Values that are in memory as they are.
 mod resident;
 /// Plan, claim, allocate, launch, commit.
@@ -72,7 +78,7 @@ pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_h
 pub(crate) use leaf::{computed, extremes, forgive, upload};
 pub(crate) use mapped::Mapped;
 pub use measure::{Counts, measure};
-pub(crate) use read::{copied, read, read_at, read_parts, realized_view, show};
+pub(crate) use read::{copied, read, read_at, read_parts, realized_view, shards, show};
 pub(crate) use realize::{realize_all, write};
 pub(crate) use resident::{is_in_memory, memory_of};
 pub use search::{Found, regret, search};

@@ -7,6 +7,7 @@ use super::leaf::{self, Value};
 use super::measure::count;
 use super::realize::realize;
 use super::resident::Resident;
+use super::sharded::gathered;
 use super::{Failure, checks, testing};
 use crate::device::Device;
 use kiln_ir::UOp;
@@ -62,6 +63,11 @@ pub(crate) fn read_parts(
 
 /// Computes a node and copies it to another device.
 pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Failure> {
+    if from.members().is_some() || to.members().is_some() {
+        // a node of its own, so that its memory is its own
+        let copy = node.on_device(from.shared_name()).on_device(to.shared_name()).contiguous();
+        return Ok(realize(&[copy], &[], to)?.remove(0));
+    }
     look(node, from, |memory| {
         let (dtype, shape) = (node.dtype(), node.shape().clone());
         testing::step()?;
@@ -71,6 +77,12 @@ pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fail
         count(|c| c.bytes += 2 * copy.len() as u64);
         Ok(leaf::new(copy, dtype, shape, to))
     })
+}
+
+/// Computes a value of a set of devices, and gives its parts.
+pub(crate) fn shards(node: &UOp, set: &Device) -> Result<Vec<UOp>, Failure> {
+    let leaf = realize(std::slice::from_ref(node), &[], set)?.remove(0);
+    Ok(leaf::sharded_parts(&leaf).expect("a leaf of a set").parts)
 }
 
 /// Computes a node that already lies in memory: its copy needs no kernel.
@@ -87,6 +99,12 @@ fn look<R>(
     device: &Device,
     see: impl FnOnce(&Buffer) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
+    if let Some(devices) = device.members() {
+        let leaf = realize(std::slice::from_ref(node), &[], device)?.remove(0);
+        checks::sound(vec![leaf.clone()])?;
+        let value = leaf::sharded_parts(&leaf).expect("a leaf of a set");
+        return look(&gathered(&value, &devices, &devices[0]), &devices[0], see);
+    }
     let found = match Resident::find(node) {
         Some(found) => found,
         None => Resident::all_of(realize(std::slice::from_ref(node), &[], device)?.remove(0)),
@@ -103,7 +121,7 @@ fn look<R>(
 /// is copied, because keeping a part must not keep the rest alive. A part of a file is copied because others may write
 /// there.
 pub(crate) fn realized_view(node: &UOp, device: &Device) -> Result<Option<UOp>, Failure> {
-    if leaf::of(node).is_some() {
+    if leaf::of(node).is_some() || device.members().is_some() {
         return Ok(None);
     }
     let Some(found) = Resident::find(node) else { return Ok(None) };

@@ -10,9 +10,12 @@ use super::capture::{self, Closed};
 use super::crossing::{Crossing, cross, crossings};
 use super::device;
 use super::file::{self, Pinned};
+use super::history::has_gradient;
 use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
 use super::parallel::in_parallel;
+use super::partition::partition;
+use super::sharded::Sharded;
 use super::walk::Busy;
 use super::{Failure, checks, debug};
 use crate::device::Device;
@@ -86,6 +89,9 @@ fn realize_into(
     device: &Device,
     pinned: Option<&Pinned>,
 ) -> Result<Vec<UOp>, Failure> {
+    if let Some(devices) = device.members() {
+        return realize_sharded(nodes, last, device, &devices);
+    }
     loop {
         // held from here on: some nodes refer to their leaf without holding it
         let found: Vec<Option<UOp>> = nodes.iter().map(leaf::of).collect();
@@ -113,6 +119,30 @@ fn realize_into(
             }
         }
     }
+}
+
+/// Computes values of a set of devices: each device its parts.
+fn realize_sharded(
+    nodes: &[UOp],
+    last: &[usize],
+    set: &Device,
+    devices: &[Device],
+) -> Result<Vec<UOp>, Failure> {
+    let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
+    let values = partition(&missing, devices);
+    let places = || devices.iter().cloned();
+    let parts = values.iter().flat_map(|v| v.parts.iter().cloned().zip(places())).collect();
+    let ends = missing.iter().zip(&values).filter(|(node, _)| last.contains(&node.id()));
+    let ends: Vec<usize> = ends.flat_map(|(_, v)| v.parts.iter().map(UOp::id)).collect();
+    let mut leaves = realize_all(parts, &ends)?.into_iter().map(|(_, leaf)| leaf);
+    for (node, value) in missing.iter().zip(values) {
+        let parts: Vec<UOp> = leaves.by_ref().take(devices.len()).collect();
+        let sharded = Sharded { parts, split: value.split };
+        let leaf = leaf::sharded(sharded, node.dtype(), node.shape().clone(), set);
+        let differentiable = has_gradient(node, None);
+        leaf::set_computed(node, Value { leaf, differentiable, shares: false });
+    }
+    Ok(nodes.iter().map(|node| leaf::of(node).expect("computed above")).collect())
 }
 
 /// Why a graph cannot be computed yet.

@@ -73,6 +73,7 @@ pub use sequential::{IntoLayer, Sequential};
 pub use shaping::{Flatten, Identity, PReLU, Upsample};
 pub use transformer::{TransformerDecoder, TransformerEncoder};
 
+use crate::args::DeviceArg;
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::{DType, Options, Tensor};
 use std::collections::{BTreeMap, HashSet};
@@ -138,6 +139,35 @@ pub trait Module {
         Self: Sized,
     {
         at_caller("to", moved::to(self, &options.into()))
+    }
+
+    /// Puts the tensors on several devices, as [`Tensor::shard`] does: split along `axis`, or whole on each if that is
+    /// `None`. A tensor without that axis is whole on each. An optimizer is made afterwards; its state lies as the
+    /// parameters do.
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::{Linear, Module}};
+    /// let devices = ["CPU", "CPU:1"];
+    /// let mut layer = Linear::new(2, 3);
+    /// layer.shard(&devices, None)?;
+    /// let y = layer.forward(&Tensor::ones([4, 2]).shard(&devices, 0));
+    /// assert_eq!(y.device().name(), "CPU+CPU:1");
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`to`](Module::to); no device, or one twice.
+    #[track_caller]
+    fn shard<D: DeviceArg>(
+        &mut self,
+        devices: impl IntoIterator<Item = D>,
+        axis: impl Into<Option<isize>>,
+    ) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        let devices: Vec<D> = devices.into_iter().collect();
+        at_caller("shard", moved::shard(self, &devices, axis.into()))
     }
 
     /// The parameters and buffers by name. They are the module's own: a write to one is seen by the module.

@@ -1,15 +1,34 @@
 //! Modules on other devices, or of another dtype.
 
 use super::Module;
+use crate::args::DeviceArg;
 use crate::error::{Error, Fault};
 use crate::{Options, Tensor};
 use kiln_ir::UOp;
 use std::collections::HashMap;
 
-/// Changes all tensors of a module. What is there twice is changed once.
+/// Puts all tensors of a module elsewhere. What is there twice is put there once.
 pub(super) fn to<M: Module>(module: &mut M, options: &Options) -> Result<(), Fault> {
+    change(module, |tensor| elsewhere(tensor, options))
+}
+
+/// Puts all tensors of a module on several devices.
+pub(super) fn shard<M: Module, D: DeviceArg>(
+    module: &mut M,
+    devices: &[D],
+    axis: Option<isize>,
+) -> Result<(), Fault> {
+    change(module, |tensor| {
+        let rank = tensor.ndim() as isize;
+        let axis = axis.filter(|axis| (-rank..rank).contains(axis));
+        let new = tensor.detach().shard(devices, axis);
+        if new.error().is_some() { new } else { new.set_requires_grad(tensor.requires_grad()) }
+    })
+}
+
+fn change<M: Module>(module: &mut M, new: impl Fn(&Tensor) -> Tensor) -> Result<(), Fault> {
     let (mut done, mut wrong) = (HashMap::new(), None);
-    module.visit_mut("", &mut |_, tensor| match changed(tensor, options, &mut done) {
+    module.visit_mut("", &mut |_, tensor| match changed(tensor, &new, &mut done) {
         Ok(new) => *tensor = new,
         Err(error) => wrong = wrong.take().or(Some(error)),
     })?;
@@ -18,7 +37,7 @@ pub(super) fn to<M: Module>(module: &mut M, options: &Options) -> Result<(), Fau
 
 fn changed(
     tensor: &Tensor,
-    options: &Options,
+    new: impl Fn(&Tensor) -> Tensor,
     done: &mut HashMap<usize, (UOp, Tensor)>,
 ) -> Result<Tensor, Error> {
     // equal views of one storage are one node, as long as it does not change and somebody holds it
@@ -26,7 +45,7 @@ fn changed(
     if let Some((_, new)) = done.get(&before.id()) {
         return Ok(new.clone());
     }
-    let new = elsewhere(tensor, options);
+    let new = new(tensor);
     if let Some(error) = new.error() {
         return Err(error);
     }

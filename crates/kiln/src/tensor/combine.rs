@@ -3,58 +3,12 @@
 use super::Tensor;
 use super::broadcast::one_device;
 use super::known::bounds;
-use super::reduce::positions;
 use super::shape_args::{Int, ShapeArg, axis, holdable, new_shape};
 use crate::error::{Caller, Fault, refuse};
 use crate::origin::outermost;
-use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
+use kiln_ir::arg::{Axes, ReduceOp, Shape};
 use kiln_ir::{DType, UOp};
-use smallvec::SmallVec;
 use std::borrow::Borrow;
-
-/// Up to this many parts are joined by choosing at each element; more are written one after the other.
-const MOST_CHOICES: usize = 8;
-
-/// `parts` one after the other along `axis`; they are alike but for their lengths there.
-fn joined(parts: &[UOp], axis: usize) -> UOp {
-    let mut shape = parts[0].shape().clone();
-    shape[axis] = parts.iter().map(|p| p.shape()[axis]).sum();
-    if parts.len() > MOST_CHOICES {
-        written(parts, axis, &shape)
-    } else {
-        chosen(parts, axis, &shape)
-    }
-}
-
-fn chosen(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
-    let at = positions(shape, axis);
-    let mut end = shape[axis];
-    let mut result: Option<UOp> = None;
-    for part in parts.iter().rev() {
-        let start = end - part.shape()[axis];
-        let mut pads: SmallVec<[PadAxis; 2]> = shape.iter().map(|_| PadAxis::default()).collect();
-        pads[axis] = PadAxis { before: start, between: 0, after: shape[axis] - end };
-        let placed = part.pad(&pads);
-        let bound = UOp::constant(end, DType::I32);
-        result = Some(result.map_or(placed.clone(), |rest| at.lt(&bound).where_(&placed, &rest)));
-        end = start;
-    }
-    result.expect("at least one part")
-}
-
-fn written(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
-    let base = UOp::constant(0, parts[0].dtype()).broadcast_to(shape);
-    let mut start = 0;
-    parts.iter().fold(base, |base, part| {
-        let len = part.shape()[axis];
-        let mut slices: SmallVec<[SliceAxis; 2]> =
-            shape.iter().map(|&n| SliceAxis::full(n)).collect();
-        slices[axis] = SliceAxis { start, step: 1, len };
-        start += len;
-        let at = UOp::positions(shape.clone()).slice(&slices);
-        if part.numel() == 0 { base } else { base.update(part, &at) }
-    })
-}
 
 /// Tensors made into one; an iterator of `Tensor` or `&Tensor`.
 impl Tensor {
@@ -135,7 +89,7 @@ fn concatenation(tensors: &[Tensor], along: impl Int) -> Result<UOp, Fault> {
     let mut whole = parts[0].shape().clone();
     whole[axis] = parts.iter().map(|p| p.shape()[axis]).fold(0, usize::saturating_add);
     holdable(whole)?;
-    Ok(joined(&parts, axis))
+    Ok(UOp::joined(&parts, axis))
 }
 
 /// One tensor made larger.

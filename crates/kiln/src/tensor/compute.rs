@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::engine::{self, Failure};
 use crate::error::{Error, Fault};
 use kiln_ir::arg::Shape;
-use kiln_ir::{DType, UOp};
+use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::plain::{Bytes, Plain, bytes};
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -47,6 +47,20 @@ pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Faul
 /// Makes sure that there is such a device.
 pub(crate) fn check(device: &Device) -> Result<(), Fault> {
     engine::check(device).map_err(Fault::Failed)
+}
+
+/// A value that says which device it is on: the gradient of a copy finds the way back by this.
+pub(crate) fn placed(value: &UOp, device: &Device) -> UOp {
+    match value.op() {
+        Op::Buffer | Op::Update | Op::Copy => value.clone(),
+        _ => value.on_device(device.shared_name()),
+    }
+}
+
+/// Computes a value of a set of devices, and gives its parts.
+pub(crate) fn shards(node: &UOp, device: &Device) -> Result<Vec<UOp>, Fault> {
+    written_below(from_ref(node))?;
+    engine::shards(node, device).map_err(Fault::Failed)
 }
 
 /// Computes what the storages hold.

@@ -77,6 +77,7 @@ mod gather;
 mod scatter;
 mod placed;
 mod sets;
+mod shard;
 mod rounded;
 mod write;
 mod inplace;
@@ -102,6 +103,7 @@ pub use ranges::RangeArg;
 pub use read::realize;
 pub use scatter::{Reduction, ReductionArg};
 pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
+pub use shard::DeviceArg;
 pub use sizes::SizesArg;
 pub use source::{Nested, Options};
 

@@ -6,7 +6,7 @@ use super::compute;
 use crate::Device;
 use crate::element::Element;
 use crate::error::{Error, Fault, at_caller, refuse};
-use kiln_ir::{Op, UOp};
+use kiln_ir::UOp;
 
 /// Computes every tensor's storage, all in one go.
 ///
@@ -102,24 +102,20 @@ impl Tensor {
         if &device == self.device() {
             return cast;
         }
-        match cast.copied_to(&device) {
+        match cast.moved(&device) {
             Ok(copy) => Tensor::from_node(copy, &device),
             Err(fault) => Tensor::broken(fault.at("to")),
         }
     }
 
-    fn copied_to(&self, device: &Device) -> Result<UOp, Fault> {
+    /// The value on another device.
+    pub(super) fn moved(&self, device: &Device) -> Result<UOp, Fault> {
         let (value, own) = (self.value()?, self.device());
         if own.file().is_some() || device.file().is_some() {
             return compute::copied(&value, own, device);
         }
         compute::check(device)?;
-        // the gradient finds the way back by this, if the value is made of constants
-        let placed = match value.op() {
-            Op::Buffer | Op::Update | Op::Copy => value,
-            _ => value.on_device(own.shared_name()),
-        };
-        Ok(placed.on_device(device.shared_name()))
+        Ok(compute::placed(&value, own).on_device(device.shared_name()))
     }
 
     /// As [`to_vec`](Tensor::to_vec), for methods that say themselves whose line it was.

@@ -207,9 +207,7 @@ impl Tensor {
 
 /// `0, 1, ..` along `axis` in every element of `shape`, i32.
 pub(super) fn positions(shape: &[usize], axis: usize) -> UOp {
-    let mut aligned: Shape = shape.iter().map(|_| 1).collect();
-    aligned[axis] = shape[axis];
-    UOp::iota(shape[axis], DType::I32).reshape(aligned).expand(shape)
+    UOp::positions_along(shape, axis)
 }
 
 /// The position of the first element along `axis` that `best` marks, i32.

@@ -47,6 +47,7 @@ mod shapes;
 mod golden;
 mod decoding;
 mod devices;
+mod sharding;
 mod derivatives;
 mod special_values;
 mod sums;
