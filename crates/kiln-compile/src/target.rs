@@ -30,6 +30,20 @@ pub enum Language {
     C,
     /// LLVM IR.
     Llvm,
+    /// OpenCL C 1.2.
+    OpenCl,
+}
+
+/// How options are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Strategy {
+    /// For a few threads, each with vectors and caches of its own.
+    Threads,
+    /// For thousands of work-items in groups.
+    Groups {
+        /// The most items of a group.
+        most_items: usize,
+    },
 }
 
 /// The description of a device.
@@ -37,6 +51,8 @@ pub enum Language {
 pub struct Target {
     /// The language of kernels.
     pub language: Language,
+    /// How options are chosen.
+    pub strategy: Strategy,
     /// What things cost.
     pub costs: Costs,
     /// LLVM's name for the processor, such as `znver4`; empty for the one that the compiler runs on.
@@ -78,10 +94,21 @@ impl Target {
         self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
     }
 
+    /// A device of OpenCL: everything scalar, in groups of at most so many items that share so many bytes.
+    pub fn opencl(most_items: usize, shared_bytes: usize) -> Target {
+        Target {
+            language: Language::OpenCl,
+            strategy: Strategy::Groups { most_items },
+            cache_bytes: [shared_bytes, 512 << 10, 4 << 20],
+            ..Target::interp()
+        }
+    }
+
     /// The interpreter: everything scalar, work-groups allowed.
     pub fn interp() -> Target {
         Target {
             language: Language::Linear,
+            strategy: Strategy::Threads,
             costs: Costs::CPU,
             cpu: String::new(),
             vector_bytes: 0,

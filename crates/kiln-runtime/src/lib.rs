@@ -26,6 +26,8 @@ pub mod cpu;
 pub mod interp;
 /// The device that only counts.
 pub mod null;
+/// Kernels for GPUs and others, through OpenCL.
+pub mod opencl;
 /// Files as memory.
 pub mod disk;
 /// What the machine can do at best.

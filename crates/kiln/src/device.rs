@@ -120,7 +120,7 @@ impl Device {
 }
 
 /// The devices that can be opened, files aside.
-pub(crate) const KNOWN: [&str; 5] = ["CPU", "CPU:LLVM", "CPU:C", "INTERP", "NULL"];
+pub(crate) const KNOWN: [&str; 6] = ["CPU", "CPU:LLVM", "CPU:C", "CL", "INTERP", "NULL"];
 
 /// What stands between a set of devices and the axis that a value is split along, in the name of where a copy goes.
 pub(crate) const ALONG: char = '@';

@@ -62,6 +62,10 @@ impl Rules {
 
     /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
     pub(super) fn check(&self, loops: &Loops, before: &[Opt], opt: Opt) -> Result<(), String> {
+        ensure(
+            !uses_scratch(&opt) || !before.iter().any(is_grouped),
+            "work-groups are chosen after what uses scratch",
+        )?;
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
             Opt::Dot { .. } => ensure(before.is_empty(), "packing must be the first option"),
@@ -111,6 +115,15 @@ impl Rules {
         ensure(plain, "the loop is divided among threads already")?;
         match kind {
             RangeKind::Thread => self.thread(before, axis, at),
+            RangeKind::Global => self.groups(before, axis, at),
+            RangeKind::Local => {
+                self.groups(before, axis, at)?;
+                ensure(
+                    !before.iter().any(uses_scratch),
+                    "the items of a group would share scratch that one item fills",
+                )?;
+                fits(by, at)
+            }
             RangeKind::Vector => self.vector(before, axis, by, at),
             // each iteration of a reduction gets an accumulator of its own, or all share one
             RangeKind::Upcast => fits(by, at),
@@ -121,17 +134,16 @@ impl Rules {
                 )?;
                 fits(by, at)
             }
-            RangeKind::Global
-            | RangeKind::Local
-            | RangeKind::Loop
-            | RangeKind::Reduce
-            | RangeKind::Matrix => Err(format!("no option gives a loop the kind {}", kind.name())),
+            RangeKind::Loop | RangeKind::Reduce | RangeKind::Matrix => {
+                Err(format!("no option gives a loop the kind {}", kind.name()))
+            }
         }
     }
 
     fn thread(&self, before: &[Opt], axis: u32, at: &Standing) -> Result<(), String> {
         ensure(at.kind == RangeKind::Loop, "a reduction cannot be divided among threads")?;
         ensure(!before.iter().any(is_thread), "another loop is divided among threads already")?;
+        ensure(!before.iter().any(is_grouped), "another loop is done by work-groups already")?;
         ensure(
             self.kernel.nests.iter().all(|n| n.contains(axis)),
             "not everything that the kernel computes is inside of the loop",
@@ -140,6 +152,22 @@ impl Rules {
         ensure(
             !before.iter().any(outside),
             "an operand is staged outside of the loop, and scratch belongs to one thread",
+        )
+    }
+
+    /// Whether a loop, or a part of it, may be done by groups of work-items.
+    fn groups(&self, before: &[Opt], axis: u32, at: &Standing) -> Result<(), String> {
+        ensure(at.kind == RangeKind::Loop, "the items of a group cannot share a reduction")?;
+        ensure(!before.iter().any(is_thread), "another loop is divided among threads already")?;
+        ensure(!before.iter().any(is_align), "a loop is aligned, which excludes this option")?;
+        ensure(
+            self.kernel.nests.iter().all(|n| n.contains(axis)),
+            "not everything that the kernel computes is inside of the loop",
+        )?;
+        let outside = |o: &Opt| matches!(o, Opt::Stage { depth: 0, .. });
+        ensure(
+            !before.iter().any(outside),
+            "an operand is staged outside of the loop, and scratch belongs to one group",
         )
     }
 
@@ -255,6 +283,15 @@ fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &AxisSet) -> bool {
     };
     let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
     kernel.is_one_nest(&outputs, &reduces)
+}
+
+/// Whether an option puts values into scratch.
+fn uses_scratch(opt: &Opt) -> bool {
+    matches!(opt, Opt::Stage { .. } | Opt::Keep { .. } | Opt::Block { .. } | Opt::Mma { .. })
+}
+
+fn is_grouped(opt: &Opt) -> bool {
+    matches!(opt, Opt::Split { kind: RangeKind::Global | RangeKind::Local, .. })
 }
 
 fn is_thread(opt: &Opt) -> bool {

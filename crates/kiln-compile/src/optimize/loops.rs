@@ -95,9 +95,9 @@ impl Loops {
     /// Applies a legal option.
     pub(super) fn apply(&mut self, opt: Opt) {
         match opt {
-            Opt::Split { kind: RangeKind::Thread, axis, .. } => {
+            Opt::Split { kind: kind @ (RangeKind::Thread | RangeKind::Global), axis, .. } => {
                 let part = self.left(axis);
-                self.parts[part].kind = RangeKind::Thread;
+                self.parts[part].kind = kind;
             }
             Opt::Split { kind, axis, by } => self.split(axis, by, |part| part.kind = kind),
             Opt::Block { axis, by } => {
@@ -142,7 +142,8 @@ impl Loops {
     fn left(&self, axis: u32) -> usize {
         let range = self.ranges.iter().position(|r| axis_of(r) == axis);
         let range = range.expect("an option names a loop");
-        let is_left = |p: &Part| p.range == range && !p.kind.is_expanded() && p.block == 0;
+        let is_split = |kind: RangeKind| kind.is_expanded() || kind == RangeKind::Local;
+        let is_left = |p: &Part| p.range == range && !is_split(p.kind) && p.block == 0;
         self.parts.iter().position(is_left).expect("a loop keeps its outer part")
     }
 

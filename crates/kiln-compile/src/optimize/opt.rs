@@ -9,8 +9,9 @@ use std::str::FromStr;
 /// `stage::operands`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opt {
-    /// Splits a loop: `by` neighbouring iterations become a range of kind `Upcast`, `Unroll` or `Vector`, and the loop
-    /// over these groups stays. `Thread` changes the kind of the whole rest of the loop instead. If `by` does not
+    /// Splits a loop: `by` neighbouring iterations become a range of kind `Upcast`, `Unroll`, `Vector` or `Local` (the
+    /// work-items of a group), and the loop over these groups stays. `Thread` and `Global` (the groups themselves) change
+    /// the kind of the whole rest of the loop instead. If `by` does not
     /// divide the loop, the last group is partly empty, and its accesses get a predicate.
     Split {
         /// The kind of the inner range.
@@ -114,7 +115,8 @@ impl FromStr for Opt {
         let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
         let numbers: Vec<usize> = numbers.collect();
         let name = text.split('(').next().unwrap_or_default();
-        let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
+        use RangeKind::{Global, Local, Thread, Unroll, Upcast, Vector};
+        let kinds = [Upcast, Unroll, Vector, Thread, Global, Local];
         let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
         if name == "DOT" {
             return packing(text).ok_or_else(|| format!("{text:?} is not an option"));

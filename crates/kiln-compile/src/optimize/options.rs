@@ -103,7 +103,12 @@ impl Loops {
             let is_output = kind_of(&ranges[p.range]) != RangeKind::Reduce;
             let is_side = p.kind == RangeKind::Upcast && is_output;
             let held = Reverse(if is_side { p.size } else { 0 });
-            let nesting = (p.kind != RangeKind::Thread, p.kind.is_expanded(), p.side, inner, order);
+            let launched = match p.kind {
+                RangeKind::Global | RangeKind::Thread => 0,
+                RangeKind::Local => 1,
+                _ => 2,
+            };
+            let nesting = (launched, p.kind.is_expanded(), p.side, inner, order);
             (nesting, held, p.range)
         });
     }

@@ -23,7 +23,8 @@ pub(super) fn open_ranges(value: &UOp) -> Vec<UOp> {
 
 /// Whether a range is a loop over outputs that stays one.
 pub(super) fn is_outer(range: &UOp) -> bool {
-    matches!(kind_of(range), RangeKind::Thread | RangeKind::Loop)
+    use RangeKind::{Global, Local, Loop, Thread};
+    matches!(kind_of(range), Global | Local | Thread | Loop)
 }
 
 /// A range's number of iterations.

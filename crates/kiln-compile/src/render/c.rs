@@ -4,7 +4,7 @@
 //! mask, each lane all ones or zero, as wide as what was compared: so no conversion stands between a comparison and a
 //! select.
 
-use super::c_expr::scalar_type;
+use super::c_expr::Dialect;
 use super::cstyle::Body;
 use super::facts::{definition_name, identifier, is_thread, vars};
 use crate::target::Target;
@@ -13,11 +13,11 @@ use kiln_ir::{Op, UOp};
 
 /// The whole source of a kernel.
 pub(super) fn render(program: &Program, target: &Target) -> String {
-    let body = Body::new(&program.ops, target);
+    let body = Body::new(&program.ops, target, Dialect::C);
     let signature = signature(program);
     let mut scratch = String::new();
     for (op, offset) in scratch_layout(&program.ops).0 {
-        let (of, name) = (scalar_type(op.dtype()), definition_name(op));
+        let (of, name) = (Dialect::C.scalar_type(op.dtype()), definition_name(op));
         scratch.push_str(&format!("  {of}* {name} = ({of}*)(scratch+{offset});\n"));
     }
     let name = identifier(&program.name);
@@ -39,11 +39,11 @@ fn signature(program: &Program) -> Vec<(String, String)> {
     let mut signature = Vec::new();
     for (slot, param) in program.params.iter().enumerate() {
         let constant = if param.written { "" } else { "const " };
-        let of = scalar_type(param.dtype);
+        let of = Dialect::C.scalar_type(param.dtype);
         signature.push((format!("{constant}{of}* data{slot}"), format!("bufs[{slot}]")));
     }
     for op in vars(&program.ops) {
-        let (of, name) = (scalar_type(op.dtype()), definition_name(op));
+        let (of, name) = (Dialect::C.scalar_type(op.dtype()), definition_name(op));
         let slot = op.arg().slot().expect("a var's slot");
         signature.push((format!("{of} {name}"), format!("*(const {of}*)&vars[{slot}]")));
     }

@@ -1,6 +1,6 @@
 //! Part of pass `render`: the C spelling of every operation on values, scalar and vector.
 
-use super::c_expr::{Expr, Level, scalar_type};
+use super::c_expr::{Dialect, Expr, Level};
 use super::c_helpers::{Helpers, mask_dtype};
 use super::facts::shift_fits;
 use kiln_ir::{DType, Op, UOp};
@@ -64,15 +64,15 @@ fn scalar(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
         (Op::Not, DType::Bool) => prefix("!", &args[0]),
         (Op::Add | Op::Max, DType::Bool) => infix(Op::Or, args),
         (Op::Mul | Op::Min, DType::Bool) => infix(Op::And, args),
-        (Op::Neg, _) => narrowed(op, prefix("-", &args[0])),
+        (Op::Neg, _) => narrowed(op, prefix("-", &args[0]), helpers),
         (Op::Sub, _) if from_zero(op) => call(&helpers.zero_minus(dtype, 1), &args[1..]),
-        (Op::Not, _) => narrowed(op, prefix("~", &args[0])),
+        (Op::Not, _) => narrowed(op, prefix("~", &args[0]), helpers),
         (Op::Max | Op::Min, _) => call(&helpers.extremum(op.op() == Op::Max, op.dtype(), 1), args),
         (Op::Shl | Op::Shr, _) if !shift_fits(op) => {
             call(&helpers.shift(op.op() == Op::Shl, dtype, 1), args)
         }
-        (Op::Sqrt | Op::Trunc | Op::MulAdd, _) => call(&builtin(op), args),
-        _ => narrowed(op, infix(op.op(), args)),
+        (Op::Sqrt | Op::Trunc | Op::MulAdd, _) => call(&builtin(op, helpers), args),
+        _ => narrowed(op, infix(op.op(), args), helpers),
     }
 }
 
@@ -81,13 +81,13 @@ fn from_zero(op: &UOp) -> bool {
     op.dtype().is_float() && op.src(0).uniform().is_const(0)
 }
 
-fn builtin(op: &UOp) -> String {
+fn builtin(op: &UOp, helpers: &Helpers) -> String {
     let name = match op.op() {
         Op::Sqrt => "sqrt",
         Op::Trunc => "trunc",
         _ => "fma",
     };
-    format!("__builtin_{name}{}", if op.dtype() == DType::F64 { "" } else { "f" })
+    helpers.dialect.builtin(name, op.dtype())
 }
 
 fn call(function: &str, args: &[Expr]) -> Expr {
@@ -109,10 +109,10 @@ fn infix(op: Op, args: &[Expr]) -> Expr {
 }
 
 /// C computes narrow integers as int: what may have left the narrow type is brought back.
-fn narrowed(op: &UOp, value: Expr) -> Expr {
+fn narrowed(op: &UOp, value: Expr, helpers: &Helpers) -> Expr {
     let wraps = matches!(op.op(), Op::Neg | Op::Not | Op::Add | Op::Sub | Op::Mul | Op::Shl);
     if wraps && op.dtype().is_int() && op.dtype().size() < 4 {
-        return convert(scalar_type(op.dtype()), &value);
+        return convert(helpers.scalar_type(op.dtype()), &value);
     }
     value
 }
@@ -126,12 +126,33 @@ fn scalar_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     match (from, to) {
         (DType::BF16, _) | (_, DType::BF16) => unreachable!("bf16 is decomposed into its bits"),
         _ if from.is_fp8() || to.is_fp8() => unreachable!("fp8 is decomposed into its bits"),
+        _ if helpers.dialect == Dialect::OpenCl && [from, to].contains(&DType::F16) => {
+            half_cast(op, x, helpers)
+        }
         _ if from.is_float() && to.is_int() => {
             call(&helpers.saturate(from, to), std::slice::from_ref(x))
         }
         // half precision is reached through f64, rounding to f64 first where that is inexact
         _ if from.is_int() && to == DType::F16 => convert("_Float16", &convert("double", x)),
-        _ => convert(scalar_type(to), x),
+        _ => convert(helpers.scalar_type(to), x),
+    }
+}
+
+/// To or from half precision that is its bits. It is widened to f32, which is exact, and narrowed from what the cast is
+/// of.
+fn half_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
+    let (from, to) = (op.src(0).dtype(), op.dtype());
+    if to == DType::F16 {
+        // an integer is a double before, as in C
+        let wide = if from.is_float() { from } else { DType::F64 };
+        let x = if from.is_float() { x.clone() } else { convert("double", x) };
+        return call(&helpers.half_from(wide), &[x]);
+    }
+    let float = call(&helpers.half_to_float(), std::slice::from_ref(x));
+    match to {
+        DType::Bool => Expr::new(format!("{} != 0", float.text), Level::Loose),
+        _ if to.is_int() => call(&helpers.saturate(DType::F32, to), &[float]),
+        _ => convert(helpers.scalar_type(to), &float),
     }
 }
 
@@ -147,7 +168,7 @@ fn widened(x: &Expr, to: DType, lanes: u16, helpers: &mut Helpers) -> Expr {
         let of = helpers.vector(to, lanes);
         return Expr::atom(format!("__builtin_convertvector({}, {of})", x.text));
     }
-    let lane = format!("({})a[i]", scalar_type(to));
+    let lane = format!("({})a[i]", helpers.scalar_type(to));
     call(&helpers.lanewise("from_f16", (to, lanes), &[DType::F16], &lane), std::slice::from_ref(x))
 }
 
@@ -187,8 +208,19 @@ fn vector_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     }
 }
 
-/// The same bits, through a union, in which a bool is a byte.
+/// The same bits, through a union, in which a bool is a byte. OpenCL has functions for it.
 fn bitcast(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
+    if helpers.dialect == Dialect::OpenCl {
+        let bits = |d: DType| helpers.dialect.memory_type(d);
+        let (from, to) = (bits(op.src(0).dtype()), bits(op.dtype()));
+        // unsigned types have names of one word
+        let word = |name: &str| name.replace("unsigned ", "u");
+        let x = format!("as_{}(({from}){})", word(to), args[0].at(Level::Unary));
+        return match op.dtype() {
+            DType::Bool => Expr::new(format!("{x} != 0"), Level::Loose),
+            _ => Expr::atom(x),
+        };
+    }
     let lanes = op.lanes();
     let in_union = |d: DType| match d {
         DType::Bool if lanes > 1 => DType::I8,
@@ -226,7 +258,7 @@ fn vector(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
         }
         Op::Sqrt | Op::Trunc | Op::MulAdd => {
             let inputs = ["a[i]", "b[i]", "c[i]"];
-            let lane = format!("{}({})", builtin(op), inputs[..args.len()].join(", "));
+            let lane = format!("{}({})", builtin(op, helpers), inputs[..args.len()].join(", "));
             let dtypes = [dtype; 3];
             let name = op.op().name();
             call(&helpers.lanewise(name, (dtype, lanes), &dtypes[..args.len()], &lane), args)

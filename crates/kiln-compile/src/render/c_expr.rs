@@ -50,8 +50,50 @@ impl Expr {
     }
 }
 
+/// A language of C's family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Dialect {
+    /// C for GCC and Clang.
+    #[default]
+    C,
+    /// OpenCL C 1.2.
+    OpenCl,
+}
+
+impl Dialect {
+    /// The type of one element. Where half precision has no arithmetic, it is its bits, as bf16 is everywhere.
+    pub(super) fn scalar_type(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Dialect::C, _) => scalar_type(dtype),
+            (_, DType::Bool) => "bool",
+            (_, DType::I8) => "char",
+            (_, DType::I64 | DType::Index) => "long",
+            (_, DType::F16) => "ushort",
+            (_, DType::U32) => "uint",
+            (_, DType::U64) => "ulong",
+            _ => scalar_type(dtype),
+        }
+    }
+
+    /// The type of an element in memory: OpenCL has no memory of bool.
+    pub(super) fn memory_type(self, dtype: DType) -> &'static str {
+        match (self, dtype) {
+            (Dialect::OpenCl, DType::Bool) => "uchar",
+            _ => self.scalar_type(dtype),
+        }
+    }
+
+    /// A function on floats that the language has.
+    pub(super) fn builtin(self, name: &str, dtype: DType) -> String {
+        match self {
+            Dialect::C => format!("__builtin_{name}{}", if dtype == DType::F64 { "" } else { "f" }),
+            Dialect::OpenCl => name.to_string(),
+        }
+    }
+}
+
 /// The C type of one element. bf16 and floats of eight bits have none: they are their bits.
-pub(super) fn scalar_type(dtype: DType) -> &'static str {
+fn scalar_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "_Bool",
         DType::I8 => "signed char",
@@ -71,12 +113,12 @@ pub(super) fn scalar_type(dtype: DType) -> &'static str {
 }
 
 /// A constant, to the last bit.
-pub(super) fn literal(value: Const, dtype: DType) -> Expr {
+pub(super) fn literal(value: Const, dtype: DType, dialect: Dialect) -> Expr {
     let text = match value {
         Const::Bool(b) => (b as u8).to_string(),
-        Const::Int(i) => integer(i, dtype),
-        Const::UInt(u) => format!("{u}{}", suffix(dtype)),
-        Const::Float(f) => float(f, dtype),
+        Const::Int(i) => integer(i, dtype, dialect),
+        Const::UInt(u) => format!("{u}{}", suffix(dtype, dialect)),
+        Const::Float(f) => float(f, dtype, dialect),
     };
     let level = match value {
         _ if text.starts_with('(') => Level::Unary,
@@ -87,33 +129,40 @@ pub(super) fn literal(value: Const, dtype: DType) -> Expr {
 }
 
 /// The smallest value of a type has no literal: its magnitude does not fit.
-fn integer(i: i64, dtype: DType) -> String {
-    let s = suffix(dtype);
+fn integer(i: i64, dtype: DType, dialect: Dialect) -> String {
+    let s = suffix(dtype, dialect);
     let smallest = if dtype == DType::I32 { i32::MIN as i64 } else { i64::MIN };
     if i == smallest { format!("{}{s}-1", i + 1) } else { format!("{i}{s}") }
 }
 
-fn suffix(dtype: DType) -> &'static str {
-    match dtype {
-        DType::I64 | DType::Index => "ll",
-        DType::U32 => "u",
-        DType::U64 => "ull",
+fn suffix(dtype: DType, dialect: Dialect) -> &'static str {
+    match (dtype, dialect) {
+        (DType::I64 | DType::Index, Dialect::C) => "ll",
+        (DType::I64 | DType::Index, Dialect::OpenCl) => "l",
+        (DType::U32, _) => "u",
+        (DType::U64, Dialect::C) => "ull",
+        (DType::U64, Dialect::OpenCl) => "ul",
         _ => "",
     }
 }
 
 /// Shortest decimals that read back as the same number; Rust and C agree on their form.
-fn float(f: f64, dtype: DType) -> String {
+fn float(f: f64, dtype: DType, dialect: Dialect) -> String {
+    let is_bits = dtype == DType::BF16 || dtype.is_fp8();
+    let (nan, infinity) = match (dialect, dtype) {
+        (Dialect::C, DType::F32) => ("__builtin_nanf(\"\")", "__builtin_inff()"),
+        (Dialect::C, _) => ("__builtin_nan(\"\")", "__builtin_inf()"),
+        (Dialect::OpenCl, DType::F32) => ("NAN", "INFINITY"),
+        (Dialect::OpenCl, _) => ("(double)NAN", "(double)INFINITY"),
+    };
     match dtype {
-        _ if dtype == DType::BF16 || dtype.is_fp8() => {
+        _ if is_bits || dtype == DType::F16 && dialect == Dialect::OpenCl => {
             kiln_ir::eval::to_bits(Const::Float(f), dtype).to_string()
         }
-        DType::F16 => format!("(_Float16){}", float(f, DType::F32)),
-        DType::F32 if f.is_nan() => "__builtin_nanf(\"\")".to_string(),
-        DType::F32 if f.is_infinite() => format!("{}__builtin_inff()", minus(f)),
+        DType::F16 => format!("(_Float16){}", float(f, DType::F32, dialect)),
+        _ if f.is_nan() => nan.to_string(),
+        _ if f.is_infinite() => format!("{}{infinity}", minus(f)),
         DType::F32 => format!("{:?}f", f as f32),
-        _ if f.is_nan() => "__builtin_nan(\"\")".to_string(),
-        _ if f.is_infinite() => format!("{}__builtin_inf()", minus(f)),
         _ => format!("{f:?}"),
     }
 }

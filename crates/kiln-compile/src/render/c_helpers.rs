@@ -1,6 +1,6 @@
 //! Part of pass `render`: vector types and small inline functions, printed above the kernels that use them.
 
-use super::c_expr::scalar_type;
+use super::c_expr::Dialect;
 use kiln_ir::DType;
 use std::collections::BTreeSet;
 
@@ -13,19 +13,25 @@ pub(super) struct Helpers {
     names: BTreeSet<String>,
     /// See [`Target::widened_bytes`](crate::target::Target).
     widened_bytes: usize,
+    pub(super) dialect: Dialect,
 }
 
 impl Helpers {
     /// Nothing yet.
-    pub(super) fn new(widened_bytes: usize) -> Helpers {
-        Helpers { widened_bytes, ..Helpers::default() }
+    pub(super) fn new(widened_bytes: usize, dialect: Dialect) -> Helpers {
+        Helpers { widened_bytes, dialect, ..Helpers::default() }
+    }
+
+    /// The type of one element.
+    pub(super) fn scalar_type(&self, dtype: DType) -> &'static str {
+        self.dialect.scalar_type(dtype)
     }
 
     /// The text of all of it.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for &(dtype, lanes) in &self.vectors {
-            let (of, name) = (scalar_type(dtype), vector_name(dtype, lanes));
+            let (of, name) = (self.scalar_type(dtype), vector_name(dtype, lanes));
             let (size, align) = (dtype.size() * lanes as usize, dtype.size());
             text.push_str(&format!(
                 "typedef {of} {name} __attribute__((vector_size({size}), aligned({align})));\n"
@@ -53,7 +59,7 @@ impl Helpers {
 
     /// The scalar or vector type.
     pub(super) fn type_of(&mut self, dtype: DType, lanes: u16) -> String {
-        if lanes == 1 { scalar_type(dtype).to_string() } else { self.vector(dtype, lanes) }
+        if lanes == 1 { self.scalar_type(dtype).to_string() } else { self.vector(dtype, lanes) }
     }
 
     /// Makes a function known once: `head` is the type and parameters, around the name.
@@ -125,11 +131,25 @@ impl Helpers {
     pub(super) fn saturate(&mut self, from: DType, to: DType) -> String {
         // halves are exact as floats; comparing them would call a library
         let from = if from == DType::F16 { DType::F32 } else { from };
-        let (of, float) = (scalar_type(to), scalar_type(from));
+        let (of, float) = (self.scalar_type(to), self.scalar_type(from));
         let name = format!("{to}_from_{from}");
-        let (lo, hi, min, max) = limits(to);
+        let (lo, hi, min, max) = limits(to, self.dialect);
         let body = format!("return x != x ? 0 : x <= {lo} ? {min} : x >= {hi} ? {max} : ({of})x;");
         self.function(&name, of, &format!("{float} x"), &body)
+    }
+
+    /// Half precision from its bits, where there is no arithmetic on it.
+    pub(super) fn half_to_float(&mut self) -> String {
+        let body = "return vload_half(0, (const __private half*)&x);";
+        self.function("float_from_half", "float", "ushort x", body)
+    }
+
+    /// The bits of half precision, rounded to nearest even.
+    pub(super) fn half_from(&mut self, from: DType) -> String {
+        let of = self.scalar_type(from);
+        let name = format!("half_from_{from}");
+        let body = "ushort h; vstore_half_rte(x, 0, (__private half*)&h); return h;";
+        self.function(&name, "ushort", &format!("{of} x"), body)
     }
 
     /// Applies a scalar expression in `a[i]`, `b[i]`, .. to each lane. Compilers turn the loop into vector code.
@@ -156,7 +176,7 @@ impl Helpers {
 
     /// The same scalar in every lane.
     pub(super) fn splat(&mut self, dtype: DType, lanes: u16) -> String {
-        let (of, scalar) = (self.vector(dtype, lanes), scalar_type(dtype));
+        let (of, scalar) = (self.vector(dtype, lanes), self.scalar_type(dtype));
         let body = format!("return ({of}){{{}}};", vec!["x"; lanes as usize].join(","));
         let name = format!("splat_{}", tag(dtype, lanes));
         self.function(&name, &of, &format!("{scalar} x"), &body)
@@ -165,7 +185,7 @@ impl Helpers {
     /// Loads the lanes whose gate is on; bools become a mask.
     pub(super) fn gated_load(&mut self, dtype: DType, lanes: u16) -> String {
         let (of, mask) = (self.memory_vector(dtype, lanes), self.mask(dtype.size(), lanes));
-        let scalar = scalar_type(dtype);
+        let scalar = self.scalar_type(dtype);
         let value = if dtype == DType::Bool { "-p[i]" } else { "p[i]" };
         let body = format!(
             "{of} r; for (int i = 0; i < {lanes}; i++) r[i] = gate[i] ? {value} : 0; return r;"
@@ -177,7 +197,7 @@ impl Helpers {
     /// Stores the lanes whose gate is on.
     pub(super) fn gated_store(&mut self, dtype: DType, lanes: u16) -> String {
         let (of, mask) = (self.memory_vector(dtype, lanes), self.mask(dtype.size(), lanes));
-        let scalar = scalar_type(dtype);
+        let scalar = self.scalar_type(dtype);
         let body = format!("for (int i = 0; i < {lanes}; i++) if (gate[i]) p[i] = x[i];");
         let name = format!("store_{}", tag(dtype, lanes));
         self.function(&name, "void", &format!("{scalar}* p, {of} x, {mask} gate"), &body)
@@ -212,13 +232,16 @@ fn unsigned(dtype: DType) -> DType {
 }
 
 /// For a saturating conversion: the powers of two from which on (and down to which) it saturates, and to what.
-fn limits(to: DType) -> (String, String, String, String) {
+fn limits(to: DType, dialect: Dialect) -> (String, String, String, String) {
     let bits = to.bits();
     let power = |n: u32| format!("{:?}f", 2f64.powi(n as i32));
     if to.is_unsigned() {
         let max = u64::MAX >> (64 - bits);
-        return ("0".into(), power(bits), "0".into(), format!("{max}ull"));
+        let suffix = if dialect == Dialect::C { "ull" } else { "ul" };
+        return ("0".into(), power(bits), "0".into(), format!("{max}{suffix}"));
     }
     let (_, max) = to.int_bounds();
-    (format!("-{}", power(bits - 1)), power(bits - 1), format!("(-{max}ll-1)"), format!("{max}ll"))
+    let suffix = if dialect == Dialect::C { "ll" } else { "l" };
+    let (min, max) = (format!("(-{max}{suffix}-1)"), format!("{max}{suffix}"));
+    (format!("-{}", power(bits - 1)), power(bits - 1), min, max)
 }

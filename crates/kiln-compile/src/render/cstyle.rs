@@ -5,11 +5,12 @@
 //! same loop body, and, if it reads a register, no store to that register comes between.
 
 use super::c_alu;
-use super::c_expr::{Expr, Level, literal, scalar_type};
+use super::c_expr::{Dialect, Expr, Level, literal};
 use super::c_helpers::Helpers;
 use super::facts::{definition_name, is_thread};
+use super::groups::coordinate;
 use crate::target::Target;
-use kiln_ir::arg::Space;
+use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -26,13 +27,16 @@ pub(super) struct Body {
     depth: usize,
     values: FxHashMap<UOp, Expr>,
     named: FxHashMap<&'static str, usize>,
+    /// The ranges of groups and their items.
+    grid: Vec<UOp>,
 }
 
 impl Body {
     /// The body of `ops`.
-    pub(super) fn new(ops: &[UOp], target: &Target) -> Body {
-        let helpers = Helpers::new(target.widened_bytes);
+    pub(super) fn new(ops: &[UOp], target: &Target, dialect: Dialect) -> Body {
+        let helpers = Helpers::new(target.widened_bytes, dialect);
         let mut body = Body { depth: 1, helpers, ..Body::default() };
+        body.grid = ops.iter().filter(|op| is_launched(op)).cloned().collect();
         for (op, in_place) in ops.iter().zip(used_in_place(ops)) {
             body.op(op, in_place);
         }
@@ -52,6 +56,7 @@ impl Body {
                 self.depth -= 1;
                 self.line("}");
             }
+            Op::Barrier => self.line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"),
             Op::Store => self.store(op),
             Op::Load => {
                 let value = self.load(op);
@@ -79,7 +84,9 @@ impl Body {
     /// The expression for a source: written in place, a name, or what a definition is called.
     fn value(&mut self, src: &UOp) -> Expr {
         match src.op() {
-            Op::Const => literal(src.as_const().expect("a constant"), src.dtype()),
+            Op::Const => {
+                literal(src.as_const().expect("a constant"), src.dtype(), self.helpers.dialect)
+            }
             Op::Var | Op::Range => Expr::atom(definition_name(src)),
             // constants in all lanes need not be in the list
             Op::Splat if !self.values.contains_key(src) => {
@@ -111,7 +118,7 @@ impl Body {
 
     fn type_of(&mut self, op: &UOp, mask: usize) -> String {
         match op.lanes() {
-            1 => scalar_type(op.dtype()).to_string(),
+            1 => self.helpers.scalar_type(op.dtype()).to_string(),
             n if mask > 0 => self.helpers.mask(mask, n),
             n => self.helpers.vector(op.dtype(), n),
         }
@@ -129,7 +136,12 @@ impl Body {
     }
 
     fn range(&mut self, op: &UOp) {
-        let (name, of) = (definition_name(op), scalar_type(op.dtype()));
+        if is_launched(op) {
+            let (of, name) = (self.helpers.scalar_type(op.dtype()), definition_name(op));
+            let at = coordinate(op, &self.grid);
+            return self.line(&format!("const {of} {name} = ({of})({at});"));
+        }
+        let (name, of) = (definition_name(op), self.helpers.scalar_type(op.dtype()));
         let (from, to) = if is_thread(op) {
             ("lo".to_string(), "hi".to_string())
         } else {
@@ -157,7 +169,7 @@ impl Body {
     /// for functions that look at each lane's gate, and for what is only a hint.
     fn address(&mut self, op: &UOp, beyond: usize) -> String {
         let (memory, index) = (op.memory(), self.value(op.src(1)));
-        let (of, integer) = (scalar_type(memory.dtype()), "__UINTPTR_TYPE__");
+        let (of, integer) = (self.helpers.scalar_type(memory.dtype()), "__UINTPTR_TYPE__");
         let more = if beyond > 0 { format!("+{beyond}") } else { String::new() };
         let elements = format!("(({integer}){}{more})", index.at(Level::Unary));
         let (name, size) = (definition_name(memory), memory.dtype().size());
@@ -168,7 +180,7 @@ impl Body {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
         let gate = op.gate();
-        if let Arg::Prefetch(n) = op.arg() {
+        if let (Arg::Prefetch(n), Dialect::C) = (op.arg(), self.helpers.dialect) {
             let at = self.address(op, *n);
             self.line(&format!("__builtin_prefetch({at}, 0, 2);"));
         }
@@ -217,6 +229,11 @@ impl Body {
         };
         self.line(&format!("{condition}{place} = {};", value.text));
     }
+}
+
+/// Whether a range is of groups or of the items of a group, which are no loops.
+pub(super) fn is_launched(op: &UOp) -> bool {
+    matches!(op.arg().range(), Some((_, RangeKind::Global | RangeKind::Local)))
 }
 
 fn is_register(op: &UOp) -> bool {

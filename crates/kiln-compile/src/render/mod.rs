@@ -7,12 +7,14 @@ mod c_expr;
 mod c_helpers;
 mod cstyle;
 mod facts;
+mod groups;
 mod llvm;
 mod llvm_alu;
 mod llvm_function;
 mod llvm_mma;
 mod llvm_registers;
 mod llvm_text;
+mod opencl;
 
 use crate::target::{Language, Target};
 use kiln_ir::program::Program;
@@ -22,6 +24,7 @@ pub fn render(program: &Program, target: &Target) -> String {
     match target.language {
         Language::Linear => String::new(),
         Language::C => c::render(program, target),
+        Language::OpenCl => opencl::render(program, target),
         Language::Llvm => llvm::render(program, target),
     }
 }

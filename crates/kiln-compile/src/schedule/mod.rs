@@ -49,7 +49,7 @@ mod memory;
 pub use memory::ARENA_ALIGN;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 
-use crate::target::Target;
+use crate::target::{Strategy, Target};
 use assign::{Placement, Plan};
 use build::Built;
 use kiln_ir::UOp;
@@ -102,6 +102,10 @@ impl Scheduling {
     }
 
     pub(crate) fn chain(&mut self) {
+        // the rows between two nests would belong to one work-item
+        if matches!(self.target.strategy, Strategy::Groups { .. }) {
+            return;
+        }
         let kernels = std::mem::take(&mut self.kernels);
         self.kernels = chain::chain(self.plan.as_mut().expect("assigned"), kernels, &self.target);
     }

@@ -91,6 +91,8 @@ const RESNET: Source = Source::Fitted("the layers of ResNet-18 in kiln-bench");
 const OPTIMIZATION: Source = Source::Manual("Fog, Optimizing software in C++, 2023");
 const TABLES: Source = Source::Manual("Fog, Instruction tables, 2022, Zen 3 and Skylake");
 
+const GROUPS: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 12.6, 11.3");
+
 costs! {
     /// Nanoseconds of one arithmetic operation on one element, in vectors.
     operation_ns: f64 = 0.02, Source::Measured;
@@ -106,6 +108,11 @@ costs! {
     thread_work: usize = 1 << 16, BENCH;
     /// Blocks of a loop for each thread, where it is not shared iteration by iteration: late threads do fewer.
     thread_blocks: usize = 8, Source::Fitted("cargo bench -p kiln --bench regret");
+
+    /// Work-items of a group, at most: enough to hide the latency of memory.
+    group_items: usize = 256, GROUPS;
+    /// Neighbouring work-items that share lines of memory, at least.
+    group_least: usize = 16, GROUPS;
 
     /// Independent iterations below which a kernel does not fill the threads of a larger machine.
     parallel: f64 = 16.0, BENCH;

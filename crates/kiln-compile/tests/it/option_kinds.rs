@@ -6,7 +6,7 @@ use crate::stages::schedule;
 use kiln_compile::optimize::{self, Opt};
 use kiln_ir::UOp;
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, SliceAxis};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A random expression over parameters.
 struct Writer {
@@ -99,7 +99,8 @@ fn random_kernels(graphs: u64) -> Vec<UOp> {
 /// Options of every kind, legal or not.
 fn all_options(kernel: &UOp) -> Vec<Opt> {
     let mut options = Vec::new();
-    let kinds = [RangeKind::Upcast, RangeKind::Unroll, RangeKind::Vector, RangeKind::Thread];
+    use RangeKind::{Global, Local, Thread, Unroll, Upcast, Vector};
+    let kinds = [Upcast, Unroll, Vector, Thread, Global, Local];
     let (loops, reduces) = (axes(kernel, RangeKind::Loop), axes(kernel, RangeKind::Reduce));
     for axis in loops.into_iter().chain(reduces).chain([99]) {
         for by in [0, 1, 2, 3, 4, 8] {
@@ -133,7 +134,9 @@ fn each_alone_changes_nothing_of_random_kernels() {
         return;
     }
     let kinds: Vec<&str> = legal.keys().map(String::as_str).collect();
-    assert_eq!(kinds, ["BLOCK", "KEEP", "STAGE", "THREAD", "UNROLL", "UPCAST", "VECTOR"]);
+    let own = ["BLOCK", "KEEP", "STAGE", "THREAD", "UNROLL", "UPCAST", "VECTOR"];
+    let all: BTreeSet<&str> = own.into_iter().chain(["GLOBAL", "LOCAL"]).collect();
+    assert!(all.into_iter().eq(kinds));
     assert!(legal.values().all(|&n| n > 30), "{legal:?}");
 }
 

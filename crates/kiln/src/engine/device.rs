@@ -4,12 +4,13 @@
 use super::{Failure, debug, env, matrices};
 use crate::device::{Device, KNOWN};
 use crate::error::Error;
-use kiln_compile::target::{Costs, Language, Machine, Target};
+use kiln_compile::target::{Costs, Language, Machine, Strategy, Target};
 use kiln_ir::observe::{self, Event, Kind};
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
 use kiln_runtime::interp::InterpBackend;
 use kiln_runtime::null::NullBackend;
+use kiln_runtime::opencl::ClBackend;
 use kiln_runtime::pool::{self, MemoryUse, Pool};
 use kiln_runtime::{Backend, Buffer};
 use std::collections::HashMap;
@@ -189,8 +190,12 @@ impl Device {
 
 /// Empty memory for a kind of device, within the bounds of the environment.
 fn pool(kind: &str) -> Arc<Pool> {
-    let keep = if env::LRU.get() == 0 { 0 } else { pool::DEFAULT_KEEP };
-    Pool::bounded(keep, env::memory_limit(kind))
+    Pool::bounded(kept(), env::memory_limit(kind))
+}
+
+/// How many bytes of freed memory are kept.
+fn kept() -> usize {
+    if env::LRU.get() == 0 { 0 } else { pool::DEFAULT_KEEP }
 }
 
 /// What stands before the architecture and the name of a processor that kernels are to be written for.
@@ -201,10 +206,12 @@ fn open_new(name: &str) -> Result<Opened, Failure> {
         "CPU" => open_cpu(None),
         "CPU:LLVM" => open_cpu(Some(Rung::Llvm)),
         "CPU:C" => open_cpu(Some(Rung::C)),
+        _ if Device::exact(name).number().1 == "CL" => open_cl(Device::exact(name).number().0),
         _ if Device::exact(name).number().0 > 0 => open_another(name),
         _ if name.starts_with(WRITTEN_FOR) => open_cpu_as(&name[WRITTEN_FOR.len()..]),
         "INTERP" => Ok(interp()),
         "NULL" => Ok(null()),
+        "CL" => open_cl(0),
         _ => Err(format!("no device {UNKNOWN:?}: there are {}", KNOWN.join(", "))),
     }
 }
@@ -217,6 +224,14 @@ fn open_another(name: &str) -> Result<Opened, Failure> {
         Some(backend) => Ok(Opened { backend, target }),
         None => Err(format!("no device {name:?}: there is one {first} only")),
     }
+}
+
+/// A device of OpenCL.
+fn open_cl(number: usize) -> Result<Opened, Failure> {
+    let backend = ClBackend::open(number, kept(), env::memory_limit("CL"));
+    let backend = backend.map_err(|error| error.to_string())?;
+    let (items, bytes) = backend.limits();
+    Ok(Opened { backend: Arc::new(backend), target: Arc::new(Target::opencl(items, bytes)) })
 }
 
 fn interp() -> Opened {
@@ -281,6 +296,7 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
     let is_llvm = backend.rung() == Rung::Llvm;
     let target = Target {
         costs: Costs::CPU,
+        strategy: Strategy::Threads,
         language: if is_llvm { Language::Llvm } else { Language::C },
         vector_bytes: machine.vector_bytes,
         masks: is_llvm && machine.vector_bytes >= 32,

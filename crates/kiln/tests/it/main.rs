@@ -29,6 +29,7 @@ mod model;
 mod nn;
 mod observed;
 mod offsets;
+mod opencl;
 mod optim;
 mod toy;
 mod training;

@@ -46,7 +46,7 @@ fn finding(seed: u64, devices: &[Device]) -> Option<String> {
     Some(format!("// {devices:?} {mode:?}\n// {what}\n{text}"))
 }
 
-fn agree(devices: &[&str], n: u64) {
+pub(crate) fn agree(devices: &[&str], n: u64) {
     let parse = |name: &&str| Device::parse(name).expect("a device");
     let devices: Vec<Device> = devices.iter().map(parse).collect();
     let findings = seeds(n).into_iter().filter_map(|seed| finding(seed, &devices));

@@ -60,7 +60,7 @@ fn shrunk(seed: u64, devices: [&Device; 2]) -> Option<String> {
     Some(shorter.unwrap_or(whole))
 }
 
-fn agree(a: &str, b: &str, n: u64) {
+pub(crate) fn agree(a: &str, b: &str, n: u64) {
     let devices = [a, b].map(|name| Device::parse(name).expect("a device"));
     let fails = |seed: u64| shrunk(seed, [&devices[0], &devices[1]]);
     let failures: Vec<String> = seeds(n).into_iter().filter_map(fails).take(10).collect();

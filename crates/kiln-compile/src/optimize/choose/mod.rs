@@ -17,6 +17,7 @@ mod align;
 mod across;
 mod blocks;
 mod chooser;
+mod groups;
 mod inner;
 mod matrices;
 mod memory_price;
@@ -37,7 +38,7 @@ use super::dot;
 use super::nests::Nests;
 use super::opt::Opt;
 use super::room::{NOMINAL_THREADS, Room};
-use crate::target::{Dot, Target};
+use crate::target::{Dot, Strategy, Target};
 use chooser::{Around, Chooser, Context};
 use kiln_ir::{DType, UOp};
 use order::{Chosen, Form, Order, sums_of};
@@ -47,6 +48,13 @@ pub(super) use order::same_order;
 /// The options for a kernel, so that its code stays within `room`. Those that decide the order of sums are the same for
 /// any number of threads.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
+    if let Strategy::Groups { most_items } = target.strategy {
+        return if Nests::of(ast).is_some() {
+            Vec::new()
+        } else {
+            groups::choose(ast, most_items, &target.costs)
+        };
+    }
     let choose = |target: &Target, nodes, orders: Option<&[Order]>| match Nests::of(ast) {
         Some(nests) => choose_for_nests(ast, &nests, target, nodes, orders),
         None => {

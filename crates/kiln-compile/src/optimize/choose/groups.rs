@@ -1,0 +1,47 @@
+//! Part of pass `choose`: options for a device that runs thousands of work-items in groups.
+//!
+//! Items of a group that are neighbours access neighbours in memory, so that a group's accesses share cache lines
+//! (coalescing). So the innermost loops over outputs become the items, and what is left of all loops the groups. Each item
+//! reduces by itself, several outputs at a time where they share operands.
+
+use super::super::access::Kernel;
+use super::super::opt::Opt;
+use super::super::ordered::ordered;
+use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
+use crate::target::Costs;
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+
+/// The options for a kernel of one nest; none for several, which one item computes.
+pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
+    let (kernel, ordered) = (Kernel::of(ast), ordered(ast));
+    let around_all = |axis| kernel.nests.iter().all(|nest| nest.contains(axis));
+    let is_free = |r: &UOp| {
+        let axis = axis_of(r);
+        kind_of(r) == RangeKind::Loop && !ordered.contains(axis) && around_all(axis)
+    };
+    let loops: Vec<UOp> = ranges_of(ast).into_iter().filter(is_free).collect();
+    let mut options = Vec::new();
+    let mut room = most_items.min(costs.group_items);
+    for range in loops.iter().rev() {
+        let by = items(size_of(range), room, costs.group_least);
+        if by > 1 {
+            options.push(Opt::Split { kind: RangeKind::Local, axis: axis_of(range), by });
+            room /= by;
+        }
+    }
+    let group = |range: &UOp| Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 };
+    options.extend(loops.iter().map(group));
+    options
+}
+
+/// How many iterations of a loop a group's items do: all, if there is room, or the largest power of two that divides them,
+/// if that is at least `least`, or one that does not.
+fn items(size: usize, room: usize, least: usize) -> usize {
+    if size <= room {
+        return size;
+    }
+    let most = 1 << room.max(1).ilog2();
+    let powers = std::iter::successors(Some(most), |by| Some(by / 2)).take_while(|by| *by >= least);
+    powers.into_iter().find(|by| size.is_multiple_of(*by)).unwrap_or(most)
+}

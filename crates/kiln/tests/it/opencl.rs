@@ -1,0 +1,118 @@
+//! OpenCL, where the machine has a library and a driver for it. Elsewhere each test says that it is skipped.
+#![allow(clippy::print_stderr, reason = "says what it skips")]
+
+use crate::{model, random_graphs};
+use kiln::{DType, Device, Tensor, nn, no_grad, optim, s};
+
+/// The device, if there is one.
+fn cl() -> Option<Device> {
+    let device = Device::parse("CL").expect("a name");
+    match device.describe() {
+        Ok(_) => Some(device),
+        Err(why) => {
+            eprintln!("skipped: no OpenCL here ({why})");
+            None
+        }
+    }
+}
+
+/// What a program gives on OpenCL and on the interpreter.
+fn both<T: kiln::Element>(run: impl Fn(&Device) -> Tensor) -> Option<[Vec<T>; 2]> {
+    let interp = Device::parse("INTERP").expect("a name");
+    let found = [cl()?, interp].map(|device| run(&device).to_vec().expect("computes"));
+    Some(found)
+}
+
+fn numbers(shape: &[usize], device: &Device) -> Tensor {
+    let n: usize = shape.iter().product();
+    let numbers: Vec<f32> = (0..n).map(|i| ((i * 7 + 3) % 23) as f32 / 4.0 - 2.5).collect();
+    Tensor::from_vec_on(numbers, shape.to_vec(), device)
+}
+
+#[test]
+fn every_dtype_is_stored_and_converted() {
+    let dtypes =
+        [DType::Bool, DType::U8, DType::I8, DType::U16, DType::I16, DType::I32, DType::U32]
+            .into_iter()
+            .chain([DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32, DType::F64]);
+    for dtype in dtypes {
+        let run = |device: &Device| {
+            let x = numbers(&[40], device).cast(dtype);
+            let y = if dtype == DType::Bool { x.clone() } else { &x + &x };
+            x.realize().expect("computes");
+            y.cast(DType::F64)
+        };
+        let Some([found, wanted]) = both::<f64>(run) else { return };
+        assert_eq!(found, wanted, "{dtype}");
+    }
+}
+
+#[test]
+fn sums_products_and_windows() {
+    let close = |run: &dyn Fn(&Device) -> Tensor| {
+        let Some([found, wanted]) = both::<f32>(run) else { return };
+        let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-4 * b.abs().max(1.0);
+        assert!(!found.iter().zip(&wanted).any(differs), "{found:?} {wanted:?}");
+    };
+    close(&|d| numbers(&[300, 7], d).sum(0));
+    close(&|d| numbers(&[7, 300], d).softmax(1));
+    close(&|d| numbers(&[19, 33], d).matmul(&numbers(&[33, 41], d)));
+    close(&|d| numbers(&[2, 3, 9, 9], d).conv2d(&numbers(&[4, 3, 3, 3], d), None, 1, 1, 1, 1));
+    close(&|d| numbers(&[6, 50], d).var(1).sqrt().sin().exp());
+    close(&|d| numbers(&[20, 6], d).cumsum(0).permute([1, 0]).contiguous());
+}
+
+#[test]
+fn writes_views_and_copies() {
+    let run = |device: &Device| {
+        let t = numbers(&[6, 5], device);
+        t.set(s![1..4, ..;2], 9.0);
+        t.get(s![.., 1]).add_assign(1.0);
+        let rows = t.index_select(0, &Tensor::from_vec_on(vec![5i64, 0, 2], [3], device));
+        let home = rows.to("CPU") * 2.0;
+        home.to(device).flip(1) + t.get(s![..3])
+    };
+    if let Some([found, wanted]) = both::<f32>(run) {
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn a_network_learns() {
+    let Some(device) = cl() else { return };
+    let mut layers = (nn::Linear::new(8, 16), nn::Linear::new(16, 3));
+    {
+        use nn::Module;
+        layers.to(&device).expect("all are its own");
+    }
+    for layer in [&layers.0, &layers.1] {
+        no_grad(|| layer.weight.assign(numbers(layer.weight.shape(), &device) * 0.1));
+    }
+    let weights: Vec<Tensor> = [&layers.0, &layers.1]
+        .into_iter()
+        .flat_map(|l| [Some(l.weight.clone()), l.bias.clone()])
+        .flatten()
+        .collect();
+    let adam = optim::Adam::new(&weights, 0.05);
+    let x = numbers(&[12, 8], &device);
+    let labels = Tensor::from_vec_on((0..12).map(|i| i % 3).collect::<Vec<i32>>(), [12], &device);
+    let mut losses = Vec::new();
+    for _ in 0..20 {
+        let loss = layers.1.forward(&layers.0.forward(&x).relu()).cross_entropy(&labels);
+        adam.zero_grad();
+        loss.backward().expect("differentiable");
+        adam.step().expect("steps");
+        losses.push(loss.item::<f32>().expect("computes"));
+    }
+    assert!(losses[19] < 0.8 * losses[0], "{losses:?}");
+    assert!(device.memory().expect("open").used > 0);
+}
+
+#[test]
+fn random_programs() {
+    if cl().is_some() {
+        random_graphs::agree("CL", "INTERP", 6);
+        model::agree(&["CL"], 8);
+        model::agree(&["CL", "CPU", "CL"], 4);
+    }
+}
