@@ -9,6 +9,7 @@ mod code;
 mod device;
 mod error;
 mod item;
+mod races;
 
 pub use device::InterpBackend;
 pub use error::{InterpBuffer, InterpError};
@@ -16,7 +17,8 @@ pub use error::{InterpBuffer, InterpError};
 use code::Code;
 use item::{Item, Stop, Surroundings};
 use kiln_ir::program::Program;
-use std::cell::Cell;
+use races::{Races, Visitor};
+use std::cell::{Cell, RefCell};
 
 /// Runs all of `program`: every work-group, every thread's part, the last part first. `buffers` by parameter slot; `vars` as in the CPU
 /// ABI, 8 raw bytes each.
@@ -29,8 +31,11 @@ pub fn run(
     if buffers.len() < program.params.len() {
         return Err(InterpError::Missing { kernel: program.name.to_string(), what: "buffers" });
     }
-    for group in coordinates(&program.global) {
-        run_group(program, &code, buffers, &group)?;
+    let races = RefCell::new(Races::default());
+    let is_grid = !program.global.is_empty() || !program.local.is_empty();
+    for (number, group) in coordinates(&program.global).enumerate() {
+        let races = is_grid.then_some(&races);
+        run_group(program, &code, buffers, (number, &group), races)?;
     }
     Ok(())
 }
@@ -39,13 +44,16 @@ fn run_group(
     program: &Program,
     code: &Code,
     buffers: &[InterpBuffer<'_>],
-    group: &[usize],
+    (number, group): (usize, &[usize]),
+    races: Option<&RefCell<Races>>,
 ) -> Result<(), InterpError> {
     // Scratch begins as rubbish, so that a kernel that forgets to fill it is seen.
     let scratch = vec![Cell::new(0xA5); code.scratch_bytes];
-    let around = Surroundings { code, buffers, scratch: &scratch };
-    let new_item = |local: Vec<usize>| Item::new(code, group, &local);
-    let mut items: Vec<Item> = coordinates(&program.local).map(new_item).collect();
+    let around = Surroundings { code, buffers, scratch: &scratch, races };
+    let new_item = |(item, local): (usize, Vec<usize>)| {
+        Item::new(code, group, &local, Visitor { group: number, item, phase: 0 })
+    };
+    let mut items: Vec<Item> = coordinates(&program.local).enumerate().map(new_item).collect();
     loop {
         let stops = items.iter_mut().map(|item| item.run(&around));
         let stops = stops.collect::<Result<Vec<Stop>, InterpError>>()?;
@@ -53,7 +61,7 @@ fn run_group(
             Some(first) if stops.iter().any(|stop| stop != first) => {
                 return Err(InterpError::Divergent { kernel: program.name.to_string() });
             }
-            Some(Stop::Barrier(_)) => {}
+            Some(Stop::Barrier(_)) => items.iter_mut().for_each(|item| item.visitor.phase += 1),
             Some(Stop::Finished) | None => return Ok(()),
         }
     }

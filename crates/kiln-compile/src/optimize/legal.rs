@@ -7,6 +7,7 @@ use super::loops::{Loops, Standing, packed};
 use super::opt::Opt;
 use super::ordered::ordered;
 use super::ranges::{axis_of, kind_of};
+use super::together;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
@@ -23,6 +24,8 @@ pub(super) struct Rules {
     one_nest: bool,
     /// Axes of loops of reductions.
     reductions: Vec<u32>,
+    /// Axes of loops of all reductions.
+    shared: Vec<u32>,
     operands: usize,
     /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
@@ -57,7 +60,8 @@ impl Rules {
             let axes = ranges.iter().map(axis_of);
             axes.filter(|&axis| rows.are_around(&kernel, axis)).collect()
         });
-        Rules { kernel, ordered, one_nest, reductions, operands, inside_rows }
+        let shared = together::axes(ast);
+        Rules { kernel, ordered, one_nest, reductions, shared, operands, inside_rows }
     }
 
     /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
@@ -96,6 +100,12 @@ impl Rules {
                     "it must divide the block of the reduction",
                 )?;
                 match opt {
+                    Opt::Split { kind: RangeKind::Local, .. }
+                        if loop_.kind == RangeKind::Reduce =>
+                    {
+                        self.together(loops, before, axis)?;
+                        fits(by, &loop_)
+                    }
                     Opt::Split { kind, .. } => self.split(before, kind, axis, by, &loop_),
                     _ => self.block(before, by, &loop_),
                 }
@@ -153,6 +163,18 @@ impl Rules {
             !before.iter().any(outside),
             "an operand is staged outside of the loop, and scratch belongs to one thread",
         )
+    }
+
+    /// Whether the items of a group may reduce together.
+    fn together(&self, loops: &Loops, before: &[Opt], axis: u32) -> Result<(), String> {
+        ensure(self.shared.contains(&axis), "the loop is not of all reductions of the kernel")?;
+        ensure(self.ordered.is_empty(), "a loop must run in its order")?;
+        let left = loops.parts.iter().filter(|p| p.kind != RangeKind::Reduce && p.size > 1);
+        ensure(
+            left.into_iter().all(|p| p.kind == RangeKind::Global),
+            "all loops over outputs must be done by groups before",
+        )?;
+        ensure(before.iter().all(is_grouped), "the reduction is split already")
     }
 
     /// Whether a loop, or a part of it, may be done by groups of work-items.

@@ -47,6 +47,8 @@ mod trim;
 /// Neighbouring loops that index memory like one become one.
 mod collapse;
 /// Chooses options without measuring.
+/// Work-items that reduce together.
+mod together;
 mod choose;
 /// Kernel names.
 mod name;

@@ -7,11 +7,12 @@ use super::cover::Covered;
 use super::dot;
 use super::gate::gate;
 use super::keep::keep;
-use super::loops::{Loops, Staged, packed};
+use super::loops::{Loops, Part, Staged, packed};
 use super::mma::{through_scratch, without_matrices};
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of, next_axis, replace_all};
 use super::stage::{Panel, outer_loops, stage};
+use super::together::together;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
@@ -69,6 +70,11 @@ impl Loops {
         if self.parts.iter().any(|p| p.kind == RangeKind::Matrix) {
             ast = if over.is_empty() { through_scratch(&ast, id) } else { ast };
             ast = without_matrices(&ast);
+        }
+        let of_items = |p: &Part| p.kind == RangeKind::Local && p.size > 1;
+        let of_reduction = |p: &Part| kind_of(&self.ranges[p.range]) == RangeKind::Reduce;
+        if self.parts.iter().any(|p| of_items(p) && of_reduction(p)) {
+            ast = together(&ast, id);
         }
         let ast = kiln_ir::rules::simplify(&ast);
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }

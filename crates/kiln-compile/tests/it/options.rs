@@ -410,6 +410,27 @@ fn groups(outputs: &[u32], dice: &mut Dice) -> Vec<Opt> {
     options
 }
 
+/// All loops over outputs as groups, whose items reduce together.
+fn together(kernel: &UOp, items: usize) -> Vec<Vec<Opt>> {
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let outputs = axes(kernel, RangeKind::Loop).into_iter();
+    let groups: Vec<Opt> = outputs.map(|axis| split(RangeKind::Global, axis, 1)).collect();
+    let reduces = axes(kernel, RangeKind::Reduce).into_iter();
+    reduces.map(|axis| [&groups[..], &[split(RangeKind::Local, axis, items)]].concat()).collect()
+}
+
+#[test]
+fn items_reduce_together() {
+    let mut legal = 0;
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for options in [2, 3, 5].into_iter().flat_map(|items| together(&kernel, items)) {
+            legal += usize::from(check(name, &kernel, &options));
+        }
+    }
+    assert!(legal > 20, "{legal}");
+}
+
 #[test]
 fn options_together_change_nothing() {
     let mut dice = Dice(seed(1));

@@ -41,6 +41,18 @@ pub enum InterpError {
         /// The program's name.
         kernel: String,
     },
+    /// Two work-items access an element, one of them writes, and no barrier is between.
+    #[error("kernel {kernel}: {op} number {at} races with another item for element {index}")]
+    Race {
+        /// The program's name.
+        kernel: String,
+        /// `Load` or `Store`.
+        op: Op,
+        /// Its position in the program.
+        at: usize,
+        /// The element.
+        index: i64,
+    },
     /// Fewer buffers or launch-time scalars than the program has.
     #[error("kernel {kernel} was launched with too few {what}")]
     Missing {

@@ -3,10 +3,11 @@
 use super::bits::{read, write};
 use super::code::{Access, Code, Place, Places, Step};
 use super::error::{InterpBuffer, InterpError};
+use super::races::{Races, Visitor};
 use kiln_ir::eval::{bitcast, dot, eval, mma};
 use kiln_ir::{Const, DType, Op};
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// What the items of a group share.
 pub(super) struct Surroundings<'a> {
@@ -16,6 +17,8 @@ pub(super) struct Surroundings<'a> {
     pub buffers: &'a [InterpBuffer<'a>],
     /// The group's scratch.
     pub scratch: &'a [Cell<u8>],
+    /// Who has accessed what, if there is more than one item.
+    pub races: Option<&'a RefCell<Races>>,
 }
 
 /// Why an item stopped.
@@ -33,13 +36,15 @@ pub(super) struct Item {
     coordinates: Vec<usize>,
     /// The next step.
     next: usize,
+    /// Which item it is, and when.
+    pub(super) visitor: Visitor,
 }
 
 impl Item {
     /// The item `local` of the work-group `group`, before its first step.
-    pub(super) fn new(code: &Code, group: &[usize], local: &[usize]) -> Item {
+    pub(super) fn new(code: &Code, group: &[usize], local: &[usize], visitor: Visitor) -> Item {
         let coordinates = group.iter().chain(local).copied().collect();
-        Item { file: code.file.clone(), coordinates, next: 0 }
+        Item { file: code.file.clone(), coordinates, next: 0, visitor }
     }
 
     /// Runs up to the next barrier or the end.
@@ -158,6 +163,7 @@ impl Item {
                 Const::Int(0).cast(dtype)
             } else {
                 let i = self.position(access, lane);
+                self.note(around, access, i, (Op::Load, at))?;
                 let found = in_bounds(i, access).and_then(|i| match access.memory.place {
                     Place::Param(slot) => read(around.buffers[slot], dtype, i),
                     Place::Scratch(offset) => read(&around.scratch[offset..], dtype, i),
@@ -182,6 +188,7 @@ impl Item {
                 continue;
             }
             let (i, value) = (self.position(access, lane), self.file[value + lane]);
+            self.note(around, access, i, (Op::Store, at))?;
             let done = in_bounds(i, access).and_then(|i| match access.memory.place {
                 Place::Param(slot) => write(around.buffers[slot], dtype, i, value),
                 Place::Scratch(offset) => write(&around.scratch[offset..], dtype, i, value),
@@ -193,6 +200,33 @@ impl Item {
             done.ok_or_else(|| out_of_bounds(around, access, Op::Store, at, i))?;
         }
         Ok(())
+    }
+
+    /// Notes an access to element `i`.
+    fn note(
+        &self,
+        around: &Surroundings<'_>,
+        access: &Access,
+        i: i128,
+        (op, at): (Op, usize),
+    ) -> Result<(), InterpError> {
+        let Some((races, i)) = around.races.zip(in_bounds(i, access)) else { return Ok(()) };
+        let (memory, shared) = match access.memory.place {
+            Place::Param(slot) => (around.buffers[slot], true),
+            Place::Scratch(offset) => (&around.scratch[offset..], false),
+            Place::Register(_) => return Ok(()),
+        };
+        // in place, two arguments are one memory
+        let address = memory.as_ptr() as usize + i * access.memory.dtype.size();
+        match races.borrow_mut().access(address, self.visitor, op == Op::Store, shared) {
+            false => Ok(()),
+            true => Err(InterpError::Race {
+                kernel: around.code.kernel.clone(),
+                op,
+                at,
+                index: i as i64,
+            }),
+        }
     }
 
     fn gated_off(&self, access: &Access, lane: usize) -> bool {

@@ -123,7 +123,7 @@ fn an_access_out_of_bounds_is_an_error() {
 }
 
 /// Two groups of four: each item writes scratch, waits, and reads its neighbour's.
-fn neighbours(barrier: bool) -> Vec<i32> {
+fn neighbours(barrier: bool) -> Result<Vec<i32>, InterpError> {
     let out = data(0, 8);
     let (g, l) = (loop_to(0, RangeKind::Global, 2), loop_to(1, RangeKind::Local, 4));
     let s = UOp::local(Space::Scratch, 0, 4, DType::I32, 1);
@@ -140,15 +140,15 @@ fn neighbours(barrier: bool) -> Vec<i32> {
     let mut ops = vec![out, g, l, s, value, value2, put, wait, next, next2, get, base, at, store];
     ops.retain(|op| barrier || op.op() != Op::Barrier);
     let a = i32s(&[0; 8]);
-    run(&program(ops, 1, &[2], &[4]), &[&a], &[]).unwrap();
-    back(&a)
+    run(&program(ops, 1, &[2], &[4]), &[&a], &[]).map(|()| back(&a))
 }
 
 #[test]
 fn items_of_a_group_meet_at_barriers() {
-    assert_eq!(neighbours(true), [1, 2, 3, 0, 11, 12, 13, 10]);
-    let rubbish = 0xA5A5A5A5u32 as i32;
-    assert_eq!(neighbours(false), [rubbish, rubbish, rubbish, 0, rubbish, rubbish, rubbish, 10]);
+    assert_eq!(neighbours(true).unwrap(), [1, 2, 3, 0, 11, 12, 13, 10]);
+    let error = neighbours(false).unwrap_err();
+    assert!(matches!(error, InterpError::Race { .. }), "{error}");
+    assert!(error.to_string().contains("races with another item"), "{error}");
 }
 
 #[test]

@@ -54,6 +54,9 @@ fn sums_products_and_windows() {
         let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-4 * b.abs().max(1.0);
         assert!(!found.iter().zip(&wanted).any(differs), "{found:?} {wanted:?}");
     };
+    // the items of a group sum together
+    close(&|d| numbers(&[3, 3000], d).sum(1));
+    close(&|d| numbers(&[700, 2], d).max(0));
     close(&|d| numbers(&[300, 7], d).sum(0));
     close(&|d| numbers(&[7, 300], d).softmax(1));
     close(&|d| numbers(&[19, 33], d).matmul(&numbers(&[33, 41], d)));
@@ -111,8 +114,8 @@ fn a_network_learns() {
 #[test]
 fn random_programs() {
     if cl().is_some() {
-        random_graphs::agree("CL", "INTERP", 6);
-        model::agree(&["CL"], 8);
-        model::agree(&["CL", "CPU", "CL"], 4);
+        random_graphs::agree("CL", "INTERP", 12);
+        model::agree(&["CL"], 16);
+        model::agree(&["CL", "CPU"], 8);
     }
 }

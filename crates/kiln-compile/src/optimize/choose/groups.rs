@@ -5,9 +5,11 @@
 //! reduces by itself, several outputs at a time where they share operands.
 
 use super::super::access::Kernel;
+use super::super::legal::check;
 use super::super::opt::Opt;
 use super::super::ordered::ordered;
 use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
+use super::super::together;
 use crate::target::Costs;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -21,6 +23,15 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
         kind_of(r) == RangeKind::Loop && !ordered.contains(axis) && around_all(axis)
     };
     let loops: Vec<UOp> = ranges_of(ast).into_iter().filter(is_free).collect();
+    let group = |range: &UOp| Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 };
+    let outputs: usize = loops.iter().map(size_of).product();
+    if let Some((axis, by)) = together(ast, outputs, most_items, costs) {
+        let items = Opt::Split { kind: RangeKind::Local, axis, by };
+        let options: Vec<Opt> = loops.iter().map(group).chain([items]).collect();
+        if check(ast, &options).is_ok() {
+            return options;
+        }
+    }
     let mut options = Vec::new();
     let mut room = most_items.min(costs.group_items);
     for range in loops.iter().rev() {
@@ -30,9 +41,17 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
             room /= by;
         }
     }
-    let group = |range: &UOp| Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 };
     options.extend(loops.iter().map(group));
     options
+}
+
+/// The loop of reductions that the items of a group divide, and how many they are, if there are too few outputs for items
+/// of their own: a group for each row.
+fn together(ast: &UOp, outputs: usize, most: usize, costs: &Costs) -> Option<(u32, usize)> {
+    let size = |axis: u32| ranges_of(ast).iter().find(|r| axis_of(r) == axis).map_or(1, size_of);
+    let axis = together::axes(ast).into_iter().max_by_key(|axis| size(*axis))?;
+    let by = items(size(axis), most.min(costs.group_items), costs.group_least);
+    (outputs < costs.group_outputs && size(axis) >= costs.group_items).then_some((axis, by))
 }
 
 /// How many iterations of a loop a group's items do: all, if there is room, or the largest power of two that divides them,

@@ -1,0 +1,80 @@
+//! Part of pass `options`: the work-items of a group reduce together. Each reduces the elements that are as many apart as
+//! there are items, and stores its result in the scratch that they share. After a barrier each combines all results, in
+//! their order, and the first stores what depends on them.
+//!
+//! `sum over r < 1000 of x[r]` by 50 items becomes `scratch[l] = sum over r < 20 of x[50*r + l]`, a barrier, and
+//! `sum over k < 50 of scratch[k]`.
+
+use super::ranges::{axis_of, kind_of, next_axis, size_of};
+use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// The kernel in which no reduction closes a range of work-items. Scratch memories are numbered from `id`.
+pub(super) fn together(ast: &UOp, mut id: u32) -> UOp {
+    let nodes = toposort(ast);
+    let items = |n: &UOp| n.srcs()[1..].iter().find(|r| is_items(r)).cloned();
+    let reduces = nodes.iter().filter(|n| n.op() == Op::Reduce);
+    let Some(item) = reduces.filter_map(items).next() else { return ast.clone() };
+    let (mut axis, mut done) = (next_axis(ast), FxHashMap::default());
+    for node in nodes {
+        let srcs = mapped(&node, &done);
+        let new = match node.op() {
+            Op::Reduce if node.srcs()[1..].contains(&item) => {
+                let new = combined(&node, srcs, &item, id, axis);
+                (id, axis) = (id + 1, axis + 1);
+                new
+            }
+            Op::Store if node.memory().op() == Op::Param => by_the_first(&node, srcs, &item),
+            Op::End => rebuild(&node, srcs.into_iter().chain([item.clone()]).collect()),
+            _ => rebuild(&node, srcs),
+        };
+        done.insert(node, new);
+    }
+    done[ast].clone()
+}
+
+fn is_items(range: &UOp) -> bool {
+    range.op() == Op::Range && kind_of(range) == RangeKind::Local
+}
+
+/// The result of a reduction over `srcs`, some of whose iterations the items divide.
+fn combined(reduce: &UOp, srcs: Srcs, item: &UOp, id: u32, axis: u32) -> UOp {
+    let op = reduce.arg().reduce_op().expect("a reduce has an op");
+    let own = srcs[1..].iter().filter(|r| *r != item).cloned();
+    let part = srcs[0].reduce_ranges(op, own);
+    let memory = UOp::local(Space::Scratch, id, size_of(item), reduce.dtype(), 1);
+    let stored = UOp::store(&memory, item, &part, None);
+    let filled = memory.after([barrier(stored)]);
+    let each = UOp::range(axis, RangeKind::Reduce, size_of(item));
+    UOp::load(&filled, &each).reduce_ranges(op, [each])
+}
+
+/// All items have done this before any of them goes on.
+fn barrier(effect: UOp) -> UOp {
+    let (dtype, arg) = (effect.dtype(), kiln_ir::Arg::None);
+    UOp::new(Op::Barrier, dtype, 1, Srcs::from_iter([effect]), arg)
+}
+
+/// All items have the value that is stored; one stores it.
+fn by_the_first(store: &UOp, mut srcs: Srcs, item: &UOp) -> UOp {
+    let first = item.lt(&UOp::index(1));
+    let at = store.gate_source();
+    match srcs.get(at) {
+        Some(gate) => srcs[at] = gate.and(&first),
+        None => srcs.push(first),
+    }
+    rebuild(store, srcs)
+}
+
+/// The axes of loops in which items could reduce together: those of all reductions that are not inside others.
+pub(super) fn axes(ast: &UOp) -> Vec<u32> {
+    let nodes = toposort(ast);
+    let reduces = nodes.iter().filter(|n| n.op() == Op::Reduce);
+    let closed: Vec<Vec<u32>> = reduces
+        .map(|n| n.srcs()[1..].iter().filter(|r| r.op() == Op::Range).map(axis_of).collect())
+        .collect();
+    let Some(first) = closed.first() else { return Vec::new() };
+    first.iter().copied().filter(|axis| closed.iter().all(|all| all.contains(axis))).collect()
+}
