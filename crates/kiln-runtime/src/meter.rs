@@ -26,6 +26,19 @@ impl Meter {
     }
 }
 
+/// The meters that run on this thread, for threads that help it.
+pub fn own() -> Vec<Arc<Meter>> {
+    RUNNING.with(|r| r.borrow().clone())
+}
+
+/// Runs `f` on a helping thread, whose allocations these meters count.
+pub fn within<R>(meters: Vec<Arc<Meter>>, f: impl FnOnce() -> R) -> R {
+    let outside = RUNNING.with(|r| r.replace(meters));
+    let result = f();
+    RUNNING.with(|r| r.replace(outside));
+    result
+}
+
 /// A meter that runs until it is dropped, also by a panic.
 struct Running(Arc<Meter>);
 

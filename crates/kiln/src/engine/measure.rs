@@ -1,7 +1,8 @@
 //! The counters of a thread: kernels, compilations, bytes, operations.
 
-use kiln_runtime::meter::Meter;
+use kiln_runtime::meter::{self, Meter};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// What was done on the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,6 +53,45 @@ pub fn measure<R>(f: impl FnOnce() -> R) -> (R, Counts) {
     let mut counts = RUNNING.with(|r| r.borrow_mut().pop()).expect("pushed above");
     counts.peak_memory = peak;
     (result, counts)
+}
+
+/// Runs `f` on a thread that helps another one, whose counters and meters these are; gives what it counts.
+pub(super) fn helping<R>(whose: &Whose, f: impl FnOnce() -> R) -> (R, Counts) {
+    let counted = || meter::within(whose.meters.clone(), f);
+    if !whose.counts {
+        return (counted(), Counts::default());
+    }
+    RUNNING.with(|r| r.borrow_mut().push(Counts::default()));
+    let result = counted();
+    (result, RUNNING.with(|r| r.borrow_mut().pop()).expect("pushed above"))
+}
+
+/// Who measures on this thread.
+pub(super) struct Whose {
+    counts: bool,
+    meters: Vec<Arc<Meter>>,
+}
+
+/// Who measures here, for threads that help.
+pub(super) fn whose() -> Whose {
+    Whose { counts: is_counting(), meters: meter::own() }
+}
+
+/// Adds what a helping thread has counted.
+pub(super) fn include(helped: Counts) {
+    count(|c| {
+        c.kernels += helped.kernels;
+        c.compiled += helped.compiled;
+        c.loaded += helped.loaded;
+        c.visited += helped.visited;
+        c.scheduled += helped.scheduled;
+        c.bytes += helped.bytes;
+        c.flops += helped.flops;
+        c.schedule_ns += helped.schedule_ns;
+        c.compile_ns += helped.compile_ns;
+        c.lower_ns += helped.lower_ns;
+        c.kernel_ns += helped.kernel_ns;
+    });
 }
 
 /// Whether some `measure` is running on this thread.

@@ -1,5 +1,6 @@
 //! Runs work of the host on all of its processors.
 
+use super::measure::{helping, include, whose};
 use crate::scoped;
 use kiln_ir::observe;
 use std::iter::{from_fn, once};
@@ -38,12 +39,20 @@ fn on_threads<R: Send, E: Send>(
     let threads = available_parallelism().map_or(1, |n| n.get()).min(most);
     let observer = observe::own();
     let own = scoped::own();
-    let observed = || scoped::within(own.clone(), || observe::with(observer.clone(), &some));
+    let whose = whose();
+    let observed = || {
+        let observed = || observe::with(observer.clone(), &some);
+        helping(&whose, || scoped::within(own.clone(), observed))
+    };
     scope(|scope| {
         let spawn = |_| Builder::new().spawn_scoped(scope, observed).ok();
         let others: Vec<_> = (1..threads).filter_map(spawn).collect();
         let mine = some();
-        let joined = others.into_iter().map(|o| o.join().unwrap_or_else(|p| resume_unwind(p)));
+        let joined = others.into_iter().map(|o| {
+            let (made, counts) = o.join().unwrap_or_else(|p| resume_unwind(p));
+            include(counts);
+            made
+        });
         let parts = once(mine).chain(joined).collect::<Result<Vec<_>, E>>()?;
         Ok(parts.into_iter().flatten().collect())
     })

@@ -170,6 +170,15 @@ fn large_sums_are_scattered() {
     assert_eq!((times, bytes), (12, 2 * 2 * 4 * n));
 }
 
+/// What helping threads do is counted, too.
+#[test]
+fn work_on_all_devices_is_measured() {
+    let x = numbers(&[30, 100]).shard(DEVICES, 0);
+    x.realize().expect("computes");
+    let (_, counts) = kiln::measure(|| (&x * 2.0).realize().map(drop).expect("computes"));
+    assert_eq!((counts.kernels, counts.flops, counts.peak_memory), (3, 3000, 12_000));
+}
+
 #[test]
 fn uneven_parts_and_empty_ones() {
     for n in [1, 2, 3, 4, 7] {
