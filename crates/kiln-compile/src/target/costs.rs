@@ -111,6 +111,8 @@ costs! {
 
     /// Work-items of a group, at most: enough to hide the latency of memory.
     group_items: usize = 256, GROUPS;
+    /// Outputs that an item computes along a loop where it reads an operand again: sixteen sums fit its registers.
+    group_tile: usize = 4, GROUPS;
     /// Outputs below which the items of a group reduce together: with more, each item has an output of its own.
     group_outputs: usize = 4096, GROUPS;
     /// Neighbouring work-items that share lines of memory, at least.

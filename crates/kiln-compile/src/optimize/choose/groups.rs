@@ -4,7 +4,7 @@
 //! (coalescing). So the innermost loops over outputs become the items, and what is left of all loops the groups. Each item
 //! reduces by itself, several outputs at a time where they share operands.
 
-use super::super::access::Kernel;
+use super::super::access::{Access, Kernel};
 use super::super::legal::check;
 use super::super::opt::Opt;
 use super::super::ordered::ordered;
@@ -13,6 +13,9 @@ use super::super::together;
 use crate::target::Costs;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::AxisSet;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
 /// The options for a kernel of one nest; none for several, which one item computes.
 pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
@@ -32,10 +35,16 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
             return options;
         }
     }
-    let mut options = Vec::new();
+    let mut options = tile(&kernel, &loops, costs);
+    let mut left: FxHashMap<u32, usize> = loops.iter().map(|r| (axis_of(r), size_of(r))).collect();
+    for option in &options {
+        if let Opt::Split { axis, by, .. } = option {
+            left.entry(*axis).and_modify(|size| *size /= by);
+        }
+    }
     let mut room = most_items.min(costs.group_items);
     for range in loops.iter().rev() {
-        let by = items(size_of(range), room, costs.group_least);
+        let by = items(left[&axis_of(range)], room, costs.group_least);
         if by > 1 {
             options.push(Opt::Split { kind: RangeKind::Local, axis: axis_of(range), by });
             room /= by;
@@ -43,6 +52,23 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
     }
     options.extend(loops.iter().map(group));
     options
+}
+
+/// Several outputs for an item along the two longest loops along which a reduction reads an operand again: each operand is
+/// read once for all of them.
+fn tile(kernel: &Kernel, loops: &[UOp], costs: &Costs) -> Vec<Opt> {
+    let around: AxisSet = loops.iter().map(axis_of).collect();
+    let in_reduction = |a: &&Access| !a.is_store && !a.scope.is_subset(&around);
+    let loads: Vec<&Access> = kernel.accesses.iter().filter(in_reduction).collect();
+    let by = costs.group_tile;
+    let is_side = |r: &&UOp| {
+        let again = loads.iter().any(|a| !a.scope.contains(axis_of(r)));
+        again && size_of(r).is_multiple_of(by) && size_of(r) >= by * costs.group_least
+    };
+    let mut sides: Vec<&UOp> = loops.iter().filter(is_side).collect();
+    sides.sort_by_key(|r| Reverse(size_of(r)));
+    let upcast = |r: &&UOp| Opt::Split { kind: RangeKind::Upcast, axis: axis_of(r), by };
+    sides.iter().take(2).map(upcast).collect()
 }
 
 /// The loop of reductions that the items of a group divide, and how many they are, if there are too few outputs for items
