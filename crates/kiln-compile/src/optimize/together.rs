@@ -28,6 +28,11 @@ pub(super) fn together(ast: &UOp, mut id: u32) -> UOp {
             }
             Op::Store if node.memory().op() == Op::Param => by_the_first(&node, srcs, &item),
             Op::End => rebuild(&node, srcs.into_iter().chain([item.clone()]).collect()),
+            // a result without a loop around it
+            Op::Sink => {
+                let close = |s: UOp| if s.op() == Op::Store { s.end([item.clone()]) } else { s };
+                rebuild(&node, srcs.into_iter().map(close).collect())
+            }
             _ => rebuild(&node, srcs),
         };
         done.insert(node, new);

@@ -57,6 +57,9 @@ fn sums_products_and_windows() {
     // the items of a group sum together
     close(&|d| numbers(&[3, 3000], d).sum(1));
     close(&|d| numbers(&[700, 2], d).max(0));
+    close(&|d| numbers(&[5000], d).sum(..) * 2.0);
+    // in register tiles
+    close(&|d| numbers(&[64, 32], d).matmul(&numbers(&[32, 128], d)));
     close(&|d| numbers(&[300, 7], d).sum(0));
     close(&|d| numbers(&[7, 300], d).softmax(1));
     close(&|d| numbers(&[19, 33], d).matmul(&numbers(&[33, 41], d)));
