@@ -1,5 +1,6 @@
 //! A file for reading: its parts are leaves, without a copy.
 
+use super::device::open;
 use super::{Failure, leaf};
 use crate::device::Device;
 use kiln_ir::arg::Shape;
@@ -36,13 +37,24 @@ impl Mapped {
     ) -> Result<UOp, Failure> {
         let bytes = leaf::bytes_of(dtype, &shape)?;
         let part = self.0.view(at, bytes).map_err(|e| e.to_string())?;
-        let as_bytes = |shape| leaf::new(part.clone(), DType::U8, shape, device);
-        Ok(match dtype {
+        let home = home(&part, device)?;
+        let as_bytes = |shape| leaf::new(part.clone(), DType::U8, shape, &home);
+        let elements = match dtype {
             DType::Bool => as_bytes(shape).cast(dtype),
             _ if at.is_multiple_of(dtype.size()) || bytes == 0 => {
-                leaf::new(part.clone(), dtype, shape, device)
+                leaf::new(part.clone(), dtype, shape, &home)
             }
             _ => as_bytes(Shape::from_slice(&[bytes])).bitcast(dtype).reshape(shape),
-        })
+        };
+        let placed = || elements.on_device(home.shared_name()).on_device(device.shared_name());
+        Ok(if home == *device { elements.clone() } else { placed() })
     }
+}
+
+/// Where mapped memory is for a device: there, if it reaches it; else the values are copied from the host when they are
+/// needed.
+fn home(mapped: &Buffer, device: &Device) -> Result<Device, Failure> {
+    let reaches = || open(device).map(|opened| opened.backend.reaches(mapped));
+    let there = device.members().is_none() && reaches()?;
+    Ok(if there { device.clone() } else { Device::exact("CPU") })
 }

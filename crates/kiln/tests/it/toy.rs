@@ -182,6 +182,23 @@ fn a_device_of_ones_own_runs_programs() {
     assert_eq!(home.to_vec::<f32>().expect("reads"), [2.0, 12.0, 0.0, 10.0, 0.0, 10.0]);
 }
 
+/// A file is mapped where the host is, and copied when it is needed.
+#[test]
+fn files_are_read_on_it() {
+    let (device, _) = &added("FILE_TOY");
+    let path = std::env::temp_dir().join(format!("kiln-toy-{}.safetensors", std::process::id()));
+    let there = Tensor::from([1.0f32, 2.0, 3.0]);
+    kiln::nn::state::save(&path, &BTreeMap::from([("x".to_owned(), there)])).expect("writes");
+    let loaded = kiln::with([("DEV", "FILE_TOY")], || kiln::nn::state::load(&path));
+    let loaded = loaded.expect("a setting").expect("reads");
+    let x = &loaded["x"];
+    assert_eq!(
+        (x.device(), (x * 2.0).to_vec::<f32>().expect("reads")),
+        (device, vec![2.0, 4.0, 6.0])
+    );
+    std::fs::remove_file(&path).expect("it is there");
+}
+
 #[test]
 fn its_memory_has_a_limit() {
     let (device, _) = &added("SMALL_TOY");

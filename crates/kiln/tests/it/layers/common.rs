@@ -153,9 +153,11 @@ fn layers_are_made_of_what_is_asked_for() {
         assert_eq!((dtype, device.name()), (DType::F64, "INTERP"), "{name}");
     }
     // the scope has ended, and the shared sequence was not drawn from
-    kiln::manual_seed(9);
-    let plain = Linear::new(1, 4).weight.to_vec::<f32>().expect("f32");
-    kiln::manual_seed(9);
-    drop(make(3));
-    assert_eq!(Linear::new(1, 4).weight.to_vec::<f32>().expect("f32"), plain);
+    let drawn = |before: &dyn Fn()| {
+        kiln::manual_seed(9);
+        before();
+        Linear::new(1, 4).weight.to_vec::<f32>().expect("f32")
+    };
+    // other tests may have drawn meanwhile, but not every time
+    assert!((0..9).any(|_| drawn(&|| ()) == drawn(&|| drop(make(3)))));
 }
