@@ -34,7 +34,7 @@ struct Block {
     /// What it is for.
     purpose: &'static str,
     /// Its number in the pool's books.
-    entry: OnceLock<u64>,
+    entry: OnceLock<usize>,
     /// Counts the block for whoever measures.
     metered: OnceLock<Metered>,
     /// Where the memory comes from and goes back to; none for files.

@@ -35,9 +35,10 @@ enum Source {
 #[derive(Default)]
 struct State {
     free: Free,
-    /// Blocks in use by number: how much was asked for, and what for.
-    used: BTreeMap<u64, (usize, &'static str)>,
-    next: u64,
+    /// Blocks in use by number: how much was asked for, and what for. None if the number is free.
+    used: Vec<Option<(usize, &'static str)>>,
+    /// Numbers that are free.
+    unused: Vec<usize>,
     now: usize,
     peak: usize,
 }
@@ -60,7 +61,7 @@ pub struct MemoryUse {
 pub(crate) struct Taken {
     pub(crate) memory: Memory,
     /// Its number, with which it comes back.
-    pub(crate) entry: u64,
+    pub(crate) entry: usize,
     /// Whether it is full of zeros.
     pub(crate) is_zero: bool,
 }
@@ -109,22 +110,14 @@ impl Pool {
     /// A block of at least this size. It comes back by `give`, with its number.
     pub(crate) fn take(&self, bytes: usize, purpose: &'static str) -> Result<Taken> {
         let class = size_class(bytes)?;
-        let recycled = {
-            let mut state = self.lock();
-            state.check(bytes, self.limit)?;
-            state.free.take(class)
-        };
-        let (memory, is_zero) = match recycled {
-            Some(memory) => (memory, false),
-            None => (self.fresh(class)?, matches!(self.source, Source::Host)),
-        };
         let mut state = self.lock();
-        let entry = state.next;
-        state.next += 1;
-        state.used.insert(entry, (bytes, purpose));
-        state.now += bytes;
-        state.peak = state.peak.max(state.now);
-        Ok(Taken { memory, entry, is_zero })
+        state.check(bytes, self.limit)?;
+        if let Some(memory) = state.free.take(class) {
+            return Ok(Taken { memory, entry: state.enter(bytes, purpose), is_zero: false });
+        }
+        drop(state);
+        let (memory, is_zero) = (self.fresh(class)?, matches!(self.source, Source::Host));
+        Ok(Taken { memory, entry: self.lock().enter(bytes, purpose), is_zero })
     }
 
     /// Refuses what the machine cannot have, even if everything that is kept were given back.
@@ -140,11 +133,9 @@ impl Pool {
     }
 
     /// Takes back a block.
-    pub(crate) fn give(&self, memory: Memory, entry: u64) {
+    pub(crate) fn give(&self, memory: Memory, entry: usize) {
         let mut state = self.lock();
-        if let Some((bytes, _)) = state.used.remove(&entry) {
-            state.now -= bytes;
-        }
+        state.leave(entry);
         let evicted = state.free.give(memory, self.keep);
         drop(state);
         // Unmapping is slow, so it happens outside the lock.
@@ -212,6 +203,30 @@ impl fmt::Debug for Pool {
 const LISTED: usize = 4;
 
 impl State {
+    /// Notes a block in use; its number.
+    fn enter(&mut self, bytes: usize, purpose: &'static str) -> usize {
+        self.now += bytes;
+        self.peak = self.peak.max(self.now);
+        match self.unused.pop() {
+            Some(entry) => {
+                self.used[entry] = Some((bytes, purpose));
+                entry
+            }
+            None => {
+                self.used.push(Some((bytes, purpose)));
+                self.used.len() - 1
+            }
+        }
+    }
+
+    /// A block is no longer in use.
+    fn leave(&mut self, entry: usize) {
+        if let Some((bytes, _)) = self.used[entry].take() {
+            self.now -= bytes;
+            self.unused.push(entry);
+        }
+    }
+
     /// Refuses what goes beyond a limit, and says what has the memory.
     fn check(&self, bytes: usize, limit: usize) -> Result<()> {
         if bytes <= limit.saturating_sub(self.now) {
@@ -225,7 +240,7 @@ impl State {
     /// What has most of the memory.
     fn holders(&self) -> String {
         let mut by_purpose: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for &(bytes, purpose) in self.used.values() {
+        for (bytes, purpose) in self.used.iter().flatten().copied() {
             let (count, sum) = by_purpose.entry(purpose).or_default();
             (*count, *sum) = (*count + 1, *sum + bytes);
         }

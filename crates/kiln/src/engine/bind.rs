@@ -105,7 +105,7 @@ pub(super) fn bind(
     let inputs: Vec<Buffer> = closed
         .leaves
         .iter()
-        .map(|&at| leaf::buffer(&closed.nodes[at]))
+        .map(|&at| input(&closed.nodes[at], opened))
         .collect::<Result<_, _>>()?;
     let direct = pinned.filter(|&(p, root)| is_direct(closed, p, reusable[root]));
     let mut memory = |root: usize| match direct.filter(|&(_, at)| at == root) {
@@ -140,6 +140,15 @@ pub(super) fn bind(
         donated.take(&leaf, root, stand_ins);
     }
     Ok(Bound { inputs, outputs, arena, donated, access, file })
+}
+
+/// The memory of a leaf, which must be the device's.
+fn input(node: &UOp, opened: &Opened) -> Result<Buffer, Failure> {
+    let buffer = leaf::buffer(node)?;
+    match opened.backend.reaches(&buffer) {
+        true => Ok(buffer),
+        false => Err(format!("{node:?} is in another device's memory")),
+    }
 }
 
 /// The method that made a root.

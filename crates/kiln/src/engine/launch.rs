@@ -30,33 +30,22 @@ impl Launches<'_> {
         ready: &'a Ready,
         bound: &Bound,
         scalars: &[i64],
-        opened: &Opened,
     ) -> Result<Launches<'a>, (usize, Failure)> {
         let buffers = Vec::with_capacity(ready.kernels.iter().map(arguments).sum());
         let has_files = bound.access.is_some();
         let mut all = Launches { ready, buffers, vars: Vec::new(), copied: Vec::new(), has_files };
         for step in 0..ready.kernels.len() {
-            all.add(bound, scalars, opened, step).map_err(|why| (step, why))?;
+            all.add(bound, scalars, step).map_err(|why| (step, why))?;
         }
         Ok(all)
     }
 
     /// The arguments of the kernel at `step`.
-    fn add(
-        &mut self,
-        bound: &Bound,
-        scalars: &[i64],
-        opened: &Opened,
-        step: usize,
-    ) -> Result<(), Failure> {
+    fn add(&mut self, bound: &Bound, scalars: &[i64], step: usize) -> Result<(), Failure> {
         testing::step()?;
         let kernel = &self.ready.kernels[step];
         for which in kernel.plan.args.iter().take(arguments(kernel)) {
-            let buffer = bound.buffer(self.ready, which)?;
-            if !opened.backend.reaches(&buffer) {
-                return Err("an argument is in another device's memory".to_owned());
-            }
-            self.buffers.push(buffer);
+            self.buffers.push(bound.buffer(self.ready, which)?);
         }
         let own = kernel.plan.vars.iter().map(|&v| scalars[v]);
         let all = own.chain(kernel.numbers.iter().copied());

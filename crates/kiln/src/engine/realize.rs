@@ -299,7 +299,7 @@ fn compute(
     let leaves = commit(&closed, &ready, &bound, device);
     promise.prepare(&leaves);
     let leaves: Vec<UOp> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
-    let launches = Launches::new(&ready, &bound, &scalars, &opened);
+    let launches = Launches::new(&ready, &bound, &scalars);
     let launched = launches.is_ok();
     let done = launches.and_then(|launches| launches.run(device, &opened));
     debug::warnings();
