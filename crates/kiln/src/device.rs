@@ -95,6 +95,10 @@ impl Device {
 
     /// The devices of a set, such as `CPU+CPU:1`.
     pub(crate) fn members(&self) -> Option<Vec<Device>> {
+        // a path may have any letters
+        if self.file().is_some() {
+            return None;
+        }
         let set = self.0.split_once(ALONG).map_or(&*self.0, |(set, _)| set);
         set.contains('+').then(|| set.split('+').map(Device::exact).collect())
     }
@@ -108,6 +112,9 @@ impl Device {
     /// Which device of its kind it is, and the name of the first one: of `CPU:2:LLVM` 2 and `CPU:LLVM`.
     pub(crate) fn number(&self) -> (usize, String) {
         let (kind, rest) = self.0.split_once(':').unwrap_or((&self.0, ""));
+        if self.file().is_some() {
+            return (0, self.0.to_string());
+        }
         match numbered(rest) {
             (number, "") => (number.parse().unwrap_or(0), kind.to_owned()),
             (number, rest) => (number.parse().unwrap_or(0), format!("{kind}:{rest}")),

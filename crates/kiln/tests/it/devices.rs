@@ -73,6 +73,18 @@ fn names_have_a_number() {
     assert!(nowhere.to_string().contains("no device \"CUDA:1\""), "{nowhere}");
 }
 
+#[test]
+fn paths_are_no_sets() {
+    let path = std::env::temp_dir().join(format!("kiln+cpu@0:1-{}", std::process::id()));
+    let name = format!("DISK:{}", path.display());
+    let t = Tensor::empty_with([3], (kiln::DType::U8, name.as_str()));
+    t.assign(Tensor::from([1u8, 2, 3]));
+    assert_eq!(t.to_vec::<u8>().expect("reads"), [1, 2, 3]);
+    assert_eq!((t.to("CPU:1") + 1).to_vec::<u8>().expect("reads"), [2, 3, 4]);
+    drop(t);
+    std::fs::remove_file(&path).expect("it was written");
+}
+
 /// A copy is made when its value is needed, once.
 #[test]
 fn copies_are_lazy() {
