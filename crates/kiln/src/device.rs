@@ -103,12 +103,6 @@ impl Device {
         set.contains('+').then(|| set.split('+').map(Device::exact).collect())
     }
 
-    /// The set of these devices.
-    pub(crate) fn set(devices: &[Device]) -> Device {
-        let names: Vec<&str> = devices.iter().map(Device::name).collect();
-        Device(names.join("+").into())
-    }
-
     /// Which device of its kind it is, and the name of the first one: of `CPU:2:LLVM` 2 and `CPU:LLVM`.
     pub(crate) fn number(&self) -> (usize, String) {
         let (kind, rest) = self.0.split_once(':').unwrap_or((&self.0, ""));
@@ -129,7 +123,7 @@ impl Device {
 /// The devices that can be opened, files aside.
 pub(crate) const KNOWN: [&str; 6] = ["CPU", "CPU:LLVM", "CPU:C", "CL", "INTERP", "NULL"];
 
-/// What stands between a set of devices and the axis that a value is split along, in the name of where a copy goes.
+/// A copy to several devices names them, and after this letter the axis of the split: `CPU+CPU:1@0`.
 pub(crate) const ALONG: char = '@';
 
 /// What stands before the path of a file.

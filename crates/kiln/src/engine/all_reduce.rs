@@ -7,7 +7,7 @@
 //! Both combine in the order of the devices, so all devices get the same bits.
 
 use super::device::description;
-use super::sharded::{moved, slice};
+use super::sharded::{Split, moved};
 use crate::device::Device;
 use kiln_ir::UOp;
 use kiln_ir::arg::ReduceOp;
@@ -20,9 +20,9 @@ pub(super) fn all_reduce(parts: &[UOp], op: ReduceOp, devices: &[Device]) -> Vec
         return devices.iter().map(all).collect();
     }
     let flat: Vec<UOp> = parts.iter().map(|p| p.reshape([p.numel()].as_slice())).collect();
-    let bound = |i: usize| i * first.numel() / n;
+    let split = Split::even(0, first.numel(), n);
     let piece = |(i, to): (usize, &Device)| {
-        let own = |part: &UOp| slice(part, 0, bound(i), bound(i + 1) - bound(i));
+        let own = |part: &UOp| split.part(part, i);
         combined(&flat.iter().map(own).collect::<Vec<_>>(), op, devices, to)
     };
     let pieces: Vec<UOp> = devices.iter().enumerate().map(piece).collect();
@@ -39,7 +39,7 @@ fn combined(parts: &[UOp], op: ReduceOp, devices: &[Device], to: &Device) -> UOp
     here.reduce(|a, b| UOp::binary(op.alu(), &a, &b)).expect("a device")
 }
 
-/// Whether fetching all parts costs less than what is saved otherwise.
+/// Whether it costs less that each device fetches all parts.
 fn fetching_is_cheaper(part: &UOp, devices: &[Device]) -> bool {
     let n = devices.len() as f64;
     let Ok((costs, _)) = description(&devices[0]) else { return true };

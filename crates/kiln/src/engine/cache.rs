@@ -6,7 +6,7 @@
 
 use super::capture::Closed;
 use super::device::Opened;
-use super::families::General;
+use super::families::Families;
 use super::generations::Generations;
 use super::measure::count;
 use super::parallel::in_parallel;
@@ -201,7 +201,7 @@ fn make(
         c.schedule_ns += took.as_nanos() as u64;
     });
     let mut plans = std::mem::take(&mut schedule.kernels);
-    let mut found = General::in_graph(closed.outline());
+    let mut found = Families::in_graph(closed.outline());
     let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
@@ -222,7 +222,7 @@ fn make(
 /// if it changes that, and of a general kernel the further launch-time scalars and what it does.
 fn general(
     plan: &mut ScheduledKernel,
-    kernels: &mut General,
+    kernels: &mut Families,
 ) -> (Range<usize>, Option<(Vec<i64>, Work)>) {
     let stored = plan.starts_from.map_or(0..0, |_| stored(&plan.ast));
     let found = if search::width() == 0 { kernels.find(&plan.ast) } else { None };

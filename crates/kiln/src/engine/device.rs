@@ -69,7 +69,7 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     };
     for name in first.as_deref().into_iter().chain([name]) {
         if table().get(name).is_none() {
-            let opened = open_new(name).map_err(|why| why.replace(UNKNOWN, device.name()))?;
+            let opened = open_new(name, device)?;
             opened.show(name);
             table().insert(name.to_owned(), opened);
         }
@@ -101,9 +101,6 @@ pub(crate) fn check(device: &Device) -> Result<(), Failure> {
     let each = device.members().unwrap_or_else(|| vec![device.clone()]);
     each.iter().try_for_each(|device| open(device).map(drop))
 }
-
-/// In an error, where the name of the device comes that was asked for.
-const UNKNOWN: &str = "{device}";
 
 /// The device in whose memory a value lies: a file is mapped, and the CPU reads it where it is.
 pub(super) fn memory_of(device: &str) -> &str {
@@ -201,25 +198,25 @@ fn kept() -> usize {
 /// What stands before the architecture and the name of a processor that kernels are to be written for.
 const WRITTEN_FOR: &str = "CPU:LLVM:";
 
-fn open_new(name: &str) -> Result<Opened, Failure> {
+/// Opens a device, for `asked` or because that is another of its kind.
+fn open_new(name: &str, asked: &Device) -> Result<Opened, Failure> {
+    let (number, first) = Device::exact(name).number();
     match name {
         "CPU" => open_cpu(None),
         "CPU:LLVM" => open_cpu(Some(Rung::Llvm)),
         "CPU:C" => open_cpu(Some(Rung::C)),
-        _ if Device::exact(name).number().1 == "CL" => open_cl(Device::exact(name).number().0),
-        _ if Device::exact(name).number().0 > 0 => open_another(name),
+        _ if first == "CL" => open_cl(number),
+        _ if number > 0 => open_another(name, &first),
         _ if name.starts_with(WRITTEN_FOR) => open_cpu_as(&name[WRITTEN_FOR.len()..]),
         "INTERP" => Ok(interp()),
         "NULL" => Ok(null()),
-        "CL" => open_cl(0),
-        _ => Err(format!("no device {UNKNOWN:?}: there are {}", KNOWN.join(", "))),
+        _ => Err(format!("no device {:?}: there are {}", asked.name(), KNOWN.join(", "))),
     }
 }
 
 /// A further device of a kind, whose first one is open.
-fn open_another(name: &str) -> Result<Opened, Failure> {
-    let (_, first) = Device::exact(name).number();
-    let Opened { backend, target } = table().get(&first).cloned().expect("opened before");
+fn open_another(name: &str, first: &str) -> Result<Opened, Failure> {
+    let Opened { backend, target } = table().get(first).cloned().expect("opened before");
     match backend.another() {
         Some(backend) => Ok(Opened { backend, target }),
         None => Err(format!("no device {name:?}: there is one {first} only")),

@@ -56,8 +56,8 @@ const MOST_ITERATIONS: u64 = 8_000_000;
 /// About how much memory an entry takes: the nodes of a kernel or two, and lists of numbers.
 const ENTRY: usize = 64 << 10;
 
-type Families = Generations<u128, Arc<Mutex<Family>>>;
-static FAMILIES: LazyLock<Mutex<Families>> =
+type Known = Generations<u128, Arc<Mutex<Family>>>;
+static FAMILIES: LazyLock<Mutex<Known>> =
     LazyLock::new(|| Mutex::new(Generations::new(env::cache_bytes() / 8)));
 
 /// A panic leaves a family as it was, or with one kernel more.
@@ -66,17 +66,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The general kernels of one graph.
-pub(super) struct General {
+pub(super) struct Families {
     /// A hash of the graph without numbers.
     outline: u128,
     /// How many kernels with a skeleton there have been.
     met: FxHashMap<u128, u128>,
 }
 
-impl General {
+impl Families {
     /// For the kernels of a graph, which are asked for in order.
-    pub(super) fn in_graph(outline: u128) -> General {
-        General { outline, met: FxHashMap::default() }
+    pub(super) fn in_graph(outline: u128) -> Families {
+        Families { outline, met: FxHashMap::default() }
     }
 
     /// The general kernel that computes what this kernel computes, if its family has or gets one.

@@ -1,8 +1,9 @@
 //! What a node carries besides its identity. A `Buffer` node carries its memory. A computed node carries its leaf, or,
 //! while a thread computes it, a promise of that leaf.
 
+use super::measure::count;
 use super::sharded::{Sharded, moved};
-use super::{Failure, device};
+use super::{Failure, device, testing};
 use crate::device::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::uop::Payload;
@@ -128,6 +129,20 @@ pub(super) fn alloc(
     purpose: &'static str,
 ) -> Result<Buffer, Failure> {
     device::open(device)?.alloc(bytes_of(dtype, shape)?, purpose)
+}
+
+/// A leaf with the value that is in this memory, on another device or the same.
+pub(super) fn copy_of(
+    memory: &Buffer,
+    dtype: DType,
+    shape: &Shape,
+    to: &Device,
+) -> Result<UOp, Failure> {
+    testing::step()?;
+    let copy = alloc(dtype, shape, to, "copies")?;
+    device::open(to)?.backend.copy(memory, &copy).map_err(|e| e.to_string())?;
+    count(|c| c.bytes += 2 * copy.len() as u64);
+    Ok(new(copy, dtype, shape.clone(), to))
 }
 
 /// The size of a value in memory.

@@ -55,7 +55,7 @@ pub fn measure<R>(f: impl FnOnce() -> R) -> (R, Counts) {
     (result, counts)
 }
 
-/// Runs `f` on a thread that helps another one, whose counters and meters these are; gives what it counts.
+/// Runs `f` on a helping thread, with the meters of the thread that it helps. Returns the result and the counts of `f`.
 pub(super) fn helping<R>(whose: &Whose, f: impl FnOnce() -> R) -> (R, Counts) {
     let counted = || meter::within(whose.meters.clone(), f);
     if !whose.counts {

@@ -1,14 +1,12 @@
 //! Copies values out of memory, or to other memory. A value that is not in memory is computed first.
 
-use super::device;
 use super::file;
 use super::history::has_gradient;
 use super::leaf::{self, Value};
-use super::measure::count;
 use super::realize::realize;
 use super::resident::Resident;
 use super::sharded::gathered;
-use super::{Failure, checks, testing};
+use super::{Failure, checks};
 use crate::device::Device;
 use kiln_ir::UOp;
 use kiln_runtime::Buffer;
@@ -68,15 +66,7 @@ pub(crate) fn copied(node: &UOp, from: &Device, to: &Device) -> Result<UOp, Fail
         let copy = node.on_device(from.shared_name()).on_device(to.shared_name()).contiguous();
         return Ok(realize(&[copy], &[], to)?.remove(0));
     }
-    look(node, from, |memory| {
-        let (dtype, shape) = (node.dtype(), node.shape().clone());
-        testing::step()?;
-        let copy = leaf::alloc(dtype, &shape, to, "copies")?;
-        let backend = device::open(to)?.backend;
-        backend.copy(memory, &copy).map_err(|e| e.to_string())?;
-        count(|c| c.bytes += 2 * copy.len() as u64);
-        Ok(leaf::new(copy, dtype, shape, to))
-    })
+    look(node, from, |memory| leaf::copy_of(memory, node.dtype(), node.shape(), to))
 }
 
 /// Computes a value of a set of devices, and gives its parts.

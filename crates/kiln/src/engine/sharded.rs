@@ -44,7 +44,7 @@ impl Split {
 }
 
 /// `len` elements from `start` on along an axis.
-pub(super) fn slice(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
+fn slice(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
     let mut slices: SmallVec<[SliceAxis; 2]> =
         x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
     slices[axis] = SliceAxis { start, step: 1, len };

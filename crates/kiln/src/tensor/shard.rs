@@ -88,7 +88,10 @@ impl Tensor {
         let set = match &devices[..] {
             [] => return refuse!("no devices"),
             [one] => one.clone(),
-            _ => Device::named(Device::set(&devices).name())?,
+            several => {
+                let names: Vec<&str> = several.iter().map(Device::name).collect();
+                Device::named(&names.join("+"))?
+            }
         };
         let whole = self.moved(&set)?;
         let to = match axis {

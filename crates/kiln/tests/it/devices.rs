@@ -1,5 +1,5 @@
-//! Devices that are apart: what is lazy, what is copied when, and that a program over several devices means what it means
-//! on one.
+//! Devices with memory of their own. Copies are lazy and made once; a program over several devices has the same results
+//! as on one.
 
 use kiln::{Device, Error, Tensor, nn, optim, s};
 use kiln_ir::observe::{self, Event, Kind, Observer};

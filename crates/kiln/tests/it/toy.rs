@@ -1,5 +1,5 @@
-//! A device outside of the crates: memory that the host cannot address, a queue that does not run at once, and kernels that
-//! are interpreted.
+//! A device outside of the crates. The host cannot address its memory, launches wait in a queue, and kernels are
+//! interpreted.
 
 use kiln::backend::{
     Backend, BackendError, BackendResult, Buffer, DeviceMemory, Kernel, Loaded, Memory, Origin,
