@@ -154,6 +154,11 @@ impl Rules {
         ensure(at.kind == RangeKind::Loop, "a reduction cannot be divided among threads")?;
         ensure(!before.iter().any(is_thread), "another loop is divided among threads already")?;
         ensure(!before.iter().any(is_grouped), "another loop is done by work-groups already")?;
+        self.around_all(before, axis)
+    }
+
+    /// Whether a loop is around everything, so that what is inside of it may be divided.
+    fn around_all(&self, before: &[Opt], axis: u32) -> Result<(), String> {
         ensure(
             self.kernel.nests.iter().all(|n| n.contains(axis)),
             "not everything that the kernel computes is inside of the loop",
@@ -182,15 +187,7 @@ impl Rules {
         ensure(at.kind == RangeKind::Loop, "the items of a group cannot share a reduction")?;
         ensure(!before.iter().any(is_thread), "another loop is divided among threads already")?;
         ensure(!before.iter().any(is_align), "a loop is aligned, which excludes this option")?;
-        ensure(
-            self.kernel.nests.iter().all(|n| n.contains(axis)),
-            "not everything that the kernel computes is inside of the loop",
-        )?;
-        let outside = |o: &Opt| matches!(o, Opt::Stage { depth: 0, .. });
-        ensure(
-            !before.iter().any(outside),
-            "an operand is staged outside of the loop, and scratch belongs to one group",
-        )
+        self.around_all(before, axis)
     }
 
     fn vector(&self, before: &[Opt], axis: u32, by: usize, at: &Standing) -> Result<(), String> {
