@@ -1,11 +1,11 @@
 //! What a device of your own is made of.
 //!
 //! A device is a [`Backend`](crate::backend::Backend), which has memory and runs programs, and a
-//! [`Target`](crate::backend::Target), which describes what its programs may use. Everything else (rules, schedules, optimizations, gradients) is the same for all devices. [`Device::add`](crate::Device::add)
-//! gives it a name.
+//! [`Target`](crate::backend::Target), which describes what its programs may use. Everything else (rules, schedules,
+//! optimizations, gradients) is the same for all devices. [`Device::add`](crate::Device::add) gives it a name.
 //!
-//! The smallest device interprets programs: [`interpret`](crate::backend::interpret) says what they mean. `tests/it/toy.rs` of this crate is one, with
-//! memory that the host cannot address. A device with a language of its own also needs a renderer, for which
+//! The smallest device interprets programs, with [`interpret`](crate::backend::interpret). `tests/it/toy.rs` of this crate
+//! is one; the host cannot address its memory. A device with a language of its own also needs a renderer:
 //! `docs/devices.md` is the recipe.
 
 use crate::device::Device;

@@ -138,8 +138,8 @@ fn scalar_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     }
 }
 
-/// To or from half precision that is its bits. It is widened to f32, which is exact, and narrowed from what the cast is
-/// of.
+/// A cast to or from half precision, in a language without arithmetic on it. Half precision is widened to f32, exactly;
+/// another type is narrowed from its own width, so that it is rounded once.
 fn half_cast(op: &UOp, x: &Expr, helpers: &mut Helpers) -> Expr {
     let (from, to) = (op.src(0).dtype(), op.dtype());
     if to == DType::F16 {

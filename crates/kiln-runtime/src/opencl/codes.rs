@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// What a code of the library means.
-pub(super) fn failed(what: &str, code: i32) -> Error {
+fn failed(what: &str, code: i32) -> Error {
     let name = match code {
         -1 => "no device",
         -4 => "memory cannot be allocated",

@@ -1,7 +1,7 @@
 //! Kernels: built from source, launched with blocks and where in them each argument starts.
 
 use super::api::Handle;
-use super::codes::{checked, failed};
+use super::codes::checked;
 use super::device::Device;
 use super::memory::ClMemory;
 
@@ -121,7 +121,8 @@ impl Kernel for ClKernel {
         vars.iter().try_for_each(|var| argument(&var.to_ne_bytes()))?;
         let items: usize = self.program.local.iter().product();
         let groups: usize = self.program.global.iter().product();
-        let global = groups.checked_mul(items).ok_or_else(|| failed("too many items", 0))?;
+        let global =
+            groups.checked_mul(items).ok_or_else(|| Error::Launch("too many items".into()))?;
         let launch = device.api.launch;
         // SAFETY: one axis, with sizes for it. `check_arguments` has compared the buffers with what the program was made for,
         // and the program accesses nothing beyond them; the specs of the compiler ensure it.

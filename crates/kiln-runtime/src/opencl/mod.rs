@@ -1,7 +1,7 @@
 //! OpenCL: kernels as OpenCL C for whatever drivers the system has. The library is looked for at run time.
 //!
-//! A device has one queue, which does one thing after the other. A launch returns once it is queued. Memory that is freed
-//! stays until what was queued before is done, which the library sees to. The host waits where it reads or writes.
+//! A device has one queue, in order. A launch returns once it is queued. The library keeps freed memory until the
+//! commands queued before are done. The host waits when it reads or writes.
 
 mod api;
 mod codes;

@@ -121,7 +121,7 @@ fn column(seen: &[Vec<Const>], at: usize) -> Vec<Const> {
     seen.iter().map(|numbers| numbers[at]).collect()
 }
 
-/// What stands for each number. Those that vary least come first, so that `n` becomes a scalar, and `3*n` is made of it.
+/// The form of each number. Numbers that vary least come first: `n` becomes a scalar, and `3*n` a multiple of it.
 fn forms(skeleton: &Skeleton, seen: &[Vec<Const>]) -> (Vec<Form>, Vec<Scalar>) {
     let numbers = &seen[0];
     let columns: Vec<Vec<Const>> = (0..numbers.len()).map(|at| column(seen, at)).collect();
