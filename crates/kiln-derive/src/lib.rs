@@ -23,6 +23,7 @@ fn implement(input: DeriveInput) -> Result<Tokens, Error> {
     let (params, args, bounds) = generics.split_for_impl();
     let looking = body(&arms, |arm| &arm.visits);
     let changing = body(&arms, |arm| &arm.changes);
+    let adding = body(&arms, |arm| &arm.keys);
     Ok(quote! {
         #[automatically_derived]
         #[allow(unused_variables)]
@@ -39,6 +40,12 @@ fn implement(input: DeriveInput) -> Result<Tokens, Error> {
                 #changing
                 ::core::result::Result::Ok(())
             }
+
+            fn key(&self, key: &mut ::kiln::nn::Key) {
+                use ::kiln::nn::{Hashed as _, Hidden as _, Shown as _};
+                key.add(::core::any::type_name::<Self>());
+                #adding
+            }
         }
     })
 }
@@ -48,6 +55,7 @@ struct Arm {
     pattern: Tokens,
     visits: Vec<Tokens>,
     changes: Vec<Tokens>,
+    keys: Vec<Tokens>,
 }
 
 fn arms(input: &DeriveInput) -> Result<Vec<Arm>, Error> {
@@ -76,18 +84,25 @@ fn body(arms: &[Arm], of: impl Fn(&Arm) -> &Vec<Tokens>) -> Tokens {
 }
 
 fn arm(path: Tokens, fields: &Fields) -> Result<Arm, Error> {
-    let (mut bindings, mut visits, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut arm = Arm { pattern: Tokens::new(), visits: vec![], changes: vec![], keys: vec![] };
+    let mut bindings = Vec::new();
     for (i, (member, field)) in fields.members().zip(fields).enumerate() {
         let options = Options::of(field)?;
-        if options.skip {
-            continue;
-        }
         let (binding, name) = (format_ident!("field_{i}"), options.name(&member));
         bindings.push(quote!(#member: #binding));
-        visits.push(quote!(::kiln::nn::Module::visit(#binding, #name, &mut *f);));
-        changes.push(quote!(::kiln::nn::Module::visit_mut(#binding, #name, &mut *f)?;));
+        if options.skip {
+            arm.keys.push(quote!((&&::kiln::nn::Field(&*#binding)).add_to(&mut *key);));
+            continue;
+        }
+        arm.visits.push(quote!(::kiln::nn::Module::visit(#binding, #name, &mut *f);));
+        arm.changes.push(quote!(::kiln::nn::Module::visit_mut(#binding, #name, &mut *f)?;));
+        arm.keys.push(quote!(::kiln::nn::Module::key(#binding, &mut *key);));
     }
-    Ok(Arm { pattern: quote!(#path { #(#bindings,)* .. }), visits, changes })
+    // variants of an enum differ by name
+    let variant = path.to_string();
+    arm.keys.push(quote!(key.add(#variant);));
+    arm.pattern = quote!(#path { #(#bindings,)* .. });
+    Ok(arm)
 }
 
 /// Every type parameter is a module, as it may be the type of a field.

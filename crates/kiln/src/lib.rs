@@ -46,6 +46,8 @@ mod files;
 mod fetch;
 /// The description of this machine, and what it measures.
 mod calibrate;
+/// Functions that are recorded once and replayed.
+mod jit;
 /// Layers, and weights in files.
 pub mod nn;
 /// Optimizers.
@@ -65,6 +67,7 @@ pub use error::{Error, ErrorKind};
 pub use fetch::{Fetch, fetch};
 pub use files::numpy;
 pub use half::{self, bf16, f16};
+pub use jit::jit;
 pub use kiln_ir::{DType, UnknownDType};
 pub use settings::with;
 pub use tensor::{
@@ -75,6 +78,7 @@ pub use tensor::{
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
+    pub use crate::jit::{Argument, Compile, Own, Ref, Returned, Value};
     pub use crate::tensor::{
         AxesArg, DeviceArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg,
         ShapeArg, SizesArg, SplitArg,

@@ -24,7 +24,7 @@ pub(super) fn content_hash(op: Op, dtype: DType, lanes: u16, srcs: &[UOp], arg: 
 
 /// Mixes in one word at a time by a bijection of 128 bits, so that nothing is lost on the way: a product carries each
 /// bit to those above it, and the shift brings the upper half back down.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Mixer(u128);
 
 impl Mixer {

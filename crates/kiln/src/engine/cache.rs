@@ -42,6 +42,7 @@ pub(super) struct Ready {
     variable: Vec<bool>,
     /// All constants, as they were when it was compiled.
     constants: Vec<Const>,
+    dtypes: Vec<DType>,
 }
 
 /// One kernel of it.
@@ -99,7 +100,7 @@ impl Ready {
         };
         let schedule::Schedule { outputs, temps, .. } = &self.schedule;
         let lists = size_of_val(&outputs[..]) + size_of_val(&temps[..]);
-        let own = size_of_val(&self.roots[..]) + self.constants.len() * (size_of::<Const>() + 1);
+        let own = size_of_val(&self.roots[..]) + self.constants.len() * (size_of::<Const>() + 2);
         self.kernels.iter().map(kernel).sum::<usize>() + lists + own + size_of::<Ready>() + ENTRY
     }
 
@@ -109,10 +110,9 @@ impl Ready {
     }
 
     /// The scalars to launch it with, as 8 raw bytes each.
-    pub(super) fn scalars(&self, closed: &Closed) -> Vec<i64> {
-        let dtypes = self.constants.iter().zip(closed.constant_dtypes());
-        let all = closed.constants().into_iter().zip(dtypes).zip(&self.variable);
-        all.filter(|(_, v)| **v).map(|((c, (_, dtype)), _)| raw(c, dtype)).collect()
+    pub(super) fn scalars(&self, constants: Vec<Const>) -> Vec<i64> {
+        let all = constants.into_iter().zip(&self.dtypes).zip(&self.variable);
+        all.filter(|(_, v)| **v).map(|((c, dtype), _)| raw(c, *dtype)).collect()
     }
 }
 
@@ -157,6 +157,27 @@ pub fn stages() -> Vec<Stages> {
     kernels.map(stages).collect()
 }
 
+/// The remembered schedule of a graph by its key.
+pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
+    fitting(&variants(&key_of(key, device)), constants)
+}
+
+fn key_of(key: u128, device: &Device) -> (u128, Arc<str>, How) {
+    let how = (search::width(), env::NOOPT.get() == 0, env::LENGTHS.get());
+    (key, device.shared_name(), how)
+}
+
+fn variants(key: &(u128, Arc<str>, How)) -> Vec<Arc<Ready>> {
+    SCHEDULES.lock().expect("schedule cache").get(key).cloned().unwrap_or_default()
+}
+
+/// The variant that computes a graph with these constants.
+fn fitting(known: &[Arc<Ready>], constants: &[Const]) -> Option<Arc<Ready>> {
+    let ready = known.iter().find(|r| r.fits(constants))?;
+    scheduled(ready.kernels.len(), &ready.schedule, None);
+    Some(ready.clone())
+}
+
 /// The schedule of a closed graph on a device: a remembered one, or a new one.
 pub(super) fn ready(
     closed: &Closed,
@@ -164,16 +185,13 @@ pub(super) fn ready(
     opened: &Opened,
 ) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
-    let settings = (search::width(), env::NOOPT.get() == 0, env::LENGTHS.get());
-    let key = (closed.key, device.shared_name(), settings);
-    let schedules = || SCHEDULES.lock().expect("schedule cache");
-    let known = schedules().get(&key).cloned().unwrap_or_default();
-    if let Some(ready) = known.iter().find(|r| r.fits(&constants)) {
-        scheduled(ready.kernels.len(), &ready.schedule, None);
-        return Ok(ready.clone());
+    let key = key_of(closed.key, device);
+    let known = variants(&key);
+    if let Some(ready) = fitting(&known, &constants) {
+        return Ok(ready);
     }
     let ready = Arc::new(make(closed, constants, &known, opened)?);
-    let mut schedules = schedules();
+    let mut schedules = SCHEDULES.lock().expect("schedule cache");
     // the latest variant is the most general: look at it first
     let others = schedules.get(&key).into_iter().flatten().cloned();
     let variants: Vec<_> = std::iter::once(ready.clone()).chain(others).collect();
@@ -215,7 +233,8 @@ fn make(
         .iter()
         .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
         .collect();
-    Ok(Ready { kernels, roots, schedule, variable, constants })
+    let dtypes = closed.constant_dtypes().collect();
+    Ok(Ready { kernels, roots, schedule, variable, constants, dtypes })
 }
 
 /// Puts the general kernel in place of one that has one. Returns the bytes that the kernel stores in its first argument,

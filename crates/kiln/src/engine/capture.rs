@@ -6,6 +6,7 @@
 mod alike;
 
 use super::measure::count;
+use super::number;
 use super::runs::{self, Upload};
 use super::starts::Starts;
 use super::walk::{Busy, Edges, StandsFor, Walk};
@@ -34,6 +35,8 @@ pub(super) struct Closed {
     constants: Vec<usize>,
     /// The starts of slices: constants too, after the rest.
     starts: Starts,
+    /// The numbers in order of visit (positions), after the starts: launch-time scalars from the first run on.
+    numbers: Vec<usize>,
     /// The nodes to compute (positions), without repetition.
     pub(super) roots: Vec<usize>,
     /// Whether a node is among them.
@@ -90,6 +93,7 @@ impl Closed {
             leaves: Vec::new(),
             constants: Vec::new(),
             starts: Starts::default(),
+            numbers: Vec::new(),
             is_root: vec![false; position.len()],
             filler: Vec::new(),
             roots: Vec::new(),
@@ -110,6 +114,32 @@ impl Closed {
         closed.activate();
         closed.number();
         closed
+    }
+
+    /// A graph of which only the memory is known: `inputs` by parameter slot, and so many roots.
+    pub(super) fn over(inputs: Vec<UOp>, roots: usize) -> Closed {
+        let leaves = inputs.len();
+        let count = leaves + roots;
+        let mut nodes = inputs;
+        nodes.resize(count, UOp::index(0));
+        Closed {
+            nodes,
+            edges: vec![Edges::new(); count],
+            computed: vec![None; count],
+            differentiable: vec![false; count],
+            leaves: (0..leaves).collect(),
+            constants: Vec::new(),
+            starts: Starts::default(),
+            numbers: Vec::new(),
+            roots: (leaves..count).collect(),
+            is_root: (0..count).map(|at| at >= leaves).collect(),
+            filler: vec![false; count],
+            targets: (leaves..count).collect(),
+            active: vec![true; count],
+            checks: Vec::new(),
+            copies: Vec::new(),
+            key: 0,
+        }
     }
 
     /// Whether the node only stands for a leaf.
@@ -178,13 +208,21 @@ impl Closed {
     /// The values of the constants, in order.
     pub(super) fn constants(&self) -> Vec<Const> {
         let constant = |&at: &usize| self.nodes[at].as_const().expect("a constant");
-        self.constants.iter().map(constant).chain(self.starts.constants()).collect()
+        let number = |&at: &usize| number::value_of(&self.nodes[at]).expect("a number has a value");
+        let numbers = self.numbers.iter().map(number);
+        self.constants.iter().map(constant).chain(self.starts.constants()).chain(numbers).collect()
+    }
+
+    /// Which nodes the numbers are: of the last constants, in order.
+    pub(super) fn numbers(&self) -> impl ExactSizeIterator<Item = &UOp> {
+        self.numbers.iter().map(|&at| &self.nodes[at])
     }
 
     /// The dtypes of the constants, in order.
     pub(super) fn constant_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
         let starts = self.starts.constants().map(|_| DType::Index);
-        self.constants.iter().map(|&at| self.nodes[at].dtype()).chain(starts)
+        let dtype = |&at: &usize| self.nodes[at].dtype();
+        self.constants.iter().map(dtype).chain(starts).chain(self.numbers.iter().map(dtype))
     }
 
     /// Finds the fillers: nodes that are made without any leaf.
@@ -237,6 +275,7 @@ impl Closed {
                 Arg::Mark { .. } | Arg::Check(_) => {}
                 // hashed by the visit
                 Arg::Slice(_) => {}
+                Arg::Var { .. } => self.numbers.push(at),
                 arg => arg.hash(&mut h),
             }
             for &s in &self.edges[at] {
@@ -273,12 +312,12 @@ impl Closed {
             .collect::<FxHashMap<_, _>>();
         let mut count = 0..;
         let vars: Vec<_> = variable.iter().map(|&v| v.then(|| count.next()).flatten()).collect();
-        let (uses, starts) = vars.split_at(self.constants.len());
-        let mut uses = uses.iter();
+        let (uses, vars) = vars.split_at(self.constants.len());
+        let (starts, numbers) = vars.split_at(vars.len() - self.numbers.len());
+        let (mut uses, mut numbers) = (uses.iter(), numbers.iter());
         let mut used = |node: &UOp, built: &UOp| {
             let var = if node.op() == Op::Const { *uses.next().expect("numbered") } else { None };
-            let (min, max) = node.dtype().int_bounds();
-            var.map_or_else(|| built.clone(), |slot| UOp::var(slot, node.dtype(), min, max))
+            var.map_or_else(|| built.clone(), |slot| scalar(slot, node.dtype()))
         };
         let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
         for (at, node) in self.nodes.iter().enumerate() {
@@ -290,6 +329,10 @@ impl Closed {
             let srcs: Srcs = edges.map(|&s| used(&self.nodes[s], &built[s])).collect();
             let new = match slots.remove(&at) {
                 Some(slot) => UOp::param(slot, node.dtype(), node.shape().clone()),
+                None if node.op() == Op::Var => {
+                    let slot = numbers.next().copied().flatten().expect("a launch-time scalar");
+                    scalar(slot, node.dtype())
+                }
                 None if self.is_computed(at)
                     || matches!(node.op(), Op::Mark | Op::Vjp | Op::After | Op::Copy) =>
                 {
@@ -306,6 +349,12 @@ impl Closed {
         }
         self.targets.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()
     }
+}
+
+/// A launch-time scalar of any value.
+fn scalar(slot: usize, dtype: DType) -> UOp {
+    let (min, max) = dtype.int_bounds();
+    UOp::var(slot, dtype, min, max)
 }
 
 /// Hashes that the node at `s` is used, and notes which constant it is.

@@ -48,7 +48,8 @@ pub(super) fn outputs(closed: &Closed, leaves: &[UOp]) -> Result<(), Failure> {
     }
 }
 
-fn holds(condition: &UOp) -> Result<bool, Failure> {
+/// Whether a computed condition holds.
+pub(super) fn holds(condition: &UOp) -> Result<bool, Failure> {
     let mut byte = [0];
     leaf::buffer(condition)?.read(&mut byte).map_err(|e| e.to_string())?;
     Ok(byte != [0])

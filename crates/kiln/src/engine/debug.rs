@@ -45,6 +45,13 @@ fn report_rules() {
     eprint!("{}", rewrite::report(TRACK_MATCH_STATS.get() > 1));
 }
 
+/// Says something about what the library does, at DEBUG=1.
+pub(crate) fn note(text: impl FnOnce() -> String) {
+    if at(1) {
+        eprintln!("kiln: {}", text());
+    }
+}
+
 /// Messages that the runtime has queued, once each.
 pub(super) fn warnings() {
     for warning in kiln_runtime::warnings::take() {

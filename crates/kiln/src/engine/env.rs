@@ -74,6 +74,9 @@ pub(crate) static LENGTHS: Var = Var::new(
     1,
     "1 shares kernels between lengths from the third on, 2 from the first; 0 compiles each length",
 );
+/// Replays.
+pub(crate) static JIT: Var =
+    Var::new("JIT", 1, "0 runs functions of `kiln::jit` each time, without replaying them");
 /// Rule statistics.
 pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "TRACK_MATCH_STATS",
@@ -148,13 +151,14 @@ pub(crate) fn cache_bytes() -> usize {
 }
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 11] = [
+static NUMBERS: [&Var; 12] = [
     &BEAM,
     &BEAM_REORDER,
     &BEAM_SECONDS,
     &DEBUG,
     &KILN_CACHE_MB,
     &KILN_CC_SECONDS,
+    &JIT,
     &NOOPT,
     &LENGTHS,
     &LRU,

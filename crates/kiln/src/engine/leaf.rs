@@ -85,8 +85,14 @@ pub(super) fn missing(why: &str, dtype: DType, shape: Shape, device: &Device) ->
     with_state(State::Failed(why.into()), dtype, shape, device)
 }
 
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// No leaf that exists has this number or a higher one.
+pub(super) fn next_number() -> u64 {
+    NEXT.load(Ordering::Relaxed)
+}
+
 fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let leaf = UOp::buffer(number, dtype, shape.clone(), device.shared_name());
     let memory: Payload = Arc::new(LeafMemory {
@@ -169,6 +175,11 @@ pub(super) fn table(
 
 fn memory_of(leaf: &UOp) -> Option<Arc<LeafMemory>> {
     leaf.payload()?.downcast::<LeafMemory>().ok()
+}
+
+/// The device of a leaf.
+pub(super) fn device_of(leaf: &UOp) -> Option<Device> {
+    Some(memory_of(leaf)?.device.clone())
 }
 
 /// The extremes of a leaf's integers. They are searched once, as its value never changes; a file's may, as others write

@@ -14,6 +14,8 @@ mod history;
 mod device;
 /// Whether matrix units may be used.
 mod matrices;
+/// Launch-time scalars.
+mod number;
 /// From live nodes down to leaves.
 mod walk;
 /// From a walk to a closed graph and its key.
@@ -52,6 +54,12 @@ mod resident;
 mod realize;
 /// Values copied out.
 mod read;
+/// What a recorded function computes.
+pub(crate) mod plan;
+/// What a function makes a thread compute.
+pub(crate) mod record;
+/// The same again, from other memory.
+mod replay;
 /// Kernels with all that they are called with.
 mod launch;
 /// What only computing can show to be wrong.
@@ -71,6 +79,7 @@ mod debug;
 pub(crate) mod testing;
 
 pub use cache::stages;
+pub(crate) use debug::note;
 pub(crate) use device::add;
 pub(crate) use device::{check, description};
 pub(crate) use file::File;
@@ -78,6 +87,7 @@ pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_h
 pub(crate) use leaf::{computed, extremes, forgive, upload};
 pub(crate) use mapped::Mapped;
 pub use measure::{Counts, measure};
+pub(crate) use number::number;
 pub(crate) use read::{copied, read, read_at, read_parts, realized_view, shards, show};
 pub(crate) use realize::{realize_all, write};
 pub(crate) use resident::{is_in_memory, memory_of};

@@ -4,6 +4,7 @@ use super::file;
 use super::history::has_gradient;
 use super::leaf::{self, Value};
 use super::realize::realize;
+use super::record;
 use super::resident::Resident;
 use super::sharded::gathered;
 use super::{Failure, checks};
@@ -89,6 +90,7 @@ fn look<R>(
     device: &Device,
     see: impl FnOnce(&Buffer) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
+    record::spoil("it reads a value");
     if let Some(devices) = device.members() {
         let leaf = realize(std::slice::from_ref(node), &[], device)?.remove(0);
         checks::sound(vec![leaf.clone()])?;

@@ -8,13 +8,14 @@ use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
 use super::capture::{self, Closed};
 use super::crossing::{Crossing, cross, crossings};
-use super::device;
+use super::device::{self, Opened};
 use super::file::{self, Pinned};
 use super::history::has_gradient;
 use super::launch::Launches;
 use super::leaf::{self, Latch, Slot, Value};
 use super::parallel::in_parallel;
 use super::partition::partition;
+use super::record;
 use super::sharded::Sharded;
 use super::walk::Busy;
 use super::{Failure, checks, debug};
@@ -25,7 +26,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Only one thread plans or claims at a time. The lock guards no data, so a panic elsewhere leaves nothing broken.
-fn planning() -> MutexGuard<'static, ()> {
+pub(super) fn planning() -> MutexGuard<'static, ()> {
     static PLANNING: Mutex<()> = Mutex::new(());
     PLANNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -51,6 +52,9 @@ pub(crate) fn realize_all(
     if let [(device, _)] = &groups[..] {
         let leaves = realize(&nodes, last, device)?;
         return Ok(nodes.into_iter().zip(leaves).collect());
+    }
+    if !groups.is_empty() {
+        record::spoil("it computes on several devices");
     }
     let computed = in_parallel(&groups, |(device, group)| {
         let nodes: Vec<UOp> = group.iter().map(|&at| nodes[at].clone()).collect();
@@ -113,6 +117,7 @@ fn realize_into(
             }
             Err(Blocked::Busy(Busy(other))) => other.wait(),
             Err(Blocked::Crossings(copies)) => {
+                record::spoil("it copies from another device");
                 // what is computed for the copies may donate memory that only this graph holds
                 drop(missing);
                 cross(copies, &|nodes, device| realize(nodes, &[], device))?;
@@ -128,6 +133,7 @@ fn realize_sharded(
     set: &Device,
     devices: &[Device],
 ) -> Result<Vec<UOp>, Failure> {
+    record::spoil("it computes on several devices");
     let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
     let values = partition(&missing, devices);
     let places = || devices.iter().cloned();
@@ -290,49 +296,73 @@ fn compute(
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
     let ready = cache::ready(&closed, device, &opened)?;
-    let scalars = ready.scalars(&closed);
-    let mut bound = {
+    let scalars = ready.scalars(closed.constants());
+    record::begins(&closed);
+    let bound = {
         let _planning = planning();
         bind::bind(&closed, &ready, &opened, last, pinned)?
     };
     // what follows the launches is prepared before them as well: see `launch`
-    let leaves = commit(&closed, &ready, &bound, device);
+    let computing = Computing { closed: &closed, ready: &ready, opened: &opened, device };
+    let leaves = computing.leaves(&bound);
     promise.prepare(&leaves);
     let leaves: Vec<UOp> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
-    let launches = Launches::new(&ready, &bound, &scalars);
-    let launched = launches.is_ok();
-    let done = launches.and_then(|launches| launches.run(device, &opened));
-    debug::warnings();
-    let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
-    touch(&closed.nodes);
-    // without the planning lock: a thread that waits for this access may hold it
-    bound.access = None;
-    if let Err((step, why)) = done {
-        let what = ready.kernels.get(step).map_or("the copy to the file", ReadyKernel::name);
-        let why = format!("{what} on {device} failed: {why}");
-        let _planning = planning();
-        bound.donated.fail(&ready, launched.then_some(step), &why);
-        return Err(why);
-    }
-    bound.donated.spend();
+    computing.launch(bound, &scalars)?;
     let checked = checks::outputs(&closed, &leaves);
     promise.keep();
     checked?;
+    match pinned {
+        Some(_) => record::spoil("it writes to a file"),
+        None => record::computed(&closed, &leaves, device),
+    }
     Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
 }
 
-/// New leaves for the roots. A root that has a leaf's value unchanged shares that leaf, and is marked so.
-fn commit(closed: &Closed, ready: &Ready, bound: &Bound, device: &Device) -> Vec<(UOp, bool)> {
-    let mut leaves: Vec<(UOp, bool)> = Vec::new();
-    for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
-        use kiln_compile::schedule::BufferRef;
-        let new = || (leaf::new(buffer.clone(), *dtype, shape.clone(), device), false);
-        leaves.push(match ready.schedule.outputs[root] {
-            _ if bound.file.as_ref().is_some_and(|file| file.root == root) => new(),
-            BufferRef::Param(slot) => (closed.nodes[closed.leaves[slot]].clone(), true),
-            BufferRef::Output(first) if first < root => leaves[first].clone(),
-            _ => new(),
-        });
+/// A graph with its schedule, on its device.
+pub(super) struct Computing<'a> {
+    pub(super) closed: &'a Closed,
+    pub(super) ready: &'a Ready,
+    pub(super) opened: &'a Opened,
+    pub(super) device: &'a Device,
+}
+
+impl Computing<'_> {
+    /// Launches the kernels. If one fails, what they were overwriting is lost.
+    pub(super) fn launch(&self, mut bound: Bound, scalars: &[i64]) -> Result<(), Failure> {
+        let (ready, device) = (self.ready, self.device);
+        let launches = Launches::new(ready, &bound, scalars);
+        let launched = launches.is_ok();
+        let done = launches.and_then(|launches| launches.run(device, self.opened));
+        debug::warnings();
+        let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
+        touch(&self.closed.nodes);
+        // without the planning lock: a thread that waits for this access may hold it
+        bound.access = None;
+        if let Err((step, why)) = done {
+            let what = ready.kernels.get(step).map_or("the copy to the file", ReadyKernel::name);
+            let why = format!("{what} on {device} failed: {why}");
+            let _planning = planning();
+            bound.donated.fail(ready, launched.then_some(step), &why);
+            return Err(why);
+        }
+        bound.donated.spend();
+        Ok(())
     }
-    leaves
+
+    /// New leaves for the roots. A root that has a leaf's value unchanged shares that leaf, and is marked so.
+    pub(super) fn leaves(&self, bound: &Bound) -> Vec<(UOp, bool)> {
+        use kiln_compile::schedule::BufferRef;
+        let Computing { closed, ready, device, .. } = self;
+        let mut leaves: Vec<(UOp, bool)> = Vec::new();
+        for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
+            let new = || (leaf::new(buffer.clone(), *dtype, shape.clone(), device), false);
+            leaves.push(match ready.schedule.outputs[root] {
+                _ if bound.file.as_ref().is_some_and(|file| file.root == root) => new(),
+                BufferRef::Param(slot) => (closed.nodes[closed.leaves[slot]].clone(), true),
+                BufferRef::Output(first) if first < root => leaves[first].clone(),
+                _ => new(),
+            });
+        }
+        leaves
+    }
 }

@@ -27,6 +27,8 @@ mod moved;
 mod mode;
 /// Fields that hold no tensors.
 mod plain;
+/// What modules are apart from their tensors.
+mod key;
 /// Weights in files.
 pub mod state;
 
@@ -49,6 +51,9 @@ pub use forward::{Forward, Layer};
 pub use group_norm::{
     GroupNorm, InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm2d,
 };
+pub use key::Key;
+#[doc(hidden)]
+pub use key::{Field, Hashed, Hidden, Shown};
 pub use kiln_derive::Module;
 pub use linear::Linear;
 pub use losses::{
@@ -118,6 +123,18 @@ pub trait Module {
         _f: &mut dyn FnMut(&str, &mut Tensor),
     ) -> Result<(), Error> {
         unchangeable(self, prefix)
+    }
+
+    /// Adds what the module is apart from its tensors: modules with equal keys compute the same of equal tensors. A module
+    /// that is written by hand and says nothing here is never [replayed](crate::jit).
+    ///
+    /// ```
+    /// use kiln::nn::{Key, Module, Dropout};
+    /// let mut key = Key::default();
+    /// Dropout::new(0.5).key(&mut key);
+    /// ```
+    fn key(&self, key: &mut Key) {
+        key.unknown(std::any::type_name::<Self>());
     }
 
     /// Puts the tensors on another device, makes the floats another dtype, or both. Tensors that are there twice are

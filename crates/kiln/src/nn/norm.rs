@@ -1,9 +1,10 @@
 //! Normalization layers.
 
 use super::build::{buffer, filled};
-use super::{Module, is_training};
+use super::{Key, Module, is_training};
 use crate::args::ShapeArg;
 use crate::error::{Error, Fault, refuse};
+use crate::jit::numbers::is_recording;
 use crate::tensor::shape_args::new_shape;
 use crate::{DType, Tensor};
 use std::sync::Arc;
@@ -50,6 +51,16 @@ struct BatchCount {
     uncounted: Arc<AtomicI64>,
 }
 
+impl BatchCount {
+    fn add_one(&self) {
+        match is_recording() {
+            // a replay changes tensors alone
+            true => drop(self.count.assign(self.count.add(1))),
+            false => drop(self.uncounted.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
 impl Module for BatchCount {
     fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
         let new = self.uncounted.swap(0, Ordering::Relaxed);
@@ -68,6 +79,8 @@ impl Module for BatchCount {
         f(prefix, &mut self.count);
         Ok(())
     }
+
+    fn key(&self, _: &mut Key) {}
 }
 
 impl BatchNorm {
@@ -174,7 +187,7 @@ impl BatchNorm {
         let n = (x.numel() / mean.numel().max(1)) as f64;
         self.track(&self.running_mean, &mean.detach());
         self.track(&self.running_var, &var.detach().mul(n / (n - 1.0)));
-        self.num_batches_tracked.uncounted.fetch_add(1, Ordering::Relaxed);
+        self.num_batches_tracked.add_one();
         y.carrying([&self.running_mean, &self.running_var])
     }
 

@@ -1,6 +1,6 @@
 //! What a field may be besides a module of one's own: a tensor, several of something, or something without tensors.
 
-use super::{Module, join, unchangeable};
+use super::{Key, Module, join, unchangeable};
 use crate::error::Error;
 use crate::{DType, Device, Tensor};
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +20,7 @@ impl Module for Tensor {
         f(prefix, self);
         Ok(())
     }
+    fn key(&self, _: &mut Key) {}
 }
 
 /// Items under their numbers.
@@ -50,6 +51,10 @@ impl<M: Module> Module for Vec<M> {
     fn visit_mut(&mut self, prefix: &str, f: Change<'_>) -> Result<(), Error> {
         change_all(self, prefix, f)
     }
+    fn key(&self, key: &mut Key) {
+        key.add(self.len());
+        self.iter().for_each(|item| item.key(key));
+    }
 }
 impl<M: Module, const N: usize> Module for [M; N] {
     fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
@@ -57,6 +62,10 @@ impl<M: Module, const N: usize> Module for [M; N] {
     }
     fn visit_mut(&mut self, prefix: &str, f: Change<'_>) -> Result<(), Error> {
         change_all(self, prefix, f)
+    }
+    fn key(&self, key: &mut Key) {
+        key.add(self.len());
+        self.iter().for_each(|item| item.key(key));
     }
 }
 impl<M: Module> Module for Option<M> {
@@ -68,6 +77,10 @@ impl<M: Module> Module for Option<M> {
     fn visit_mut(&mut self, prefix: &str, f: Change<'_>) -> Result<(), Error> {
         self.as_mut().map_or(Ok(()), |module| module.visit_mut(prefix, f))
     }
+    fn key(&self, key: &mut Key) {
+        key.add(self.is_some());
+        self.iter().for_each(|item| item.key(key));
+    }
 }
 impl<M: Module + ?Sized> Module for Box<M> {
     fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
@@ -76,10 +89,16 @@ impl<M: Module + ?Sized> Module for Box<M> {
     fn visit_mut(&mut self, prefix: &str, f: Change<'_>) -> Result<(), Error> {
         (**self).visit_mut(prefix, f)
     }
+    fn key(&self, key: &mut Key) {
+        (**self).key(key);
+    }
 }
 impl<M: Module + ?Sized> Module for &M {
     fn visit(&self, prefix: &str, f: &mut dyn FnMut(&str, &Tensor)) {
         (**self).visit(prefix, f);
+    }
+    fn key(&self, key: &mut Key) {
+        (**self).key(key);
     }
 }
 
@@ -95,6 +114,9 @@ macro_rules! shared {
                     Some(module) => module.visit_mut(prefix, f),
                     None => unchangeable(self, prefix),
                 }
+            }
+            fn key(&self, key: &mut Key) {
+                (**self).key(key);
             }
         }
     )* };
@@ -117,6 +139,16 @@ macro_rules! maps {
                 items.sort_by(|a, b| a.0.cmp(&b.0));
                 items.into_iter().try_for_each(|(name, item)| item.visit_mut(&name, f))
             }
+            fn key(&self, key: &mut Key) {
+                let mut items: Vec<(String, &M)> =
+                    self.iter().map(|(key, item)| (key.to_string(), item)).collect();
+                items.sort_by(|a, b| a.0.cmp(&b.0));
+                key.add(items.len());
+                items.into_iter().for_each(|(name, item)| {
+                    key.add(name);
+                    item.key(key);
+                });
+            }
         }
     )* };
 }
@@ -132,6 +164,9 @@ macro_rules! tuples {
                 $(self.$i.visit_mut(&join(prefix, stringify!($i)), f)?;)*
                 Ok(())
             }
+            fn key(&self, key: &mut Key) {
+                $(self.$i.key(key);)*
+            }
         }
     )* };
 }
@@ -140,34 +175,25 @@ tuples!((A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) (A 0, B 1, C 2, D 
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7));
 
 macro_rules! without_tensors {
-    ($($t:ty),*) => { $(
+    ($($t:ty: |$value:ident| $part:expr),* $(,)?) => { $(
         impl Module for $t {
             fn visit(&self, _: &str, _: &mut dyn FnMut(&str, &Tensor)) {}
+            fn key(&self, key: &mut Key) {
+                let $value = self;
+                key.add($part);
+            }
         }
     )* };
+    ($($t:ty)*) => { without_tensors!($($t: |value| value),*); };
 }
+without_tensors!(() bool char u8 u16 u32 u64 usize i8 i16 i32 i64 isize String &'static str DType);
 without_tensors!(
-    (),
-    bool,
-    char,
-    u8,
-    u16,
-    u32,
-    u64,
-    usize,
-    i8,
-    i16,
-    i32,
-    i64,
-    isize,
-    f32,
-    f64,
-    String,
-    &'static str,
-    DType,
-    Device,
-    fn(&Tensor) -> Tensor
+    f32: |x| x.to_bits(),
+    f64: |x| x.to_bits(),
+    Device: |device| device.name(),
+    fn(&Tensor) -> Tensor: |f| *f as usize,
 );
 impl<T> Module for PhantomData<T> {
     fn visit(&self, _: &str, _: &mut dyn FnMut(&str, &Tensor)) {}
+    fn key(&self, _: &mut Key) {}
 }

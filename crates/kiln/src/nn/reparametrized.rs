@@ -4,7 +4,7 @@
 use super::build::normal;
 use super::{
     Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Embedding, Forward,
-    Linear, Module, is_training, join,
+    Key, Linear, Module, is_training, join,
 };
 use crate::Tensor;
 use crate::error::Error;
@@ -84,6 +84,11 @@ macro_rules! with_tensors {
                 change_others(&mut self.layer, prefix, f)?;
                 $(f(&join(prefix, stringify!($tensor)), &mut self.$tensor);)*
                 Ok(())
+            }
+
+            fn key(&self, key: &mut Key) {
+                key.add(stringify!($layer));
+                self.layer.key(key);
             }
         }
     };

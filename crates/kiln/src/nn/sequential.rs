@@ -1,6 +1,7 @@
 //! Layers one after the other, as many as are added.
 
-use super::{Forward, Layer, Module, join};
+use super::{Forward, Key, Layer, Module, join};
+
 use crate::Tensor;
 use crate::error::Error;
 use std::fmt;
@@ -114,6 +115,11 @@ impl Module for Sequential {
         let layers = &mut self.layers;
         layers.iter_mut().try_for_each(|(name, layer)| layer.visit_mut(&join(prefix, name), f))
     }
+
+    fn key(&self, key: &mut Key) {
+        key.add(self.layers.len());
+        self.layers.iter().for_each(|(_, layer)| layer.key(key));
+    }
 }
 
 impl fmt::Debug for Sequential {
@@ -160,6 +166,14 @@ impl<F: Fn(&Tensor) -> Tensor> Forward for Function<F> {
     }
 }
 
-impl<F> Module for Function<F> {
+impl<F: 'static> Module for Function<F> {
     fn visit(&self, _: &str, _: &mut dyn FnMut(&str, &Tensor)) {}
+
+    fn key(&self, key: &mut Key) {
+        // a function that captures nothing is its type
+        match size_of::<F>() {
+            0 => key.add(std::any::TypeId::of::<F>()),
+            _ => key.unknown(std::any::type_name::<F>()),
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod group;
 mod rule;
 mod means;
 mod updates;
+mod stepped;
 mod saved;
 mod clip;
 mod sgd;
@@ -42,6 +43,7 @@ pub use plateau::ReduceLROnPlateau;
 pub use radam::RAdam;
 pub use rmsprop::RMSprop;
 pub use rprop::Rprop;
+pub(crate) use rule::Rule;
 pub use scaler::GradScaler;
 pub use schedule::{
     CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, OneCycleLR, Schedule, StepLR,
@@ -52,7 +54,6 @@ pub use updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
 use crate::nn::StateDict;
-use rule::Rule;
 
 /// What updates parameters from their gradients. All optimizers here do, and one of one's own can: what takes
 /// `&impl Optimizer` or a `Box<dyn Optimizer>` works with each.

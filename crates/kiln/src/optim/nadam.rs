@@ -1,7 +1,7 @@
 //! NAdam.
 
 use super::means::{self, Means};
-use super::rule::{Now, Rule, betas_fault, plus, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, betas_fault, number, plus, setters, times, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -98,7 +98,7 @@ impl Rule for LooksAhead {
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
         let grad = with_decay(now, value, grad);
         let Means { first, second, fill } = Means::after(state, &grad, self.betas, now);
-        let root = value.const_like(fill[1].sqrt());
+        let root = number(fill[1].sqrt(), value.dtype());
         let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, &second), &root);
         let divisor = plus(&size, self.eps);
         let (of_grad, of_mean) = self.shares(now.step);

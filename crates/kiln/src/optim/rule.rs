@@ -2,7 +2,8 @@
 
 use crate::error::Error;
 use crate::{Device, Tensor};
-use kiln_ir::UOp;
+use kiln_ir::{Const, DType, UOp};
+use std::cell::RefCell;
 
 /// Numbers that change from step to step, or are a group's own. They are scalars of the launch: none compiles anything.
 #[doc(hidden)]
@@ -68,14 +69,77 @@ pub(super) fn betas_fault((first, second): (f64, f64)) -> Option<String> {
     below_one([("the first beta", first), ("the second beta", second)])
 }
 
+thread_local! {
+    static NUMBERS: RefCell<Mode> = const { RefCell::new(Mode::Constants) };
+}
+
+/// What a rule's numbers become on this thread.
+enum Mode {
+    /// Constants.
+    Constants,
+    /// Scalars that stand for them; their values are listed.
+    Listed(Vec<(Const, DType)>),
+    /// These scalars, in order, the next one first.
+    Scalars(Vec<UOp>, usize),
+}
+
+/// A number of the rule. Every number that a rate or the count of steps decides has to come through here.
+pub(super) fn number(value: f64, dtype: DType) -> UOp {
+    NUMBERS.with_borrow_mut(|mode| match mode {
+        Mode::Constants => UOp::constant(value, dtype),
+        Mode::Listed(values) => {
+            let (min, max) = dtype.int_bounds();
+            values.push((Const::from(value).cast(dtype), dtype));
+            UOp::var(values.len() - 1, dtype, min, max)
+        }
+        Mode::Scalars(scalars, next) => {
+            *next += 1;
+            scalars[*next - 1].clone()
+        }
+    })
+}
+
+/// Runs `f` in another mode; also gives the mode at the end.
+fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> (T, Mode) {
+    /// Goes back to constants, also after a panic.
+    struct Back;
+    impl Drop for Back {
+        fn drop(&mut self) {
+            NUMBERS.replace(Mode::Constants);
+        }
+    }
+    let back = Back;
+    NUMBERS.replace(mode);
+    let result = f();
+    let mode = NUMBERS.replace(Mode::Constants);
+    drop(back);
+    (result, mode)
+}
+
+/// Runs a rule and lists its numbers.
+pub(super) fn counted<T>(f: impl FnOnce() -> T) -> (T, Vec<(Const, DType)>) {
+    match within(Mode::Listed(Vec::new()), f) {
+        (result, Mode::Listed(values)) => (result, values),
+        (result, Mode::Constants | Mode::Scalars(..)) => (result, Vec::new()),
+    }
+}
+
+/// Runs a rule, with these scalars for its numbers if there are some.
+pub(super) fn with_scalars<T>(scalars: Option<&[UOp]>, f: impl FnOnce() -> T) -> T {
+    match scalars {
+        Some(scalars) => within(Mode::Scalars(scalars.to_vec(), 0), f).0,
+        None => f(),
+    }
+}
+
 /// A node times a number.
 pub(super) fn times(x: &UOp, factor: f64) -> UOp {
-    x * UOp::constant(factor, x.dtype())
+    x * number(factor, x.dtype())
 }
 
 /// A node plus a number.
-pub(super) fn plus(x: &UOp, number: f64) -> UOp {
-    x + UOp::constant(number, x.dtype())
+pub(super) fn plus(x: &UOp, by: f64) -> UOp {
+    x + number(by, x.dtype())
 }
 
 /// The mean that weighs the past by `beta`, with one more value.

@@ -1,9 +1,10 @@
 //! What all optimizers with a rule share: parameters in groups, what is kept of each, and the step.
 
 use super::group::Group;
-use super::rule::{Now, Rule, unsigned};
+use super::rule::{Now, Rule, unsigned, with_scalars};
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
+use crate::jit::numbers;
 use crate::origin;
 use crate::tensor::compute;
 use crate::tensor::recent;
@@ -32,7 +33,7 @@ use std::sync::{Mutex, MutexGuard};
 pub struct Updates<R> {
     pub(super) parameters: Vec<Tensor>,
     /// The group of each parameter.
-    group_of: Vec<usize>,
+    pub(super) group_of: Vec<usize>,
     pub(super) groups: Vec<Numbers>,
     progress: Mutex<Progress>,
     pub(super) rule: R,
@@ -172,12 +173,16 @@ impl<R: Rule> Updates<R> {
         if work.is_empty() {
             return refuse!("no parameter has a gradient: backward comes first");
         }
+        work.iter().for_each(|(i, _)| progress.states[*i].steps += 1);
+        let (states, lr) = (&progress.states, &progress.lr);
+        let steps: Vec<usize> = work.iter().map(|(i, _)| *i).collect();
+        let recorded = numbers::stepped(self, || self.stepped(&steps, states, lr));
         let mut changed = Vec::new();
         for (i, grad) in work {
-            let (parameter, state) = (&self.parameters[i], &mut progress.states[i]);
-            state.steps += 1;
-            let now = self.now(i, progress.lr[self.group_of[i]], state.steps);
-            self.update(&now, parameter, &grad, &state.kept)?;
+            let (parameter, state) = (&self.parameters[i], &states[i]);
+            let now = self.now(i, lr[self.group_of[i]], state.steps);
+            let own = recorded.as_ref().map(|(stepped, scalars)| stepped.scalars_of(i, scalars));
+            with_scalars(own, || self.update(&now, parameter, &grad, &state.kept))?;
             changed.push(parameter.clone());
             changed.extend(state.kept.iter().cloned());
             changed.push(grad);
@@ -186,7 +191,7 @@ impl<R: Rule> Updates<R> {
     }
 
     /// What keeps all of the next step from making sense.
-    fn fault(&self, progress: &Progress) -> Option<String> {
+    pub(super) fn fault(&self, progress: &Progress) -> Option<String> {
         let rates = progress.lr.iter().map(|&lr| ("the learning rate", lr));
         let decays = self.groups.iter().filter_map(|g| Some(("the weight decay", g.weight_decay?)));
         unsigned(rates.chain(decays)).or(self.rule.fault()).or_else(|| self.in_two_groups())
@@ -204,7 +209,7 @@ impl<R: Rule> Updates<R> {
         found.then(|| "a parameter is in two groups".to_owned())
     }
 
-    fn now(&self, i: usize, lr: f64, step: u64) -> Now {
+    pub(super) fn now(&self, i: usize, lr: f64, step: u64) -> Now {
         let own = self.groups[self.group_of[i]].weight_decay;
         let weight_decay = own.unwrap_or_else(|| self.rule.weight_decay());
         Now { lr, weight_decay, step, device: self.parameters[i].device().clone() }

@@ -3,6 +3,7 @@
 
 use super::compute;
 use crate::element::Element;
+use crate::engine::record;
 use crate::error::Fault;
 use crate::{Device, engine};
 use kiln_ir::reference::evaluate;
@@ -35,7 +36,11 @@ pub(super) fn bounds(
     let loose = match derived {
         Some(bounds) => Some(bounds),
         None => match viewed(at, false) {
-            leaf if leaf.op() == Op::Buffer => extremes_of(leaf, device)?.filter(is_inside),
+            leaf if leaf.op() == Op::Buffer => {
+                let found = record::unrecorded(|| extremes_of(leaf, device))?.filter(is_inside);
+                found.iter().for_each(|(low, _)| record::guard(leaf, allowed.clone(), *low < 0));
+                found
+            }
             _ => None,
         },
     };
@@ -47,6 +52,18 @@ pub(super) fn bounds(
         Some(&outside) => Err(outside),
         None => Ok(narrow(extremes(numbers.into_iter()).expect("some numbers"))),
     }))
+}
+
+/// Whether all integers of a leaf are in a range, and one is negative or not.
+pub(crate) fn are_like(
+    leaf: &UOp,
+    range: &Range<i64>,
+    is_negative: bool,
+    device: &Device,
+) -> Result<bool, Fault> {
+    let (start, end) = (i128::from(range.start), i128::from(range.end));
+    let fits = |(low, high)| start <= low && high < end && (low < 0) == is_negative;
+    Ok(extremes_of(leaf, device)?.is_some_and(fits))
 }
 
 /// What a node shows elements of, looking through casts or not.

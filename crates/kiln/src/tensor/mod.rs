@@ -65,11 +65,13 @@ mod grid;
 mod norm;
 mod attention;
 mod loss;
-mod random;
+/// Draws.
+pub(crate) mod random;
 mod index;
 mod list;
 mod literal;
-mod known;
+/// What is known of integers before anything runs.
+pub(crate) mod known;
 mod points;
 mod advanced;
 mod mask;
@@ -247,6 +249,32 @@ impl Tensor {
 
     pub(crate) fn storage(&self) -> &Arc<Storage> {
         &self.storage
+    }
+
+    /// How the tensor sees its storage.
+    pub(crate) fn handle(&self) -> Handle {
+        Handle { view: self.view.clone(), detached: self.detached, is_literal: self.is_literal }
+    }
+
+    /// Adds how the tensor sees its storage to a key.
+    pub(crate) fn add_handle(&self, key: &mut crate::nn::Key) {
+        key.add((self.view.hash(), self.detached, self.is_literal));
+    }
+}
+
+/// How a tensor sees a storage.
+pub(crate) struct Handle {
+    view: View,
+    detached: bool,
+    is_literal: bool,
+}
+
+impl Handle {
+    /// A tensor that sees this storage so.
+    pub(crate) fn of(&self, storage: Arc<Storage>) -> Tensor {
+        let Handle { view, detached, is_literal } = self;
+        let (detached, is_literal) = (*detached, *is_literal);
+        Tensor { view: view.clone(), detached, is_literal, ..Tensor::whole(storage) }
     }
 }
 

@@ -8,7 +8,7 @@ use kiln_ir::{DType, Op, UOp};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// One storage. Shape, dtype and device never change; the version does.
 pub(crate) struct Storage {
@@ -89,7 +89,22 @@ impl Storage {
     }
 
     fn cell(&self) -> MutexGuard<'_, Cell> {
-        self.cell.lock().expect("storage lock")
+        // whoever panics with the lock leaves an error in the cell: see `Lent`
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the version out, until it is given back. Others who want it wait.
+    pub(crate) fn lend(&self) -> Result<(Lent<'_>, UOp), Error> {
+        let mut cell = self.cell();
+        let version = self.version_in(&mut cell)?;
+        cell.version = None;
+        Ok((Lent { cell }, version))
+    }
+
+    /// Whether it can be an argument of a recorded function: gradients of what is written to it are its own.
+    pub(crate) fn is_plain(&self) -> bool {
+        let cell = self.cell();
+        cell.file.is_none() && !cell.derived && cell.error.is_none()
     }
 
     /// The current version, unless the storage carries an error. A version that was computed is replaced by its leaf.
@@ -301,6 +316,27 @@ impl Storage {
 
     pub(crate) fn grad(&self) -> MutexGuard<'_, Option<Arc<Storage>>> {
         self.grad.lock().expect("gradient lock")
+    }
+}
+
+/// A storage whose version was taken out.
+pub(crate) struct Lent<'a> {
+    cell: MutexGuard<'a, Cell>,
+}
+
+impl Lent<'_> {
+    /// Gives the storage a version.
+    pub(crate) fn give(mut self, version: UOp) {
+        (self.cell.version, self.cell.pending) = (Some(version), 0);
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if self.cell.version.is_none() {
+            let why = "the thread that was overwriting it panicked";
+            self.cell.error.get_or_insert_with(|| Error::failed("jit", why));
+        }
     }
 }
 

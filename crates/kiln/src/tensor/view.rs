@@ -40,6 +40,11 @@ impl View {
         self.0.shape()
     }
 
+    /// A hash of the index map.
+    pub(crate) fn hash(&self) -> u128 {
+        self.0.hash()
+    }
+
     pub(crate) fn dtype(&self) -> DType {
         self.0.dtype()
     }

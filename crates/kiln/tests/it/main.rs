@@ -33,6 +33,7 @@ mod opencl;
 mod optim;
 mod toy;
 mod training;
+mod jit;
 mod layers;
 mod lengths;
 mod state;

@@ -19,9 +19,17 @@ const MOST_INSIDE: usize = 64;
 type Place = u128;
 
 impl Closed {
-    /// For every constant, whether it stands in a place that has many numbers.
+    /// For every constant, whether it is a number, or stands in a place that has many.
     pub(in super::super) fn differing(&self) -> Vec<bool> {
-        let all = self.constants();
+        let mut differing = self.in_places();
+        differing.resize(differing.len() + self.numbers.len(), true);
+        differing
+    }
+
+    /// For every constant that is no number, whether it stands in a place that has many.
+    fn in_places(&self) -> Vec<bool> {
+        let mut all = self.constants();
+        all.truncate(all.len() - self.numbers.len());
         if all.len() <= MOST_INSIDE {
             return vec![false; all.len()];
         }
@@ -69,7 +77,7 @@ impl Closed {
         match node.arg() {
             Arg::Buffer { shape, .. } => shape.hash(&mut h),
             Arg::Slice(axes) => axes.iter().for_each(|a| (a.step, a.len).hash(&mut h)),
-            Arg::Const(_) | Arg::Mark { .. } | Arg::Check(_) => {}
+            Arg::Const(_) | Arg::Mark { .. } | Arg::Check(_) | Arg::Var { .. } => {}
             arg => arg.hash(&mut h),
         }
         self.edges[at].iter().for_each(|&s| h.add(hashes[s]));

@@ -3,7 +3,7 @@
 use super::cell::{Cell, Gates};
 use crate::Tensor;
 use crate::error::{Error, Fault, refuse};
-use crate::nn::{Module, join};
+use crate::nn::{Key, Module, join};
 use crate::s;
 
 /// Cells along a sequence: of each layer one, or one for each direction.
@@ -39,6 +39,11 @@ impl<C: Cell> Module for Stack<C> {
         cells.try_for_each(|(i, cell)| {
             cell.visit_mut("", &mut |name, tensor| f(&names.name(prefix, name, i), tensor))
         })
+    }
+
+    fn key(&self, key: &mut Key) {
+        key.add((self.cells.len(), self.directions));
+        self.cells.iter().for_each(|cell| cell.key(key));
     }
 }
 

@@ -7,6 +7,7 @@ mod draw;
 mod initial;
 mod pick;
 
+use crate::jit::numbers;
 use kiln_ir::{DType, Op, UOp};
 use std::sync::Mutex;
 
@@ -91,17 +92,37 @@ fn rotated(x: &UOp, by: u32) -> UOp {
     left | UOp::binary(Op::Shr, x, &word(32 - by))
 }
 
-/// Both words of Threefry-2x32-20 under `key`.
-fn threefry(key: [u32; 2], mut x: [UOp; 2]) -> [UOp; 2] {
-    let keys = [key[0], key[1], key[0] ^ key[1] ^ PARITY];
-    x = [&x[0] + word(keys[0]), &x[1] + word(keys[1])];
-    for block in 0..5u32 {
-        for by in ROTATIONS[block as usize % 2] {
+/// The words that a draw is made of: what rounds add, two at a time, and the place of the first number.
+const WORDS: usize = 14;
+
+fn words_of(seed: u64, first: u64) -> [u32; WORDS] {
+    let [high, low] = [(seed >> 32) as u32, seed as u32];
+    let keys = [high, low, high ^ low ^ PARITY];
+    let next = |i: u32| keys[i as usize % 3];
+    let mut words =
+        [keys[0], keys[1], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (first >> 32) as u32, first as u32];
+    for (block, pair) in (0..5u32).zip(words[2..].chunks_exact_mut(2)) {
+        pair[0] = next(block + 1);
+        pair[1] = next(block + 2).wrapping_add(block + 1);
+    }
+    words
+}
+
+/// The words of the next draw of `n` numbers, for those who draw from the shared sequence again.
+pub(crate) fn shared_words(n: usize) -> [u32; WORDS] {
+    let (seed, first) = SHARED.reserve(n);
+    words_of(seed, first)
+}
+
+/// Both words of Threefry-2x32-20 of `x`, with what its rounds add.
+fn threefry(added: &[UOp], mut x: [UOp; 2]) -> [UOp; 2] {
+    x = [&x[0] + &added[0], &x[1] + &added[1]];
+    for (block, added) in added[2..].chunks_exact(2).enumerate() {
+        for by in ROTATIONS[block % 2] {
             let sum = &x[0] + &x[1];
             x = [sum.clone(), rotated(&x[1], by) ^ &sum];
         }
-        let next = |i: u32| keys[(block + i) as usize % 3];
-        x = [&x[0] + word(next(1)), &x[1] + word(next(2).wrapping_add(block + 1))];
+        x = [&x[0] + &added[0], &x[1] + &added[1]];
     }
     x
 }
@@ -109,19 +130,22 @@ fn threefry(key: [u32; 2], mut x: [UOp; 2]) -> [UOp; 2] {
 /// Both random words of each of `n` places.
 fn words(rng: &Rng, n: usize) -> [UOp; 2] {
     let (seed, first) = rng.reserve(n);
-    let place = match u32::try_from(n) {
-        Ok(_) => {
-            let low = UOp::iota(n, DType::U32) + word(first as u32);
-            [word((first >> 32) as u32).broadcast_to(&[n]), low]
+    let is_short = u32::try_from(n).is_ok();
+    let is_shared = std::ptr::eq(rng, &raw const SHARED) && is_short;
+    let words = numbers::drawn(n, is_shared, words_of(seed, first), word);
+    let place = match is_short {
+        true => {
+            let low = UOp::iota(n, DType::U32) + &words[WORDS - 1];
+            [words[WORDS - 2].broadcast_to(&[n]), low]
         }
-        Err(_) => {
+        false => {
             let wide = |value: u64| UOp::constant(value, DType::U64);
             let place = UOp::iota(n, DType::U64) + wide(first);
             let high = UOp::binary(Op::Shr, &place, &wide(32));
             [high, place].map(|word| word.cast(DType::U32))
         }
     };
-    threefry([(seed >> 32) as u32, seed as u32], place)
+    threefry(&words[..WORDS - 2], place)
 }
 
 fn bits32(rng: &Rng, n: usize) -> UOp {

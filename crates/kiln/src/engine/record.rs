@@ -1,0 +1,218 @@
+//! Records what a function makes this thread compute, so that it can be computed again from other memory.
+//!
+//! A recording is complete or it is spoiled: whatever the function does that a [`Plan`] cannot do
+//! again, spoils it, with the reason. A value is known by the number of its leaf: leaves from before the recording are
+//! arguments, those that runs made are results, and what else was made meanwhile is data of the function's own.
+
+use super::capture::Closed;
+use super::leaf;
+use super::plan::{Check, Guard, Plan, Run};
+use crate::device::Device;
+use kiln_ir::UOp;
+use kiln_ir::arg::Arg;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+thread_local! {
+    static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+}
+
+/// What was seen so far.
+pub(crate) struct Recording {
+    /// Leaves with lower numbers were there before.
+    first: u64,
+    runs: Vec<Seen>,
+    /// Data of the function's own, by number: it must outlive the first call.
+    own: FxHashMap<u64, UOp>,
+    guards: Vec<(u64, Range<i64>, bool)>,
+    spoiled: Option<&'static str>,
+}
+
+/// One realize.
+struct Seen {
+    device: Device,
+    key: u128,
+    inputs: Vec<u64>,
+    constants: Vec<kiln_ir::Const>,
+    numbers: Vec<usize>,
+    results: Vec<u64>,
+    checks: Vec<Check>,
+}
+
+/// Runs `f` and records what it computes on this thread.
+pub(crate) fn recorded<R>(f: impl FnOnce() -> R) -> (R, Recording) {
+    /// Ends the recording, also after a panic.
+    struct Recorder(Option<Recording>);
+    impl Drop for Recorder {
+        fn drop(&mut self) {
+            RECORDING.set(self.0.take());
+        }
+    }
+    let first = leaf::next_number();
+    let (own, spoiled) = (FxHashMap::default(), None);
+    let new = Recording { first, runs: Vec::new(), own, guards: Vec::new(), spoiled };
+    let recorder = Recorder(RECORDING.replace(Some(new)));
+    let result = f();
+    let recording = RECORDING.take().expect("put there above");
+    drop(recorder);
+    (result, recording)
+}
+
+/// The recording cannot be computed again, if there is one.
+pub(crate) fn spoil(why: &'static str) {
+    RECORDING.with_borrow_mut(|recording| {
+        if let Some(recording) = recording {
+            recording.spoiled.get_or_insert(why);
+        }
+    });
+}
+
+/// Runs `f`, which only looks at what a [`guard`] will look at again.
+pub(crate) fn unrecorded<R>(f: impl FnOnce() -> R) -> R {
+    let recording = RECORDING.take();
+    let result = f();
+    RECORDING.set(recording);
+    result
+}
+
+/// The function has found that the integers of `leaf` are in the range, and whether one is negative.
+pub(crate) fn guard(leaf: &UOp, range: Range<i64>, is_negative: bool) {
+    RECORDING.with_borrow_mut(|recording| {
+        if let Some(recording) = recording {
+            recording.guards.push((number_of(leaf), range, is_negative));
+        }
+    });
+}
+
+/// A graph will be computed: holds those of its leaves that the function made itself.
+pub(super) fn begins(closed: &Closed) {
+    RECORDING.with_borrow_mut(|recording| {
+        let Some(recording) = recording else { return };
+        let leaves = closed.leaves.iter().map(|&at| &closed.nodes[at]);
+        let is_own = |leaf: &&UOp| {
+            let number = number_of(leaf);
+            let is_result = || recording.runs.iter().any(|run| run.results.contains(&number));
+            number >= recording.first && !is_result()
+        };
+        let own: Vec<UOp> = leaves.filter(is_own).cloned().collect();
+        recording.own.extend(own.into_iter().map(|leaf| (number_of(&leaf), leaf)));
+    });
+}
+
+/// A graph was computed.
+pub(super) fn computed(closed: &Closed, leaves: &[UOp], device: &Device) {
+    RECORDING.with_borrow_mut(|recording| {
+        if let Some(recording) = recording {
+            recording.runs.push(Seen {
+                device: device.clone(),
+                key: closed.key,
+                inputs: closed.leaves.iter().map(|&at| number_of(&closed.nodes[at])).collect(),
+                constants: closed.constants(),
+                numbers: closed.numbers().map(|n| n.arg().slot().expect("a scalar")).collect(),
+                results: leaves.iter().map(number_of).collect(),
+                checks: Check::all(closed),
+            });
+        }
+    });
+}
+
+/// The number of a leaf.
+fn number_of(leaf: &UOp) -> u64 {
+    match leaf.arg() {
+        Arg::Buffer { id, .. } => *id,
+        _ => unreachable!("a leaf"),
+    }
+}
+
+/// The numbers of a plan's values, by those of leaves.
+#[derive(Default)]
+struct Values(FxHashMap<u64, usize>);
+
+impl Values {
+    fn add(&mut self, leaf: u64) -> usize {
+        let next = self.0.len();
+        *self.0.entry(leaf).or_insert(next)
+    }
+}
+
+impl Recording {
+    /// Why it cannot be computed again, if that is so.
+    pub(crate) fn spoiled(&self) -> Option<&'static str> {
+        self.spoiled
+    }
+
+    /// The plan that computes `ends` from `arguments`, both leaves. `numbers` says the places of launch-time scalars in
+    /// the list that each replay is given.
+    pub(crate) fn plan(
+        self,
+        arguments: &[UOp],
+        ends: &[UOp],
+        numbers: &FxHashMap<usize, usize>,
+    ) -> Result<Plan, &'static str> {
+        let mut values = Values::default();
+        arguments.iter().for_each(|leaf| _ = values.add(number_of(leaf)));
+        let (mut runs, mut owned) = (Vec::new(), Vec::new());
+        for seen in self.runs {
+            let mut inputs = Vec::with_capacity(seen.inputs.len());
+            for number in seen.inputs {
+                if let Some(leaf) =
+                    self.own.get(&number).filter(|_| !values.0.contains_key(&number))
+                {
+                    owned.push((values.add(number), leaf.clone()));
+                }
+                inputs.push(*values.0.get(&number).ok_or("it reads a tensor that is no argument")?);
+            }
+            let results = seen.results.iter().map(|&leaf| values.add(leaf)).collect();
+            let place = |slot: &usize| numbers.get(slot).copied().ok_or("a number is no one's");
+            let numbers = seen.numbers.iter().map(place).collect::<Result<_, _>>()?;
+            let Seen { device, key, constants, checks, .. } = seen;
+            runs.push(Run { device, key, inputs, constants, numbers, results, checks });
+        }
+        let end = |leaf: &UOp| {
+            let value = values.0.get(&number_of(leaf)).copied();
+            value.ok_or("it gives a value that it did not compute")
+        };
+        let ends = ends.iter().map(end).collect::<Result<Vec<_>, _>>()?;
+        let mut guards = Vec::new();
+        for (number, range, is_negative) in self.guards {
+            match values.0.get(&number) {
+                Some(&argument) if argument < arguments.len() => {
+                    guards.push(Guard { argument, range, is_negative });
+                }
+                // the function's own data is the same each time
+                Some(_) if self.own.contains_key(&number) => {}
+                None if number >= self.first => {}
+                _ => return Err("it looks at indices that it computes"),
+            }
+        }
+        let count = values.0.len();
+        let described = |leaf: &UOp| {
+            let device = leaf::device_of(leaf).expect("a leaf has a device");
+            (leaf.dtype(), leaf.shape().clone(), device)
+        };
+        let arguments = arguments.iter().map(described).collect();
+        Ok(Plan::new(runs, owned, ends, guards, count, arguments))
+    }
+}
+
+impl Check {
+    /// The conditions that a graph computes, each with the roots that depend on it.
+    fn all(closed: &Closed) -> Vec<Check> {
+        let roots = || closed.roots.iter().enumerate();
+        let check = |(condition, text): &(UOp, Arc<str>)| {
+            let mut depends = vec![false; closed.nodes.len()];
+            for (at, node) in closed.nodes.iter().enumerate() {
+                let own = matches!(node.arg(), Arg::Check(_)) && node.src(1) == condition;
+                depends[at] = own || closed.sources(at).iter().any(|&s| depends[s]);
+            }
+            Check {
+                condition: roots().find(|(_, at)| closed.nodes[**at] == *condition).map(|(r, _)| r),
+                text: text.clone(),
+                blamed: roots().filter(|(_, at)| depends[**at]).map(|(root, _)| root).collect(),
+            }
+        };
+        closed.checks.iter().map(check).collect()
+    }
+}
