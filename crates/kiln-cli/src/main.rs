@@ -14,6 +14,10 @@ mod passes;
 mod calibrate;
 /// What programs take, and what a search finds.
 mod bench;
+/// What took the time in a recorded run.
+mod explain;
+/// A recorded run as a page.
+mod viz;
 
 use clap::{Parser, Subcommand};
 use outcome::{Failure, Outcome};
@@ -39,6 +43,10 @@ enum Command {
     Env,
     /// List the passes of the compiler, with what holds after each.
     Passes,
+    /// Show a recorded run in the browser: VIZ=1 records, or `kiln viz -- PROGRAM`.
+    Viz(viz::Options),
+    /// Say what took the time in a recorded run, and why: VIZ=1 records.
+    Explain(explain::Options),
     /// List what the compiler supposes that things cost, with sources, and measure this machine.
     Calibrate,
 }
@@ -50,6 +58,8 @@ fn run(cli: Cli) -> Outcome {
         Command::Bench(options) => bench::run(&options),
         Command::Env => env::run(),
         Command::Passes => passes::run(),
+        Command::Viz(options) => viz::run(&options),
+        Command::Explain(options) => explain::run(&options),
         Command::Calibrate => calibrate::run(),
     }
 }

@@ -44,6 +44,8 @@ mod files;
 /// Files from the network.
 #[cfg(feature = "fetch")]
 mod fetch;
+/// What a run did, as a file.
+pub mod record;
 /// The description of this machine, and what it measures.
 mod calibrate;
 /// Functions that are recorded once and replayed.
@@ -69,6 +71,7 @@ pub use files::numpy;
 pub use half::{self, bf16, f16};
 pub use jit::jit;
 pub use kiln_ir::{DType, UnknownDType};
+pub use record::record;
 pub use settings::with;
 pub use tensor::{
     AttentionOptions, ClassLoss, ConvOptions, FromNested, Index, Indices, MatrixNorm, Nested,

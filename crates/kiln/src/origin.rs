@@ -7,6 +7,7 @@ use kiln_ir::uop::Origin;
 use kiln_ir::{Arg, UOp};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::panic::Location;
 
 thread_local! {
     /// The outermost method that runs on this thread and is made of others.
@@ -18,12 +19,21 @@ pub(crate) struct Method {
     is_outermost: bool,
 }
 
+/// A method with the line of the program that called it. A line of kiln's own is nobody's.
+#[track_caller]
+fn at_line(method: &'static str) -> Origin {
+    let own = file!().trim_end_matches("origin.rs");
+    let line = Location::caller();
+    if line.file().starts_with(own) { Origin::of(method) } else { Origin::at(method, line) }
+}
+
 /// Names what is made from here on after `method`, unless a method is running that calls it.
 #[must_use]
+#[track_caller]
 pub(crate) fn outermost(method: &'static str) -> Method {
     let is_outermost = METHOD.get().is_none();
     if is_outermost {
-        METHOD.set(Some(Origin::of(method)));
+        METHOD.set(Some(at_line(method)));
     }
     Method { is_outermost }
 }
@@ -38,18 +48,27 @@ impl Drop for Method {
 
 /// The method that runs on this thread and is made of others.
 pub(crate) fn running() -> Option<&'static str> {
-    METHOD.get().and_then(Origin::name)
+    METHOD.get().and_then(Origin::method)
 }
 
 /// The method that what `method` makes is named after.
-fn method(method: &'static str) -> Origin {
-    METHOD.get().unwrap_or_else(|| Origin::of(method))
+#[track_caller]
+pub(crate) fn maker(method: &'static str) -> Origin {
+    match METHOD.get() {
+        Some(outermost) => outermost,
+        None => at_line(method),
+    }
 }
 
 /// Names `result`, and the nodes under it that have no name. It ends at nodes that have one: their makers went on from
 /// there, so that a node is passed once in its life and once for each that uses it.
-pub(crate) fn name(result: &UOp, maker: &'static str) {
-    let maker = method(maker);
+#[track_caller]
+pub(crate) fn name(result: &UOp, method: &'static str) {
+    name_after(result, maker(method));
+}
+
+/// The same, after a maker.
+pub(crate) fn name_after(result: &UOp, maker: Origin) {
     let is_new = |node: &UOp| !node.has_origin() && !is_leaf(node);
     let mut stack: SmallVec<[&UOp; 16]> = SmallVec::new();
     if is_new(result) {
@@ -71,9 +90,10 @@ pub(crate) struct Viewers([Option<Origin>; 3]);
 
 impl Viewers {
     /// With one more.
-    pub(crate) fn and(self, maker: &'static str) -> Viewers {
+    #[track_caller]
+    pub(crate) fn and(self, method: &'static str) -> Viewers {
         let [a, b, _] = self.0;
-        Viewers([Some(method(maker)), a, b])
+        Viewers([Some(maker(method)), a, b])
     }
 
     /// Names the moves of a view, outermost first: a method is one move, as a rule. Neighbours that became one move

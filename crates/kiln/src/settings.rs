@@ -8,7 +8,9 @@ use kiln_ir::DType;
 use std::sync::Arc;
 
 /// What is read once, when a device is opened or a cache first used.
-const OF_PROCESS: [&str; 9] = [
+const OF_PROCESS: [&str; 11] = [
+    "VIZ",
+    "VIZ_MB",
     "LRU",
     "KILN_MEMORY",
     "KILN_LLVM",

@@ -6,7 +6,6 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Something that happens in the compiler or while kernels run.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A pass has run.
@@ -58,6 +57,12 @@ pub enum Event<'a> {
     },
     /// A graph has a schedule.
     Scheduled {
+        /// What the graph is known by: graphs that differ in data and constants alone have the same.
+        key: u128,
+        /// The graph; empty if the schedule was remembered.
+        roots: &'a [UOp],
+        /// Its kernels, which are listed if somebody asks; none if the schedule was remembered.
+        plan: &'a dyn Fn() -> Vec<Planned>,
         /// How many kernels it has.
         kernels: usize,
         /// How long that took; `None` if the schedule was remembered.
@@ -194,6 +199,17 @@ impl fmt::Debug for Compilation<'_> {
         let mut all = f.debug_struct("Compilation");
         all.field("program", &self.program.name).field("options", &self.options).finish()
     }
+}
+
+/// A kernel of a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// The hash of the kernel after stage `schedule`.
+    pub kernel: u128,
+    /// What it writes, then what it reads: `output 0`, `temporary 2`, `input 1`, each with its bytes.
+    pub arguments: Vec<(String, usize)>,
+    /// The methods that made it.
+    pub methods: Vec<&'static str>,
 }
 
 /// A choice between alternatives, by price.

@@ -1,13 +1,13 @@
 //! Observers: they receive each pass, rewrite, decision and launch as it happens, in order to show, count or replay it.
 //!
-//! An observer belongs to one thread, so programs that run at the same time see only their own work. One more may belong
-//! to the process. Nothing is made that no observer wants: whoever makes an event first calls `is_wanted`, which reads
+//! An observer belongs to one thread, so programs that run at the same time see only their own work. Others may
+//! belong to the process. Nothing is made that no observer wants: whoever makes an event first calls `is_wanted`, which reads
 //! two flags.
 
 mod event;
 mod log;
 
-pub use event::{Compilation, Decision, Event, Kind};
+pub use event::{Compilation, Decision, Event, Kind, Planned};
 pub use log::{Log, Replay, Seen};
 
 use std::cell::RefCell;
@@ -28,8 +28,8 @@ pub trait Observer: Send + Sync {
 /// Threads that have an observer of their own: with none, no thread has to look for it.
 static OBSERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// The process's observer, and the kinds that it wants, a bit each.
-static OF_PROCESS: OnceLock<Arc<dyn Observer>> = OnceLock::new();
+/// The process's observers, and the kinds that one of them wants, a bit each.
+static OF_PROCESS: OnceLock<Vec<Arc<dyn Observer>>> = OnceLock::new();
 static WANTED: AtomicU8 = AtomicU8::new(0);
 
 thread_local! {
@@ -57,11 +57,11 @@ pub fn with<R>(observer: Option<Arc<dyn Observer>>, f: impl FnOnce() -> R) -> R 
     f()
 }
 
-/// Gives the process an observer, for all threads and for good. A second one is not taken.
-pub fn for_process(observer: Arc<dyn Observer>) {
-    let wanted = Kind::ALL.into_iter().filter(|&kind| observer.wants(kind));
-    let bits = wanted.fold(0, |bits, kind| bits | bit(kind));
-    if OF_PROCESS.set(observer).is_ok() {
+/// Gives the process observers, for all threads and for good. Those of a second call are not taken.
+pub fn for_process(observers: Vec<Arc<dyn Observer>>) {
+    let is_wanted = |kind: &Kind| observers.iter().any(|observer| observer.wants(*kind));
+    let bits = Kind::ALL.into_iter().filter(is_wanted).fold(0, |bits, kind| bits | bit(kind));
+    if OF_PROCESS.set(observers).is_ok() {
         WANTED.store(bits, Relaxed);
     }
 }
@@ -82,9 +82,10 @@ pub fn is_wanted(kind: Kind) -> bool {
 pub fn see(event: &Event<'_>) {
     let kind = event.kind();
     if WANTED.load(Relaxed) & bit(kind) != 0
-        && let Some(observer) = OF_PROCESS.get()
+        && let Some(observers) = OF_PROCESS.get()
     {
-        observer.see(event);
+        let wanting = observers.iter().filter(|observer| observer.wants(kind));
+        wanting.for_each(|observer| observer.see(event));
     }
     if let Some(observer) = own().filter(|own| own.wants(kind)) {
         observer.see(event);

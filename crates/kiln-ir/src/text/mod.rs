@@ -57,6 +57,28 @@ pub fn print(root: &UOp) -> String {
     printer.out
 }
 
+/// The graph under `root`, one node a line, each with a comment if `note` has one for it.
+pub fn print_with(root: &UOp, note: impl Fn(&UOp) -> Option<String>) -> String {
+    let nodes = toposort(root);
+    let mut printer = Printer::new(&nodes);
+    for node in nodes.iter().filter(|node| *node == root || literal(node).is_none()) {
+        printer.line(node, false);
+        if let Some(note) = note(node) {
+            printer.out.pop();
+            printer.out += &format!("  # {}\n", note.replace(char::is_control, " "));
+        }
+    }
+    printer.out
+}
+
+/// What a node is, without its sources.
+pub fn label(node: &UOp) -> String {
+    match literal(node) {
+        Some(text) => text,
+        None => head(node),
+    }
+}
+
 /// A linear program, one entry a line in the list's own order.
 pub fn print_list(ops: &[UOp]) -> String {
     let mut printer = Printer::new(&toposort_all(ops, |_| true));

@@ -17,7 +17,7 @@ mod walk;
 
 pub use hash::Mixer;
 pub use intern::touch;
-pub use origin::Origin;
+pub use origin::{Origin, name_lines};
 pub use scope::{closed_ranges, inside};
 pub use walk::{
     axis_of, find_all, free_local, kind_of, mapped, reaches, rebuild, substitute, toposort,

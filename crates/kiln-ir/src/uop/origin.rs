@@ -4,6 +4,8 @@
 use super::UOp;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{PoisonError, RwLock};
 
@@ -13,6 +15,16 @@ static NAMES: RwLock<Vec<&'static str>> = RwLock::new(Vec::new());
 thread_local! {
     /// The numbers of names that this thread has used, by where their text is.
     static KNOWN: RefCell<FxHashMap<(usize, usize), Origin>> = RefCell::default();
+    /// Of those that tell a line, by where the method's text and its line are.
+    static AT_LINES: RefCell<FxHashMap<(usize, usize), Origin>> = RefCell::default();
+}
+
+/// Whether names tell the line that called the method.
+static LINES: AtomicBool = AtomicBool::new(false);
+
+/// From now on names tell the line that called the method, for the whole process.
+pub fn name_lines() {
+    LINES.store(true, Relaxed);
 }
 
 /// The name of a method.
@@ -29,6 +41,20 @@ impl Origin {
         KNOWN.with_borrow_mut(|known| *known.entry(place).or_insert_with(|| Origin::add(method)))
     }
 
+    /// The name with the line that called the method, if lines are [wanted](name_lines): `add src/main.rs:12`.
+    pub fn at(method: &'static str, line: &'static Location<'static>) -> Origin {
+        if !LINES.load(Relaxed) {
+            return Origin::of(method);
+        }
+        let place = (method.as_ptr() as usize, std::ptr::from_ref(line) as usize);
+        let add = || {
+            // a program has so many calls, and each is kept once
+            let text = format!("{method} {}:{}", line.file(), line.line());
+            Origin::add(Box::leak(text.into_boxed_str()))
+        };
+        AT_LINES.with_borrow_mut(|known| *known.entry(place).or_insert_with(add))
+    }
+
     fn add(method: &'static str) -> Origin {
         let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
         let at = names.iter().position(|name| *name == method).unwrap_or_else(|| {
@@ -36,6 +62,11 @@ impl Origin {
             names.len() - 1
         });
         u16::try_from(at + 1).map_or(NONE, Origin)
+    }
+
+    /// The method's name alone.
+    pub fn method(self) -> Option<&'static str> {
+        self.name()?.split(' ').next()
     }
 
     /// The name.

@@ -11,17 +11,17 @@ use super::generations::Generations;
 use super::measure::count;
 use super::parallel::in_parallel;
 use super::testing::Stages;
-use super::{Failure, debug, env, report, search, testing};
+use super::{Failure, debug, env, observed, report, search, testing};
 use crate::device::Device;
 use kiln_compile::optimize::{Opt, Work};
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
 use kiln_ir::arg::{Arg, Shape};
-use kiln_ir::observe::{self, Compilation, Event, Kind};
+use kiln_ir::observe::{self, Kind};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Const, DType, Op, UOp};
-use kiln_runtime::{Kernel, Loaded, Origin};
+use kiln_runtime::{Kernel, Origin};
 use rustc_hash::FxHashSet;
 use std::hash::Hash;
 use std::ops::Range;
@@ -159,7 +159,9 @@ pub fn stages() -> Vec<Stages> {
 
 /// The remembered schedule of a graph by its key.
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
-    fitting(&variants(&key_of(key, device)), constants)
+    let ready = fitting(&variants(&key_of(key, device)), constants)?;
+    observed::remembered(key, &ready);
+    Some(ready)
 }
 
 fn key_of(key: u128, device: &Device) -> (u128, Arc<str>, How) {
@@ -173,9 +175,7 @@ fn variants(key: &(u128, Arc<str>, How)) -> Vec<Arc<Ready>> {
 
 /// The variant that computes a graph with these constants.
 fn fitting(known: &[Arc<Ready>], constants: &[Const]) -> Option<Arc<Ready>> {
-    let ready = known.iter().find(|r| r.fits(constants))?;
-    scheduled(ready.kernels.len(), &ready.schedule, None);
-    Some(ready.clone())
+    known.iter().find(|r| r.fits(constants)).cloned()
 }
 
 /// The schedule of a closed graph on a device: a remembered one, or a new one.
@@ -188,6 +188,7 @@ pub(super) fn ready(
     let key = key_of(closed.key, device);
     let known = variants(&key);
     if let Some(ready) = fitting(&known, &constants) {
+        observed::remembered(closed.key, &ready);
         return Ok(ready);
     }
     let ready = Arc::new(make(closed, constants, &known, opened)?);
@@ -213,7 +214,6 @@ fn make(
     let mut schedule = pipeline::schedule(&roots, &opened.target, settings().checks)
         .map_err(|bug| report::short(&bug.to_string()))?;
     let took = start.elapsed();
-    scheduled(schedule.kernels.len(), &schedule, Some(took));
     count(|c| {
         c.scheduled += 1;
         c.schedule_ns += took.as_nanos() as u64;
@@ -221,6 +221,7 @@ fn make(
     let mut plans = std::mem::take(&mut schedule.kernels);
     let mut found = Families::in_graph(closed.outline());
     let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
+    observed::scheduled(closed.key, &roots, &schedule, &plans, took);
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
         let plan = ScheduledKernel { ast: kept(plan.ast), ..plan };
@@ -249,15 +250,6 @@ fn general(
     (plan.ast, plan.vars) = (found.ast, plan.vars[..found.slot].to_vec());
     let numbers = found.numbers.into_iter().map(|(value, dtype)| raw(value, dtype));
     (stored, Some((numbers.collect(), found.work)))
-}
-
-/// Shows the schedule, of so many kernels; without a time it was remembered.
-fn scheduled(kernels: usize, schedule: &schedule::Schedule, took: Option<Duration>) {
-    if observe::is_wanted(Kind::News) {
-        let temporary_bytes = schedule.temps.iter().map(|t| t.len * t.dtype.size()).sum();
-        let arena_bytes = schedule.arena_bytes;
-        observe::see(&Event::Scheduled { kernels, took, arena_bytes, temporary_bytes });
-    }
 }
 
 /// The bytes of a kernel's first argument from the first to the last that it stores.
@@ -371,31 +363,11 @@ fn compile(
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program);
     let loaded = loaded.map_err(|error| report::short(&error.to_string()))?;
-    shown(kernel, &compiled, &loaded);
+    observed::compiled(&kernel.ast, &compiled, &loaded);
     let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled) });
     let key = key(kernel, opened, width);
     CODES.lock().expect("kernel cache").insert(key, code.clone(), code.size());
     Ok((code, (loaded.origin, lowering)))
-}
-
-/// Shows what became of a kernel.
-fn shown(kernel: &ScheduledKernel, compiled: &Compiled, loaded: &Loaded) {
-    if observe::is_wanted(Kind::News) {
-        let options: Vec<String> = compiled.applied.iter().map(ToString::to_string).collect();
-        observe::see(&Event::Compiled(&Compilation {
-            scheduled: &kernel.ast,
-            optimized: &compiled.ast,
-            options: &options,
-            program: &compiled.program,
-            origin: match loaded.origin {
-                Origin::Compiled => "compiled",
-                Origin::Disk => "from the cache on disk",
-                Origin::Memory => "compiled before",
-                Origin::Interpreted => "interpreted",
-            },
-            disassemble: &|| loaded.kernel.disassemble(),
-        }));
-    }
 }
 
 /// A compiled kernel without its operations and text, which are most of it.

@@ -6,6 +6,7 @@
 
 use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
+use crate::record::Recorder;
 use kiln_compile::pipeline::Bug;
 use kiln_ir::observe::{self, Compilation, Event, Kind, Observer};
 use kiln_ir::{UOp, rewrite, text};
@@ -13,8 +14,9 @@ use kiln_runtime::exit;
 use kiln_runtime::warnings::warn_once;
 use std::collections::HashSet;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, Once};
+use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock};
 use std::time::Duration;
 
 fn at(level: i64) -> bool {
@@ -33,12 +35,48 @@ fn is_colored() -> bool {
 pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        observe::for_process(Arc::new(Printer));
+        let printer: Arc<dyn Observer> = Arc::new(Printer);
+        let recorder = recorder().map(|recorder| -> Arc<dyn Observer> { recorder });
+        observe::for_process([printer].into_iter().chain(recorder).collect());
         if TRACK_MATCH_STATS.get() > 0 {
             rewrite::set_tracking(true);
             exit::at_exit(report_rules);
         }
     });
+}
+
+/// The record that `VIZ` asks for, and its file.
+static RECORD: OnceLock<(Arc<Recorder>, PathBuf)> = OnceLock::new();
+
+/// Begins the record that `VIZ` asks for.
+fn recorder() -> Option<Arc<Recorder>> {
+    let path = match crate::scoped::text("VIZ")?.as_str() {
+        "0" => return None,
+        "1" => PathBuf::from(format!("kiln-{}.viz", std::process::id())),
+        path => PathBuf::from(path),
+    };
+    match Recorder::create(&path) {
+        Ok(recorder) => {
+            let (recorder, _) = RECORD.get_or_init(|| (Arc::new(recorder), path));
+            exit::at_exit(end_record);
+            Some(recorder.clone())
+        }
+        Err(why) => {
+            eprintln!("kiln: warning: VIZ: {}: {why}", path.display());
+            None
+        }
+    }
+}
+
+fn end_record() {
+    let Some((recorder, path)) = RECORD.get() else { return };
+    let path = path.display();
+    match recorder.flush() {
+        Ok(()) => eprintln!(
+            "kiln: what happened is in {path}: `kiln viz {path}` shows it, `kiln explain {path}` sums it up"
+        ),
+        Err(why) => eprintln!("kiln: warning: VIZ: {path}: {why}"),
+    }
 }
 
 fn report_rules() {
@@ -87,7 +125,7 @@ impl Observer for Printer {
             Event::Opened { device, backend, compiler } => {
                 eprintln!("opened device {device} as {backend}: {compiler}");
             }
-            Event::Scheduled { kernels, took, arena_bytes, temporary_bytes } => {
+            Event::Scheduled { kernels, took, arena_bytes, temporary_bytes, .. } => {
                 scheduled(kernels, took, arena_bytes, temporary_bytes);
             }
             Event::Decision(decision) => eprintln!("  {decision}"),

@@ -84,6 +84,12 @@ pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "1 counts which rewrite rules were tried and matched, 2 lists all of them",
 );
 
+/// Bound of records.
+pub(crate) static VIZ_MB: Var = Var::new("VIZ_MB", 256, "the most megabytes of a record of `VIZ`");
+/// Machine code in records.
+pub(crate) static VIZ_CODE: Var =
+    Var::new("VIZ_CODE", 0, "1 puts machine code into a record of `VIZ`, which takes time");
+
 /// Verification in release builds.
 pub(crate) static SPEC: Var = Var::new(
     "SPEC",
@@ -151,7 +157,7 @@ pub(crate) fn cache_bytes() -> usize {
 }
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 12] = [
+static NUMBERS: [&Var; 14] = [
     &BEAM,
     &BEAM_REORDER,
     &BEAM_SECONDS,
@@ -164,10 +170,12 @@ static NUMBERS: [&Var; 12] = [
     &LRU,
     &SPEC,
     &TRACK_MATCH_STATS,
+    &VIZ_CODE,
+    &VIZ_MB,
 ];
 
 /// Every other variable: its name, what holds where it is not set, and help.
-static TEXTS: [[&str; 3]; 10] = [
+static TEXTS: [[&str; 3]; 11] = [
     ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, INTERP, NULL"],
     ["DEFAULT_FLOAT", "f32", "the dtype of new tensors that are given none: f16, bf16, f32, f64"],
     ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
@@ -188,6 +196,11 @@ static TEXTS: [[&str; 3]; 10] = [
         "KILN_PANIC",
         "0",
         "1 panics at the line of an invalid operation instead of carrying the error",
+    ],
+    [
+        "VIZ",
+        "",
+        "1 writes what the compiler and the devices do to kiln-PID.viz, for `kiln viz` and `kiln explain`; else a path",
     ],
     ["NO_COLOR", "", "anything turns colour in DEBUG output off"],
 ];

@@ -24,6 +24,8 @@ mod capture;
 mod runs;
 /// Schedules and kernels, remembered.
 mod cache;
+/// What observers are shown of them.
+mod observed;
 /// Maps of bounded memory that keep what is used.
 mod generations;
 /// Work on all processors.

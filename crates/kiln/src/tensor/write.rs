@@ -6,7 +6,7 @@ use super::view::View;
 use super::{Indices, Tensor};
 use crate::element::{Operand, Value};
 use crate::error::{Caller, Error, Fault, at_caller, refuse};
-use crate::origin::name;
+use crate::origin::{maker, name, name_after};
 use kiln_ir::UOp;
 
 /// Writes.
@@ -55,10 +55,11 @@ impl Tensor {
         let value = value.into_value();
         let written = match index.is_advanced() {
             true => self.write_picked(&index, value, Caller::of("set")),
-            false => Tensor::all_valid([self]).and_then(|()| {
-                let target = Tensor { view: index.view(&self.view)?, ..self.clone() };
-                target.write("set", value)
-            }),
+            false => match Tensor::all_valid([self]).and_then(|()| index.view(&self.view)) {
+                // no closure: in one the caller's line would be lost
+                Ok(view) => Tensor { view, ..self.clone() }.write("set", value),
+                Err(fault) => Err(fault),
+            },
         };
         at_caller("set", written)
     }
@@ -99,6 +100,7 @@ impl Tensor {
     }
 
     /// Makes the version in which this view holds `value`.
+    #[track_caller]
     pub(super) fn write(&self, op: &'static str, value: Value) -> Result<(), Fault> {
         if self.storage.is_broken() {
             return Tensor::all_valid([self]);
@@ -136,6 +138,7 @@ impl Tensor {
     }
 
     /// Replaces the storage's version by the one that `new` makes of it, and of something that it is `derived` from.
+    #[track_caller]
     pub(super) fn change(
         &self,
         op: &'static str,
@@ -144,9 +147,10 @@ impl Tensor {
     ) -> Result<(), Fault> {
         self.storage.make_writable()?;
         bound_pending(&self.storage)?;
+        let maker = maker(op);
         Ok(self.storage.update(derived, |old| {
             let new = new(old);
-            name(&new, op);
+            name_after(&new, maker);
             new
         })?)
     }

@@ -73,7 +73,7 @@ impl Observer for Runs {
                 assert!(start <= end);
                 format!("allocate {bytes}")
             }
-            _ => panic!("{event:?} was not wanted"),
+            _ => panic!("{:?} was not wanted", event.kind()),
         };
         self.0.lock().expect("no panic").push(line);
     }

@@ -1,0 +1,190 @@
+//! `kiln explain`: what took the time in a recorded run, and why.
+
+mod forms;
+mod lines;
+
+use crate::outcome::Outcome;
+use clap::Args;
+use kiln::record::{Kernel, Launch, Record, Schedule, Step};
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A record: what `VIZ=1` writes
+    file: PathBuf,
+    /// How many kernels, findings and decisions to show at most
+    #[arg(long, default_value_t = 10)]
+    most: usize,
+}
+
+/// Something that took time, in microseconds, and what it is.
+pub(crate) struct Finding {
+    cost: f64,
+    text: String,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let record = Record::open(&options.file)?;
+    let mut out = std::io::stdout().lock();
+    totals(&record, &mut out)?;
+    let mut findings = forms::findings(&record);
+    findings.extend(lines::findings(&record));
+    findings.extend(copies(&record));
+    findings.sort_by(|a, b| b.cost.total_cmp(&a.cost));
+    if findings.is_empty() {
+        writeln!(out, "nothing was compiled or computed more often than it had to be")?;
+    }
+    for finding in findings.iter().take(options.most) {
+        writeln!(out, "{:>9}  {}", time(finding.cost), finding.text)?;
+    }
+    kernels(&record, options.most, &mut out)?;
+    decisions(&record, options.most, &mut out)?;
+    memory(&record, &mut out)
+}
+
+/// Microseconds for people.
+pub(crate) fn time(us: f64) -> String {
+    match us {
+        _ if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        _ if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        _ => format!("{us:.1} us"),
+    }
+}
+
+/// Bytes for people.
+fn size(bytes: usize) -> String {
+    match bytes as f64 {
+        b if b >= 1e9 => format!("{:.2} GB", b / 1e9),
+        b if b >= 1e6 => format!("{:.2} MB", b / 1e6),
+        b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
+        b => format!("{b} B"),
+    }
+}
+
+/// The time from the end of scheduling to the last kernel that was compiled before the next schedule, by schedule.
+pub(crate) fn compiling(record: &Record) -> Vec<f64> {
+    let ends = record.schedules.iter().skip(1).map(|s| s.at).chain([f64::INFINITY]);
+    let span = |(schedule, end): (&Schedule, f64)| {
+        let of_it = |k: &&Kernel| schedule.at <= k.at && k.at < end;
+        let last = record.kernels.iter().filter(of_it).map(|k| k.at).fold(schedule.at, f64::max);
+        last - schedule.at
+    };
+    record.schedules.iter().zip(ends).map(span).collect()
+}
+
+fn totals(record: &Record, out: &mut impl Write) -> Outcome {
+    let launches: f64 = record.launches.iter().map(|l| l.took).sum();
+    let scheduling: f64 = record.schedules.iter().filter_map(|s| s.took).sum();
+    let compiling: f64 = compiling(record).iter().sum();
+    let copying: f64 = record.copies.iter().map(|c| c.4).sum();
+    let new = record.schedules.iter().filter(|s| s.took.is_some()).count();
+    writeln!(
+        out,
+        "{}: {} launches {}, {new} new schedules {}, {} kernels compiled {}, {} copies {}",
+        record.program,
+        record.launches.len(),
+        time(launches),
+        time(scheduling),
+        record.kernels.len(),
+        time(compiling),
+        record.copies.len(),
+        time(copying),
+    )?;
+    if record.is_full {
+        writeln!(out, "the record is cut: it has as many bytes as VIZ_MB allows")?;
+    }
+    if record.damaged > 0 {
+        writeln!(out, "{} lines of the record are damaged", record.damaged)?;
+    }
+    Ok(())
+}
+
+/// Copies between devices.
+fn copies(record: &Record) -> Vec<Finding> {
+    let mut by_pair: HashMap<(&str, &str), (usize, usize, f64)> = HashMap::new();
+    for (to, from, bytes, _, took) in record.copies.iter().filter(|c| c.0 != c.1) {
+        let all = by_pair.entry((from, to)).or_default();
+        (all.0, all.1, all.2) = (all.0 + 1, all.1 + bytes, all.2 + took);
+    }
+    let finding = |((from, to), (count, bytes, cost)): ((&str, &str), (usize, usize, f64))| {
+        let text = format!("{count} copies from {from} to {to}, {} in all", size(bytes));
+        Finding { cost, text }
+    };
+    by_pair.into_iter().map(finding).collect()
+}
+
+/// The kernels that took most of the time.
+fn kernels(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
+    let mut by_kernel: HashMap<&str, (f64, usize, &Launch)> = HashMap::new();
+    for launch in &record.launches {
+        let all = by_kernel.entry(&launch.kernel).or_insert((0.0, 0, launch));
+        (all.0, all.1) = (all.0 + launch.took, all.1 + 1);
+    }
+    let total: f64 = record.launches.iter().map(|l| l.took).sum();
+    let mut all: Vec<(f64, usize, &Launch)> = by_kernel.into_values().collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.name.cmp(&b.2.name)));
+    writeln!(out, "\nkernels by time\n     time  share   runs    GFLOPS     GB/s  kernel")?;
+    for (took, runs, launch) in all.into_iter().take(most) {
+        let rate = |work: u64| work as f64 * runs as f64 / (took * 1e3).max(1e-9);
+        let (flops, bytes) = launch.work;
+        writeln!(
+            out,
+            "{:>9} {:>5.1}% {runs:>6} {:>9.2} {:>8.1}  {} {}",
+            time(took),
+            100.0 * took / total.max(1e-9),
+            rate(flops),
+            rate(bytes),
+            launch.name,
+            launch.methods.join(", "),
+        )?;
+    }
+    Ok(())
+}
+
+/// Values that were stored, and fusions that were refused, by what the alternative costs.
+fn decisions(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
+    let steps = record.schedules.iter().flat_map(|s| &s.steps);
+    let mut shown: Vec<(f64, String)> = Vec::new();
+    for step in steps {
+        let Step::Decision { about, alternatives, unit, chosen, note } = step else { continue };
+        let price = |(_, price): &(String, Option<f64>)| *price;
+        let Some(own) = price(&alternatives[*chosen]) else { continue };
+        let others = alternatives.iter().enumerate().filter(|(at, _)| at != chosen);
+        let best = others.filter_map(|(_, other)| Some((price(other)?, &other.0)));
+        let Some((other, name)) = best.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+        let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        let text = format!(
+            "{about}: {} costs {own:.2} {unit}, {name} {other:.2}{note}",
+            alternatives[*chosen].0
+        );
+        shown.push((other.max(own), text));
+    }
+    shown.sort_by(|a, b| b.0.total_cmp(&a.0));
+    shown.dedup_by(|a, b| a.1 == b.1);
+    if !shown.is_empty() {
+        writeln!(out, "\nwhy values are stored or computed where they are used")?;
+    }
+    for (_, text) in shown.into_iter().take(most) {
+        writeln!(out, "  {text}")?;
+    }
+    Ok(())
+}
+
+fn memory(record: &Record, out: &mut impl Write) -> Outcome {
+    let mut peaks: HashMap<&str, &Launch> = HashMap::new();
+    for launch in &record.launches {
+        let peak = peaks.entry(&launch.device).or_insert(launch);
+        if launch.memory > peak.memory {
+            *peak = launch;
+        }
+    }
+    let mut peaks: Vec<_> = peaks.into_iter().collect();
+    peaks.sort_by_key(|(device, _)| *device);
+    for (device, launch) in peaks {
+        let (memory, at) = (size(launch.memory), time(launch.at));
+        writeln!(out, "\nmost memory on {device}: {memory} at {at}, in {}", launch.name)?;
+    }
+    Ok(())
+}
