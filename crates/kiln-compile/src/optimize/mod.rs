@@ -42,6 +42,8 @@ mod gate;
 mod general;
 /// Loops that must run in order.
 mod ordered;
+/// Sizes that a launch decides.
+mod size;
 /// Loop bounds tightened by predicates.
 mod trim;
 /// Neighbouring loops that index memory like one become one.

@@ -9,13 +9,14 @@
 mod bounds;
 mod divide;
 mod effects;
+mod outputs;
 mod reductions;
 mod stores;
 mod switch;
 
 pub(super) use divide::LONG;
 
-use super::ranges::{closers, kind_of, next_axis, ranges_of, substitute};
+use super::ranges::{axis_of, closers, kind_of, next_axis, ranges_of, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
 use kiln_ir::{Op, UOp};
@@ -53,7 +54,8 @@ fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
             let fewer = reductions::trimmed(only?, range)?;
             Some(substitute(ast, only?, &simplify(&fewer)))
         }
-        (RangeKind::Loop, Op::End) => stores::store(ast, only?, range, next_axis),
+        (RangeKind::Loop, Op::End) => stores::store(ast, only?, range, next_axis)
+            .or_else(|| outputs::shorter(ast, only?, range)),
         _ => None,
     }
 }
