@@ -1,4 +1,5 @@
-//! Sizes that a launch decides: a number times launch-time scalars, such as the length `3 * n` of a row.
+//! Part of stage `optimize`: sizes that a launch decides, a number times launch-time scalars, such as the length `3 * n` of a
+//! row.
 
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
