@@ -21,7 +21,7 @@ const SHARED: &[&str] = &["target"];
 const ABOVE_STAGES: &[&str] = &["lib", "pass", "passes", "pipeline"];
 
 /// Modules of kiln that its engine may use: it takes nodes and devices, and knows no tensor.
-const BELOW_ENGINE: &[&str] = &["engine", "device", "error", "scoped"];
+const BELOW_ENGINE: &[&str] = &["engine", "device", "error", "record", "scoped"];
 
 /// Files of kiln-ir that serve every rule and name none.
 const RULE_ENGINE: &[&str] = &["pattern", "rule", "rewrite"];

@@ -1,11 +1,13 @@
 //! `kiln explain`: what took the time in a recorded run, and why.
 
+mod finding;
 mod forms;
 mod lines;
 
 use crate::outcome::Outcome;
 use clap::Args;
-use kiln::record::{Kernel, Launch, Record, Schedule, Step};
+use finding::{Finding, compiling};
+use kiln::record::{Launch, Record, Step};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,12 +19,6 @@ pub(crate) struct Options {
     /// How many kernels, findings and decisions to show at most
     #[arg(long, default_value_t = 10)]
     most: usize,
-}
-
-/// Something that took time, in microseconds, and what it is.
-pub(crate) struct Finding {
-    cost: f64,
-    text: String,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -45,7 +41,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 /// Microseconds for people.
-pub(crate) fn time(us: f64) -> String {
+fn time(us: f64) -> String {
     match us {
         _ if us >= 1e6 => format!("{:.2} s", us / 1e6),
         _ if us >= 1e3 => format!("{:.2} ms", us / 1e3),
@@ -61,17 +57,6 @@ fn size(bytes: usize) -> String {
         b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
         b => format!("{b} B"),
     }
-}
-
-/// The time from the end of scheduling to the last kernel that was compiled before the next schedule, by schedule.
-pub(crate) fn compiling(record: &Record) -> Vec<f64> {
-    let ends = record.schedules.iter().skip(1).map(|s| s.at).chain([f64::INFINITY]);
-    let span = |(schedule, end): (&Schedule, f64)| {
-        let of_it = |k: &&Kernel| schedule.at <= k.at && k.at < end;
-        let last = record.kernels.iter().filter(of_it).map(|k| k.at).fold(schedule.at, f64::max);
-        last - schedule.at
-    };
-    record.schedules.iter().zip(ends).map(span).collect()
 }
 
 fn totals(record: &Record, out: &mut impl Write) -> Outcome {

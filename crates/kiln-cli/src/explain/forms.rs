@@ -1,6 +1,6 @@
 //! Graphs of one form: equal but for numbers. Each of them was scheduled and compiled apart, and something in them says why.
 
-use super::{Finding, compiling};
+use super::finding::{Finding, compiling, nodes_of};
 use kiln::record::{Node, Record, Schedule};
 use std::collections::HashMap;
 
@@ -20,18 +20,6 @@ pub(super) fn findings(record: &Record) -> Vec<Finding> {
     let again = forms.values().filter(|all| all.len() > 1).map(|all| recompiled(record, all));
     let grown = growing.values().filter_map(|all| grows(record, all));
     again.chain(grown).collect()
-}
-
-/// The nodes of a graph, sources first.
-pub(super) fn nodes_of<'a>(record: &'a Record, roots: &[u32]) -> Vec<&'a Node> {
-    let mut is_in = vec![false; record.nodes.len()];
-    let mut stack: Vec<u32> = roots.to_vec();
-    while let Some(id) = stack.pop() {
-        if !std::mem::replace(&mut is_in[id as usize], true) {
-            stack.extend(&record.nodes[id as usize].sources);
-        }
-    }
-    record.nodes.iter().filter(|node| is_in[node.id as usize]).collect()
 }
 
 /// A label without its numbers.

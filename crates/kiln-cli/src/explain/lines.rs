@@ -1,7 +1,6 @@
 //! Lines of the program whose values are computed again and again, by schedules of their own.
 
-use super::Finding;
-use super::forms::nodes_of;
+use super::finding::{Finding, nodes_of};
 use kiln::record::{Record, Schedule};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,6 +1,7 @@
 //! The result of stage `schedule`: kernels in order, and the memory that they are called with.
 
-use kiln_ir::{DType, UOp};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Arg, DType, UOp};
 
 /// What a kernel reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -30,6 +31,19 @@ pub struct ScheduledKernel {
     pub starts_from: Option<BufferRef>,
     /// The tensor methods whose nodes the kernel computes.
     pub origins: Vec<&'static str>,
+}
+
+impl ScheduledKernel {
+    /// The bytes of each of its arguments. One that the kernel does not touch has none.
+    pub fn argument_bytes(&self) -> Vec<usize> {
+        let mut bytes = vec![0; self.args.len()];
+        for node in toposort(&self.ast) {
+            if let Arg::Param { slot, .. } = *node.arg() {
+                bytes[slot] = node.numel() * node.dtype().size();
+            }
+        }
+        bytes
+    }
 }
 
 /// A temporary's place in the arena.

@@ -160,7 +160,7 @@ pub fn stages() -> Vec<Stages> {
 /// The remembered schedule of a graph by its key.
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
     let ready = fitting(&variants(&key_of(key, device)), constants)?;
-    observed::remembered(key, &ready);
+    observed::remembered(key, &ready.schedule, ready.kernels.len());
     Some(ready)
 }
 
@@ -188,7 +188,7 @@ pub(super) fn ready(
     let key = key_of(closed.key, device);
     let known = variants(&key);
     if let Some(ready) = fitting(&known, &constants) {
-        observed::remembered(closed.key, &ready);
+        observed::remembered(closed.key, &ready.schedule, ready.kernels.len());
         return Ok(ready);
     }
     let ready = Arc::new(make(closed, constants, &known, opened)?);

@@ -1,18 +1,15 @@
 //! What observers are shown of schedules and kernels.
 
-use super::cache::Ready;
 use kiln_compile::pipeline::Compiled;
 use kiln_compile::schedule::{BufferRef, Schedule, ScheduledKernel};
 use kiln_ir::UOp;
 use kiln_ir::observe::{self, Compilation, Event, Kind, Planned};
-use kiln_ir::uop::toposort;
-use kiln_ir::{Arg, Op};
 use kiln_runtime::{Loaded, Origin};
 use std::time::Duration;
 
 /// A schedule was remembered.
-pub(super) fn remembered(key: u128, ready: &Ready) {
-    show(key, &[], &ready.schedule, (ready.kernels.len(), &Vec::new), None);
+pub(super) fn remembered(key: u128, schedule: &Schedule, kernels: usize) {
+    show(key, &[], schedule, (kernels, &Vec::new), None);
 }
 
 /// A schedule was made, of these kernels.
@@ -50,21 +47,15 @@ fn show(
 }
 
 fn planned(kernel: &ScheduledKernel) -> Planned {
-    let nodes = toposort(&kernel.ast);
-    let bytes = |slot: usize| {
-        let is_it = |n: &&UOp| matches!(n.arg(), Arg::Param { slot: at, .. } if *at == slot);
-        let param = nodes.iter().filter(|n| n.op() == Op::Param).find(is_it);
-        param.map_or(0, |param| param.numel() * param.dtype().size())
-    };
     let name = |which: &BufferRef| match which {
         BufferRef::Param(slot) => format!("input {slot}"),
         BufferRef::Output(root) => format!("output {root}"),
         BufferRef::Temp(temp) => format!("temporary {temp}"),
     };
-    let arguments = kernel.args.iter().enumerate();
+    let arguments = kernel.args.iter().map(name).zip(kernel.argument_bytes());
     Planned {
         kernel: kernel.ast.hash(),
-        arguments: arguments.map(|(slot, which)| (name(which), bytes(slot))).collect(),
+        arguments: arguments.collect(),
         methods: kernel.origins.clone(),
     }
 }
