@@ -38,6 +38,7 @@ mod blocks;
 mod combine;
 mod reduce;
 mod lengths;
+mod order;
 mod scan;
 mod sort;
 mod doubling;

@@ -1,112 +1,26 @@
-//! Order: a network of comparisons, log^2 of the length steps of one elementwise kernel each. Positions are carried along, so
-//! that equal elements keep their order.
+//! Elements in order, and what is found by it.
 
 use super::Tensor;
-use super::elementwise::like;
-use super::reduce::positions;
+use super::order::first_places;
 use super::shape_args::{Int, axis};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
-use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
+use kiln_ir::arg::{Axes, Shape};
 use kiln_ir::{DType, UOp};
 
-/// Rows of elements with the positions that they come from, `[rows, length]`.
-struct Rows {
-    values: UOp,
-    places: UOp,
-    descending: bool,
-}
-
-impl Rows {
-    /// `x`, of `[rows, n]`, made as long as a power of two by elements that belong last.
-    fn new(x: &UOp, descending: bool) -> Rows {
-        let (n, dtype) = (x.shape()[1], x.dtype());
-        let mut pads = [PadAxis::default(); 2];
-        pads[1].after = n.next_power_of_two() - n;
-        let last = match descending {
-            true => ReduceOp::Max.identity(dtype).as_f64(),
-            false => f64::NAN,
-        };
-        let padded = x.pad(&pads);
-        let places = positions(padded.shape(), 1);
-        let is_own = places.lt(&like(&places, n));
-        let fill = match dtype.is_float() {
-            true => like(x, last),
-            false => UOp::constant(
-                if descending { ReduceOp::Max } else { ReduceOp::Min }.identity(dtype),
-                dtype,
-            ),
-        };
-        Rows { values: is_own.where_(&padded, &fill).contiguous(), places, descending }
-    }
-
-    /// Whether the first element belongs before the second: NaN is larger than anything, and of equals the earlier comes
-    /// first.
-    fn before(&self, a: [&UOp; 2], b: [&UOp; 2]) -> UOp {
-        let nan = |x: &UOp| if x.dtype().is_float() { x.ne_(x) } else { x.lt(x) };
-        let less = |x: &UOp, y: &UOp| x.lt(y) | (nan(y) & nan(x).not());
-        let is_less = if self.descending { less(b[0], a[0]) } else { less(a[0], b[0]) };
-        let equal = a[0].eq_(b[0]) | (nan(a[0]) & nan(b[0]));
-        is_less | (equal & a[1].lt(b[1]))
-    }
-
-    /// Both elements of each pair in order: pairs are `half` apart in blocks of twice that, or where `mirrored`, as far from
-    /// the middle of the block.
-    fn exchanged(&self, half: usize, mirrored: bool) -> Rows {
-        let shape = self.values.shape().clone();
-        let split: Shape = Shape::from_slice(&[shape[0], shape[1] / (2 * half), 2, half]);
-        let turned = |axis: usize, n: usize| match n {
-            2.. if axis == 2 || (axis == 3 && mirrored) => {
-                SliceAxis { start: n - 1, step: -1, len: n }
-            }
-            _ => SliceAxis::full(n),
-        };
-        let slices: Vec<SliceAxis> = split.iter().enumerate().map(|(i, &n)| turned(i, n)).collect();
-        let [value, place] = [&self.values, &self.places].map(|x| x.reshape(split.clone()));
-        let [other, its_place] = [&value, &place].map(|x| x.slice(&slices));
-        let side = positions(&split, 2);
-        let is_first = side.eq_(&like(&side, 0));
-        let changes = self.before([&other, &its_place], [&value, &place]).eq_(&is_first);
-        let result =
-            |new: &UOp, old: &UOp| changes.where_(new, old).reshape(shape.clone()).contiguous();
-        Rows {
-            values: result(&other, &value),
-            places: result(&its_place, &place),
-            descending: self.descending,
-        }
-    }
-
-    /// Blocks in order are merged in pairs until there is one.
-    fn sorted(mut self) -> Rows {
-        let n = self.values.shape()[1];
-        let mut half = 1;
-        while half < n {
-            self = self.exchanged(half, true);
-            let mut near = half / 2;
-            while near > 0 {
-                self = self.exchanged(near, false);
-                near /= 2;
-            }
-            half *= 2;
-        }
-        self
-    }
-}
-
-/// The positions along `axis` of the elements in order, i32.
-fn order(x: &UOp, axis: usize, descending: bool) -> UOp {
+/// The positions along `axis` of the first `count` elements in order, i32.
+fn order(x: &UOp, axis: usize, count: usize, descending: bool) -> UOp {
     let (rank, n) = (x.shape().len(), x.shape()[axis]);
-    let mut last: Axes = (0..rank).collect();
-    last.swap(axis, rank - 1);
-    let moved = x.detach().permute(last.clone());
-    if x.numel() == 0 {
-        return UOp::constant(0, DType::I32).broadcast_to(x.shape());
+    let mut front: Axes = (0..rank).collect();
+    front.swap(axis, 0);
+    let moved = x.detach().permute(front.clone());
+    let mut shape = moved.shape().clone();
+    shape[0] = count;
+    if x.numel() == 0 || count == 0 {
+        return UOp::constant(0, DType::I32).broadcast_to(&shape).permute(front);
     }
-    let rows = moved.reshape(Shape::from_slice(&[x.numel() / n, n]));
-    let rows = if x.dtype() == DType::Bool { rows.cast(DType::U8) } else { rows };
-    let places = Rows::new(&rows, descending).sorted().places;
-    let kept = [SliceAxis::full(x.numel() / n), SliceAxis::full(n)];
-    places.slice(&kept).reshape(moved.shape().clone()).permute(last)
+    let columns = moved.reshape(Shape::from_slice(&[n, x.numel() / n]));
+    first_places(&columns, count, descending).reshape(shape).permute(front)
 }
 
 /// Order along an axis. NaN is larger than anything.
@@ -142,6 +56,12 @@ impl Tensor {
         (self.gather(axis, &places), places)
     }
 
+    #[track_caller]
+    fn first_places(&self, op: &'static str, axis: usize, n: usize, descending: bool) -> Tensor {
+        let x = self.value().map_err(Fault::from);
+        self.lift(op, x.map(|x| order(&x, axis, n, descending)))
+    }
+
     /// The positions of the elements along `axis` in order, i32. Equal elements keep their order.
     ///
     /// ```
@@ -156,7 +76,8 @@ impl Tensor {
     pub fn argsort(&self, along: impl Int, descending: bool) -> Tensor {
         let sort = || -> Result<UOp, Fault> {
             let x = self.value()?;
-            Ok(order(&x, axis(along, x.shape().len())?, descending))
+            let axis = axis(along, x.shape().len())?;
+            Ok(order(&x, axis, x.shape()[axis], descending))
         };
         self.lift("argsort", sort())
     }
@@ -177,7 +98,7 @@ impl Tensor {
     pub fn topk(&self, k: usize, axis: impl Int, largest: bool) -> (Tensor, Tensor) {
         let _method = outermost("topk");
         let places = match self.axis_length(axis) {
-            Ok((axis, n)) if k <= n => self.argsort(axis, largest).piece(axis, 0, k),
+            Ok((axis, n)) if k <= n => self.first_places("topk", axis, k, largest),
             Ok((axis, n)) => Tensor::broken(
                 Fault::New(format!("axis {axis} has {n} elements, not {k}")).at("topk"),
             ),
@@ -202,7 +123,7 @@ impl Tensor {
         let _method = outermost("kthvalue");
         let places = match self.axis_length(axis) {
             Ok((axis, n)) if (1..=n).contains(&k) => {
-                self.argsort(axis, false).piece(axis, k - 1, 1)
+                self.first_places("kthvalue", axis, k, false).piece(axis, k - 1, 1)
             }
             Ok((axis, n)) => Tensor::broken(
                 Fault::New(format!("axis {axis} has {n} elements and no number {k}"))

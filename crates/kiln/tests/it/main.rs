@@ -50,6 +50,7 @@ mod golden;
 mod decoding;
 mod devices;
 mod sharding;
+mod sorting;
 mod derivatives;
 mod special_values;
 mod sums;

@@ -1,0 +1,90 @@
+//! Elements in order, against the standard library's stable sort.
+
+use crate::fuzz::{Rng, seeds};
+use kiln::{DType, Tensor};
+use std::cmp::Ordering;
+
+const DTYPES: [DType; 14] = [
+    DType::Bool,
+    DType::U8,
+    DType::I8,
+    DType::U16,
+    DType::I16,
+    DType::U32,
+    DType::I32,
+    DType::U64,
+    DType::I64,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::F8E4M3,
+];
+
+/// Few different values, so that many are equal, and special ones.
+fn element(rng: &mut Rng, dtype: DType) -> f64 {
+    let small = rng.below(7) as f64;
+    match rng.below(8) {
+        0 if dtype.is_float() => f64::NAN,
+        1 if dtype.is_float() => [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY][rng.below(4)],
+        2 if dtype == DType::U32 => 4e9 + small,
+        3 if dtype.size() == 8 => 9e18 + 2048.0 * small,
+        4..=6 if dtype.is_float() || dtype.is_signed() => small - 3.0,
+        _ => small,
+    }
+}
+
+/// NaN is larger than anything, and as large as NaN.
+fn compare(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+/// The positions of a row's elements in order.
+fn in_order(row: &[f64], descending: bool) -> Vec<i32> {
+    let mut places: Vec<usize> = (0..row.len()).collect();
+    places.sort_by(|&a, &b| match descending {
+        false => compare(row[a], row[b]),
+        true => compare(row[b], row[a]),
+    });
+    places.into_iter().map(|place| place as i32).collect()
+}
+
+/// Rows of elements, sorted along either axis, whole and in part.
+#[test]
+fn elements_are_sorted_as_a_stable_sort_does_it() {
+    for seed in seeds(60) {
+        let mut rng = Rng(seed);
+        let dtype = DTYPES[rng.below(DTYPES.len())];
+        let rows = [1, 2, 3, 70][rng.below(4)];
+        let n =
+            [1, 2, 3, 5, 16, 17, 63, 100, 300, 1025][rng.below(if rows == 70 { 8 } else { 10 })];
+        let values: Vec<f64> = (0..rows * n).map(|_| element(&mut rng, dtype)).collect();
+        let (axis, descending) = (rng.below(2) as i64, rng.below(2) == 1);
+        let x = Tensor::from(values).cast(dtype).reshape([rows, n]);
+        let seen = x.cast(DType::F64).to_vec::<f64>().expect("values");
+        let want: Vec<Vec<i32>> = seen.chunks(n).map(|row| in_order(row, descending)).collect();
+        let along = if axis == 0 { x.transpose(0, 1) } else { x };
+        let rows_of = |t: &Tensor| {
+            let rows = if axis == 0 { t.transpose(0, 1) } else { t.clone() };
+            rows.contiguous().to_vec::<i32>().expect("positions")
+        };
+        let case = format!("seed {seed}: {dtype} [{rows}, {n}] axis {axis} {descending}");
+        assert_eq!(rows_of(&along.argsort(axis, descending)), want.concat(), "{case}");
+        let k = 1 + rng.below(n.min(9));
+        let first: Vec<i32> = want.iter().flat_map(|row| row[..k].to_vec()).collect();
+        assert_eq!(rows_of(&along.topk(k, axis, descending).1), first, "{case}, first {k}");
+    }
+}
+
+/// A long axis goes through several rounds of selection.
+#[test]
+fn the_first_of_many_are_found_in_rounds() {
+    let values: Vec<f32> =
+        (0..20_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as f32).collect();
+    let row: Vec<f64> = values.iter().map(|&x| f64::from(x)).collect();
+    let x = Tensor::from(values);
+    for (k, largest) in [(1, true), (40, true), (33, false)] {
+        let places = x.topk(k, 0, largest).1.to_vec::<i32>().expect("positions");
+        assert_eq!(places, in_order(&row, largest)[..k], "{k} {largest}");
+    }
+}
