@@ -61,7 +61,7 @@ pub static PREPARED: Spec = Spec {
 
 const TENSOR_OPS: u128 = group(Group::Movement)
     | group(Group::Note)
-    | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::MulAdd, Op::Dot]))
+    | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::Dot]))
     | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
     | set(&[Op::Gather, Op::Vjp, Op::After, Op::Copy, Op::Sink]);
 

@@ -14,56 +14,52 @@ const BLOCK: usize = 16;
 /// The same for sums of blocks. They are few, so more additions for each are better than more steps.
 const BLOCK_OF_SUMS: usize = 64;
 
-/// Running sums along the last axis, in the accumulator's dtype. Axes longer than a block are summed block by block.
+/// Running sums along the middle one of three axes, in the accumulator's dtype. Axes longer than a block are summed block
+/// by block.
 fn running_sum(x: &UOp, block: usize) -> UOp {
-    let n = *x.shape().last().expect("an axis");
-    if n <= block { direct_sum(x) } else { blocked_sum(x, n, block) }
+    if x.shape()[1] <= block { direct_sum(x) } else { blocked_sum(x, block) }
 }
 
 /// Each result sums what is not after it.
 fn direct_sum(x: &UOp) -> UOp {
-    let (n, rank) = (*x.shape().last().expect("an axis"), x.shape().len());
-    let mut square: Shape = x.shape().clone();
-    square.insert(rank - 1, n);
-    let mut row = x.shape().clone();
-    row.insert(rank - 1, 1);
-    let terms = x.reshape(row).expand(square.clone());
-    let (to, from) = (positions(&square, rank - 1), positions(&square, rank));
+    let [outer, n, inner] = axes_of(x);
+    let square = Shape::from_slice(&[outer, n, n, inner]);
+    let terms = x.reshape(Shape::from_slice(&[outer, 1, n, inner])).expand(square.clone());
+    let (to, from) = (positions(&square, 1), positions(&square, 2));
     let kept = to.lt(&from).where_(&UOp::constant(0, x.dtype()), &terms);
-    wide_sum(&kept, &Axes::from_slice(&[rank]))
+    wide_sum(&kept, &Axes::from_slice(&[2]))
 }
 
 /// Running sums inside blocks, plus the running sum of the blocks before.
-fn blocked_sum(x: &UOp, n: usize, block: usize) -> UOp {
-    let (blocks, rank) = (n.div_ceil(block), x.shape().len());
-    let mut pads = vec![PadAxis::default(); rank];
-    pads[rank - 1].after = blocks * block - n;
-    let mut split: Shape = x.shape().clone();
-    split[rank - 1] = blocks;
-    split.push(block);
-    let inside = direct_sum(&x.pad(&pads).reshape(split.clone()));
-    let totals = wide_sum(
-        &x.cast(inside.dtype()).pad(&pads).reshape(split.clone()),
-        &Axes::from_slice(&[rank]),
-    );
+fn blocked_sum(x: &UOp, block: usize) -> UOp {
+    let [outer, n, inner] = axes_of(x);
+    let blocks = n.div_ceil(block);
+    let mut pads = [PadAxis::default(); 3];
+    pads[1].after = blocks * block - n;
+    let padded = x.pad(&pads);
+    let inside = direct_sum(&padded.reshape(Shape::from_slice(&[outer * blocks, block, inner])));
+    let split = Shape::from_slice(&[outer, blocks, block, inner]);
+    let totals = wide_sum(&padded.reshape(split.clone()), &Axes::from_slice(&[2]));
     let before = before_each(&running_sum(&totals, BLOCK_OF_SUMS));
-    let mut column: Shape = totals.shape().clone();
-    column.push(1);
-    let all = inside + before.reshape(column).expand(split);
-    let mut flat = x.shape().clone();
-    flat[rank - 1] = blocks * block;
-    let slices: Vec<_> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    all.reshape(flat).slice(&slices)
+    let before =
+        before.reshape(Shape::from_slice(&[outer, blocks, 1, inner])).expand(split.clone());
+    let all = inside.reshape(split) + before;
+    let kept: Vec<_> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+    all.reshape(Shape::from_slice(&[outer, blocks * block, inner])).slice(&kept)
 }
 
-/// Each element's predecessor along the last axis, 0 for the first.
+/// Each element's predecessor along the middle axis, 0 for the first.
 fn before_each(sums: &UOp) -> UOp {
-    let last = sums.shape().len() - 1;
-    let mut slices: Vec<_> = sums.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    slices[last].len -= 1;
-    let mut pads = vec![PadAxis::default(); last + 1];
-    pads[last].before = 1;
+    let mut slices = axes_of(sums).map(SliceAxis::full);
+    slices[1].len -= 1;
+    let mut pads = [PadAxis::default(); 3];
+    pads[1].before = 1;
     sums.slice(&slices).pad(&pads)
+}
+
+/// The lengths of three axes.
+fn axes_of(x: &UOp) -> [usize; 3] {
+    x.shape()[..].try_into().expect("three axes")
 }
 
 /// Accumulation.
@@ -82,14 +78,14 @@ impl Tensor {
     pub fn cumsum(&self, along: impl Int) -> Tensor {
         let scan = || -> Result<UOp, Fault> {
             let x = self.value()?;
-            let rank = x.shape().len();
-            let axis = axis(along, rank)?;
+            let shape = x.shape();
+            let axis = axis(along, shape.len())?;
             if x.numel() == 0 {
                 return Ok(x.cast(x.dtype().sum_dtype()));
             }
-            let mut last: Axes = (0..rank).collect();
-            last.swap(axis, rank - 1);
-            let sums = running_sum(&x.permute(last.clone()), BLOCK).permute(last);
+            let [outer, inner] = [&shape[..axis], &shape[axis + 1..]].map(|s| s.iter().product());
+            let columns = x.reshape(Shape::from_slice(&[outer, shape[axis], inner]));
+            let sums = running_sum(&columns, BLOCK).reshape(shape.clone());
             Ok(sums.cast(x.dtype().sum_dtype()))
         };
         self.lift("cumsum", scan())
