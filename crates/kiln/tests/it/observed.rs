@@ -73,6 +73,7 @@ impl Observer for Runs {
                 assert!(start <= end);
                 format!("allocate {bytes}")
             }
+            Event::Freed { .. } => "free".to_owned(),
             _ => panic!("{:?} was not wanted", event.kind()),
         };
         self.0.lock().expect("no panic").push(line);
@@ -97,7 +98,8 @@ fn launches_copies_and_allocations_are_seen() {
     let x = Tensor::from([1.0f32, 2.0, 3.0]);
     let seen = runs(|| (&x + 1).realize().map(|_| ()));
     assert_eq!(seen[0], "allocate 12");
-    assert!(seen[1].starts_with("launch E_3 by ") && seen.len() == 2, "{seen:?}");
+    assert!(seen[1].starts_with("launch E_3 by "), "{seen:?}");
+    assert_eq!(seen[2..], ["free"], "the sum is dropped");
     // `before` still needs the old values, so the write begins with a copy of them
     let y = Tensor::zeros([1000]).contiguous();
     y.realize().expect("computes");
