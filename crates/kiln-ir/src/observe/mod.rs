@@ -8,7 +8,7 @@ mod event;
 mod log;
 
 pub use event::{Compilation, Decision, Event, Kind, Planned, Speed, Temporary};
-pub use log::{Log, Replay, Seen};
+pub use log::{Log, Replay, Seen, replayed};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};

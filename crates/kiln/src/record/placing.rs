@@ -20,9 +20,6 @@ pub(super) struct Placing {
 /// No line of a node is shorter.
 const LEAST_NODE: usize = 40;
 
-/// A record has at most so many threads.
-const MOST_THREADS: usize = 1 << 16;
-
 impl Placing {
     /// A record of this program.
     pub(super) fn of(program: String) -> Placing {
@@ -81,7 +78,8 @@ impl Placing {
 
     fn thread(&mut self, thread: usize, name: String) {
         let threads = &mut self.record.threads;
-        if thread >= MOST_THREADS {
+        // those before it may have been damaged
+        if thread > threads.len() + self.record.damaged {
             return self.damaged(0);
         }
         if thread >= threads.len() {
