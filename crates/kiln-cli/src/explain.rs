@@ -63,7 +63,7 @@ fn totals(record: &Record, out: &mut impl Write) -> Outcome {
     let launches: f64 = record.launches.iter().map(|l| l.took).sum();
     let scheduling: f64 = record.schedules.iter().filter_map(|s| s.took).sum();
     let compiling: f64 = compiling(record).iter().sum();
-    let copying: f64 = record.copies.iter().map(|c| c.4).sum();
+    let copying: f64 = record.copies.iter().map(|c| c.took).sum();
     let new = record.schedules.iter().filter(|s| s.took.is_some()).count();
     writeln!(
         out,
@@ -89,9 +89,9 @@ fn totals(record: &Record, out: &mut impl Write) -> Outcome {
 /// Copies between devices.
 fn copies(record: &Record) -> Vec<Finding> {
     let mut by_pair: HashMap<(&str, &str), (usize, usize, f64)> = HashMap::new();
-    for (to, from, bytes, _, took) in record.copies.iter().filter(|c| c.0 != c.1) {
-        let all = by_pair.entry((from, to)).or_default();
-        (all.0, all.1, all.2) = (all.0 + 1, all.1 + bytes, all.2 + took);
+    for copy in record.copies.iter().filter(|c| c.device != c.from) {
+        let all = by_pair.entry((&copy.from, &copy.device)).or_default();
+        (all.0, all.1, all.2) = (all.0 + 1, all.1 + copy.bytes, all.2 + copy.took);
     }
     let finding = |((from, to), (count, bytes, cost)): ((&str, &str), (usize, usize, f64))| {
         let text = format!("{count} copies from {from} to {to}, {} in all", size(bytes));
@@ -133,7 +133,7 @@ fn decisions(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
     let steps = record.schedules.iter().flat_map(|s| &s.steps);
     let mut shown: Vec<(f64, String)> = Vec::new();
     for step in steps {
-        let Step::Decision { about, alternatives, unit, chosen, note } = step else { continue };
+        let Step::Decision { about, alternatives, unit, chosen, note, .. } = step else { continue };
         let price = |(_, price): &(String, Option<f64>)| *price;
         let Some(own) = price(&alternatives[*chosen]) else { continue };
         let others = alternatives.iter().enumerate().filter(|(at, _)| at != chosen);

@@ -9,8 +9,11 @@ use crate::memory::{self, DeviceMemory, Memory};
 use crate::meter::Metered;
 use crate::plain::Plain;
 use crate::pool::{Pool, Taken};
+use kiln_ir::observe::{self, Event, Kind};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// A range of bytes in a shared block.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ struct Block {
     entry: OnceLock<usize>,
     /// Counts the block for whoever measures.
     metered: OnceLock<Metered>,
+    /// Its number, if observers have seen it.
+    seen: OnceLock<u64>,
     /// Where the memory comes from and goes back to; none for files.
     pool: Option<Arc<Pool>>,
 }
@@ -79,6 +84,7 @@ impl Buffer {
             purpose: "a file",
             entry: OnceLock::new(),
             metered: OnceLock::new(),
+            seen: OnceLock::new(),
             pool: None,
         };
         Buffer { block: Arc::new(block), offset: 0, len }
@@ -93,6 +99,7 @@ impl Buffer {
             purpose: UNTOLD,
             entry: OnceLock::new(),
             metered: OnceLock::new(),
+            seen: OnceLock::new(),
             pool: Some(pool.clone()),
         };
         Ok(Buffer { block: Arc::new(block), offset: 0, len })
@@ -343,7 +350,8 @@ impl Block {
             return Ok(memory);
         }
         let pool = self.pool.as_ref().expect("memory without a pool exists from the start");
-        let Taken { memory, entry, is_zero } = pool.take(self.len, self.purpose)?;
+        let start = (self.len > 0 && observe::is_wanted(Kind::Runs)).then(Instant::now);
+        let Taken { memory, entry, is_zero, is_reused } = pool.take(self.len, self.purpose)?;
         if self.fill == Fill::Zeros && !is_zero {
             match memory.as_device() {
                 Some(device) => device.write(0, &vec![0; self.len])?,
@@ -356,10 +364,19 @@ impl Block {
             Ok(()) => {
                 _ = self.entry.set(entry);
                 _ = self.metered.set(Metered::new(self.len));
+                start.into_iter().for_each(|start| self.show(pool, start, is_reused));
             }
             Err(second) => pool.give(second, entry),
         }
         Ok(self.memory.get().expect("set above"))
+    }
+
+    /// Shows observers that the block has memory.
+    fn show(&self, pool: &Pool, start: Instant, is_reused: bool) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let block = *self.seen.get_or_init(|| NEXT.fetch_add(1, Relaxed));
+        let (device, bytes, holder, end) = (pool.device(), self.len, self.purpose, Instant::now());
+        observe::see(&Event::Allocated { device, block, bytes, holder, is_reused, start, end });
     }
 }
 
@@ -367,6 +384,10 @@ impl Drop for Block {
     fn drop(&mut self) {
         if let (Some(memory), Some(pool)) = (self.memory.take(), &self.pool) {
             pool.give(memory, *self.entry.get().expect("set with the memory"));
+            let seen = self.seen.get().filter(|_| observe::is_wanted(Kind::Runs));
+            if let Some(&block) = seen {
+                observe::see(&Event::Freed { device: pool.device(), block });
+            }
         }
     }
 }

@@ -6,13 +6,15 @@ use crate::memory::{self, ALIGN, Memory};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// What the pool keeps at most by default. A training step of a mid-sized model recycles everything within it.
 pub const DEFAULT_KEEP: usize = 2 << 30;
 
 /// The memory of one device.
 pub struct Pool {
+    /// The device, as programs name it.
+    device: OnceLock<String>,
     state: Mutex<State>,
     /// How much freed memory is kept.
     keep: usize,
@@ -64,6 +66,8 @@ pub(crate) struct Taken {
     pub(crate) entry: usize,
     /// Whether it is full of zeros.
     pub(crate) is_zero: bool,
+    /// Whether it was freed before, and kept.
+    pub(crate) is_reused: bool,
 }
 
 /// Blocks by age; per class their ages, oldest first.
@@ -99,7 +103,17 @@ impl Pool {
         allocate: impl Fn(usize) -> Result<Memory> + Send + Sync + 'static,
     ) -> Arc<Pool> {
         let source = Source::Device(Box::new(allocate));
-        Arc::new(Pool { state: Mutex::default(), keep, limit, source })
+        Arc::new(Pool { device: OnceLock::new(), state: Mutex::default(), keep, limit, source })
+    }
+
+    /// Names the device that it is the memory of, for observers. The first name stays.
+    pub fn belongs_to(&self, device: &str) {
+        self.device.get_or_init(|| device.to_owned());
+    }
+
+    /// The device's name, once it has one.
+    pub(crate) fn device(&self) -> &str {
+        self.device.get().map_or("", String::as_str)
     }
 
     /// An empty pool of the host's memory with the same bounds.
@@ -113,11 +127,13 @@ impl Pool {
         let mut state = self.lock();
         state.check(bytes, self.limit)?;
         if let Some(memory) = state.free.take(class) {
-            return Ok(Taken { memory, entry: state.enter(bytes, purpose), is_zero: false });
+            let entry = state.enter(bytes, purpose);
+            return Ok(Taken { memory, entry, is_zero: false, is_reused: true });
         }
         drop(state);
         let (memory, is_zero) = (self.fresh(class)?, matches!(self.source, Source::Host));
-        Ok(Taken { memory, entry: self.lock().enter(bytes, purpose), is_zero })
+        let entry = self.lock().enter(bytes, purpose);
+        Ok(Taken { memory, entry, is_zero, is_reused: false })
     }
 
     /// Refuses what the machine cannot have, even if everything that is kept were given back.
@@ -189,7 +205,7 @@ impl Pool {
 impl Default for Pool {
     fn default() -> Pool {
         let (state, source) = (Mutex::default(), Source::Host);
-        Pool { state, keep: DEFAULT_KEEP, limit: usize::MAX, source }
+        Pool { device: OnceLock::new(), state, keep: DEFAULT_KEEP, limit: usize::MAX, source }
     }
 }
 

@@ -13,8 +13,9 @@ pub(super) fn compiling(record: &Record) -> Vec<f64> {
     let ends = record.schedules.iter().skip(1).map(|s| s.at).chain([f64::INFINITY]);
     let span = |(schedule, end): (&Schedule, f64)| {
         let of_it = |k: &&Kernel| schedule.at <= k.at && k.at < end;
-        let last = record.kernels.iter().filter(of_it).map(|k| k.at).fold(schedule.at, f64::max);
-        last - schedule.at
+        let ends = record.kernels.iter().filter(of_it).map(|k| k.at + k.took);
+        let scheduled = schedule.at + schedule.took.unwrap_or(0.0);
+        ends.fold(scheduled, f64::max) - scheduled
     };
     record.schedules.iter().zip(ends).map(span).collect()
 }

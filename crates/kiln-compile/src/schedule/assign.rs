@@ -251,6 +251,7 @@ impl Planner {
         if self.overfull(i) {
             observe::decision(|| Decision {
                 about: self.about(i),
+                node: Some(node.clone()),
                 alternatives: vec![("memory", None)],
                 unit: "us",
                 chosen: 0,
@@ -260,7 +261,7 @@ impl Planner {
         }
         let price = self.price(i);
         if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
-            observe::decision(|| price.decision(self.about(i)));
+            observe::decision(|| price.decision(self.about(i), &node));
         }
         !price.inline_wins()
     }

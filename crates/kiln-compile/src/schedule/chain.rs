@@ -37,6 +37,7 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -
             let rows = node.numel() / joined.row;
             observe::decision(|| Decision {
                 about: about(node),
+                node: Some(node.clone()),
                 alternatives: vec![("memory", None), ("scratch", None)],
                 unit: "us",
                 chosen: 1,

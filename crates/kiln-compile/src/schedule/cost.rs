@@ -88,12 +88,13 @@ pub(super) struct Price {
 
 impl Price {
     /// The choice, as a value.
-    pub(super) fn decision(&self, about: String) -> Decision {
+    pub(super) fn decision(&self, about: String, node: &UOp) -> Decision {
         let us = |ns: f64| Some(ns / NS_PER_US);
         let alternatives = vec![("inline", us(self.inline)), ("memory", us(self.stored))];
         let chosen = !self.inline_wins() as usize;
         let note = format!("{} use{}", self.uses, if self.uses == 1 { "" } else { "s" });
-        Decision { about, alternatives, unit: "us", chosen, note }
+        let node = Some(node.clone());
+        Decision { about, node, alternatives, unit: "us", chosen, note }
     }
 
     /// Whether recomputing costs no more than storing.

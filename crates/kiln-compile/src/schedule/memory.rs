@@ -24,13 +24,15 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
     let homes = homes(&plan, &kernels, order);
     let home = |node: usize| homes.get(&node).copied().unwrap_or(node);
     let last = last_uses(&kernels, &order.steps, home);
+    let numbers = numbers(&plan, &kernels, order);
     for (step, &k) in order.steps.iter().enumerate() {
         for &node in &kernels[k].outputs {
             let place = *places.entry(home(node)).or_insert_with(|| {
                 let (dtype, len) = (plan.nodes[node].dtype(), plan.nodes[node].numel());
                 let until = last.get(&home(node)).copied().unwrap_or(step);
                 let offset = arena.take(dtype.size() * len, step, until);
-                temps.push(Temp { offset, dtype, len });
+                let (value, used) = (plan.nodes[node].hash(), (numbers[step], numbers[until]));
+                temps.push(Temp { offset, dtype, len, value, used });
                 BufferRef::Temp(temps.len() - 1)
             });
             places.insert(node, place);
@@ -43,6 +45,13 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
         order.steps.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
     let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();
     Schedule { kernels, outputs, temps, arena_bytes: arena.bytes }
+}
+
+/// By step, the number of its kernel among those that run.
+fn numbers(plan: &Plan, kernels: &[Built], order: &Order) -> Vec<usize> {
+    let runs = order.steps.iter().map(|&k| kernels[k].has_work(plan) as usize);
+    let next = |next: &mut usize, runs| Some(std::mem::replace(next, *next + runs));
+    runs.scan(0, next).collect()
 }
 
 /// For each node that an update overwrites, the node that their common memory belongs to: the last of the updates.

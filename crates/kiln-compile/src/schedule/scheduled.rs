@@ -55,6 +55,10 @@ pub struct Temp {
     pub dtype: DType,
     /// Length in elements.
     pub len: usize,
+    /// The hash of the value's node.
+    pub value: u128,
+    /// The first and the last kernel that need it.
+    pub used: (usize, usize),
 }
 
 /// The kernels of a closed graph, in an order in which they can run.

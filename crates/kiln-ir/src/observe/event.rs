@@ -54,18 +54,24 @@ pub enum Event<'a> {
         backend: &'a str,
         /// What compiles them.
         compiler: &'a str,
+        /// How fast it is, as its description says.
+        speed: Option<Speed>,
     },
     /// A graph has a schedule.
     Scheduled {
         /// What the graph is known by: graphs that differ in data and constants alone have the same.
         key: u128,
+        /// The device that it is for.
+        device: &'a str,
         /// The graph; empty if the schedule was remembered.
         roots: &'a [UOp],
-        /// Its kernels, which are listed if somebody asks; none if the schedule was remembered.
-        plan: &'a dyn Fn() -> Vec<Planned>,
+        /// Its kernels and temporaries, which are listed if somebody asks; none if the schedule was remembered.
+        plan: &'a dyn Fn() -> (Vec<Planned>, Vec<Temporary>),
         /// How many kernels it has.
         kernels: usize,
-        /// How long that took; `None` if the schedule was remembered.
+        /// When that began.
+        start: Instant,
+        /// How long it took; `None` if the schedule was remembered.
         took: Option<Duration>,
         /// Bytes of the memory that temporaries share.
         arena_bytes: usize,
@@ -74,6 +80,13 @@ pub enum Event<'a> {
     },
     /// A kernel can be launched.
     Compiled(&'a Compilation<'a>),
+    /// A schedule needs a kernel that this process has compiled before.
+    Found {
+        /// The hash of the kernel after stage `schedule`, by which it is known.
+        kernel: u128,
+        /// The hash of the kernel after stage `optimize`.
+        optimized: u128,
+    },
     /// A search has timed more options for a kernel.
     Searching {
         /// The kernel's name.
@@ -102,10 +115,14 @@ pub enum Event<'a> {
     Launched {
         /// On which device.
         device: &'a str,
-        /// The kernel after stage `optimize`.
+        /// The kernel after stage `optimize`, as far as it is kept.
         kernel: &'a UOp,
+        /// The hash of that kernel.
+        key: u128,
         /// What ran.
         program: &'a Program,
+        /// Arithmetic operations and distinct bytes of this launch.
+        work: (u64, u64),
         /// The methods that made it.
         methods: &'a [&'static str],
         /// Bytes in use on the device.
@@ -128,16 +145,29 @@ pub enum Event<'a> {
         /// When it was done.
         end: Instant,
     },
-    /// A device has given memory.
+    /// A device has given memory, when it was touched for the first time.
     Allocated {
         /// Which device.
         device: &'a str,
-        /// How much.
+        /// The block's number, which no other block of the process has.
+        block: u64,
+        /// How much was asked for.
         bytes: usize,
+        /// What holds it: the method that made the value, say.
+        holder: &'a str,
+        /// Whether it was freed before, and kept.
+        is_reused: bool,
         /// When it began.
         start: Instant,
         /// When it was done.
         end: Instant,
+    },
+    /// Memory went back to its device.
+    Freed {
+        /// Which device.
+        device: &'a str,
+        /// The block's number.
+        block: u64,
     },
 }
 
@@ -150,9 +180,15 @@ impl Event<'_> {
             | Event::RulesDone { .. }
             | Event::Rewrite { .. } => Kind::Steps,
             Event::Decision(_) => Kind::Decisions,
-            Event::Launched { .. } | Event::Copied { .. } | Event::Allocated { .. } => Kind::Runs,
+            Event::Launched { .. }
+            | Event::Copied { .. }
+            | Event::Allocated { .. }
+            | Event::Freed { .. } => Kind::Runs,
             Event::Searching { .. } | Event::Searched { .. } => Kind::Searches,
-            Event::Opened { .. } | Event::Scheduled { .. } | Event::Compiled(_) => Kind::News,
+            Event::Opened { .. }
+            | Event::Scheduled { .. }
+            | Event::Compiled(_)
+            | Event::Found { .. } => Kind::News,
         }
     }
 }
@@ -164,7 +200,7 @@ pub enum Kind {
     Steps,
     /// Choices by price.
     Decisions,
-    /// Launches, copies and allocations. With them, clocks are read.
+    /// Launches, copies, and memory that is given and freed. With them, clocks are read.
     Runs,
     /// Devices, schedules and compiled kernels. A remembered schedule is one, too, so a step of a training loop has one.
     News,
@@ -176,6 +212,19 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 5] =
         [Kind::Steps, Kind::Decisions, Kind::Runs, Kind::News, Kind::Searches];
+}
+
+/// How fast a device can be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Speed {
+    /// How many threads share a kernel.
+    pub threads: usize,
+    /// Arithmetic operations of f32 a second, on all threads.
+    pub flops: f64,
+    /// Bytes of memory a second, read and written.
+    pub bytes: f64,
+    /// The time that a launch takes at least.
+    pub launch: Duration,
 }
 
 /// A kernel on its way from schedule to machine code.
@@ -190,6 +239,8 @@ pub struct Compilation<'a> {
     pub program: &'a Program,
     /// Where its machine code comes from: `compiled`, say.
     pub origin: &'static str,
+    /// When it began; it ends with the event.
+    pub start: Instant,
     /// Its machine code as text; `None` without a disassembler.
     pub disassemble: &'a dyn Fn() -> Option<String>,
 }
@@ -212,11 +263,26 @@ pub struct Planned {
     pub methods: Vec<&'static str>,
 }
 
+/// A value that is stored between kernels of a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Temporary {
+    /// The hash of its node in the graph that the stage places.
+    pub value: u128,
+    /// Its size.
+    pub bytes: usize,
+    /// Where it is in the memory that temporaries share.
+    pub offset: usize,
+    /// The kernels, by place in the schedule, between which it is needed: the first that writes and the last that reads.
+    pub used: (usize, usize),
+}
+
 /// A choice between alternatives, by price.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
     /// What is decided about: `reduce [64, 10] sum`, say.
     pub about: String,
+    /// The node that it is about, in the graph of the pass that decides.
+    pub node: Option<UOp>,
     /// The alternatives, each with its price; none where the price did not matter.
     pub alternatives: Vec<(&'static str, Option<f64>)>,
     /// What prices are counted in.

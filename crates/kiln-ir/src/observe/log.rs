@@ -141,7 +141,7 @@ impl Observer for Log {
 }
 
 /// The graphs that rules leave of `roots`, by rewrites alone: sources first, each node until nothing is known of it.
-fn replayed(roots: &[UOp], rewrites: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
+pub fn replayed(roots: &[UOp], rewrites: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut todo: Vec<UOp> = roots.to_vec();
     while let Some(node) = todo.last().cloned() {

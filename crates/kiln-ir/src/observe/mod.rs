@@ -7,8 +7,8 @@
 mod event;
 mod log;
 
-pub use event::{Compilation, Decision, Event, Kind, Planned};
-pub use log::{Log, Replay, Seen};
+pub use event::{Compilation, Decision, Event, Kind, Planned, Speed, Temporary};
+pub use log::{Log, Replay, Seen, replayed};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -38,7 +38,12 @@ thread_local! {
 
 /// This thread's observer, to be taken along by threads that work for it.
 pub fn own() -> Option<Arc<dyn Observer>> {
-    if OBSERVED.load(Relaxed) == 0 { None } else { OWN.with_borrow(Clone::clone) }
+    // memory may be freed by a thread that ends, which has no observer any more
+    if OBSERVED.load(Relaxed) == 0 {
+        None
+    } else {
+        OWN.try_with(|own| own.borrow().clone()).ok()?
+    }
 }
 
 /// Runs `f` with an observer for this thread, or with none.
@@ -74,8 +79,7 @@ fn bit(kind: Kind) -> u8 {
 #[inline]
 pub fn is_wanted(kind: Kind) -> bool {
     WANTED.load(Relaxed) & bit(kind) != 0
-        || OBSERVED.load(Relaxed) > 0
-            && OWN.with_borrow(|own| own.as_ref().is_some_and(|own| own.wants(kind)))
+        || OBSERVED.load(Relaxed) > 0 && own().is_some_and(|own| own.wants(kind))
 }
 
 /// Shows an event to all observers that want it.

@@ -10,7 +10,7 @@ mod tracked;
 
 pub use fast::{REWRITES_PER_NODE, RULES_IN_TRACE};
 pub(crate) use matcher::{Compiled, compile, is_offered};
-pub use tracked::{Stats, blame, report, set_tracking, stats};
+pub use tracked::{Ruled, Stats, blame, report, set_tracking, stats, totals};
 
 use crate::observe::{self, Event};
 use crate::rule::RuleSet;

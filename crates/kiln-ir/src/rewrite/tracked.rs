@@ -109,6 +109,15 @@ impl Track for Tracker<'_> {
     }
 }
 
+/// A rule that took part: its name, file and line, and what it has done.
+pub type Ruled = ((&'static str, &'static str, u32), Stats);
+
+/// What every rule that took part has done, in order of file and line.
+pub fn totals() -> Vec<Ruled> {
+    let totals = TOTALS.lock().expect("match statistics");
+    totals.iter().map(|(place, stats)| ((place.name, place.file, place.line), *stats)).collect()
+}
+
 /// What the rule of this name has done, over all rules of that name.
 pub fn stats(name: &str) -> Stats {
     let totals = TOTALS.lock().expect("match statistics");

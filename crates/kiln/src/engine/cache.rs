@@ -62,6 +62,8 @@ pub(super) struct ReadyKernel {
 pub(super) struct Code {
     pub(super) kernel: Arc<dyn Kernel>,
     pub(super) compiled: Compiled,
+    /// The hash of the optimized kernel, which may not be kept.
+    pub(super) key: u128,
 }
 
 impl ReadyKernel {
@@ -160,7 +162,7 @@ pub fn stages() -> Vec<Stages> {
 /// The remembered schedule of a graph by its key.
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
     let ready = fitting(&variants(&key_of(key, device)), constants)?;
-    observed::remembered(key, &ready.schedule, ready.kernels.len());
+    observed::remembered(key, device, &ready.schedule, ready.kernels.len());
     Some(ready)
 }
 
@@ -188,10 +190,10 @@ pub(super) fn ready(
     let key = key_of(closed.key, device);
     let known = variants(&key);
     if let Some(ready) = fitting(&known, &constants) {
-        observed::remembered(closed.key, &ready.schedule, ready.kernels.len());
+        observed::remembered(closed.key, device, &ready.schedule, ready.kernels.len());
         return Ok(ready);
     }
-    let ready = Arc::new(make(closed, constants, &known, opened)?);
+    let ready = Arc::new(make(closed, constants, &known, (device, opened))?);
     let mut schedules = SCHEDULES.lock().expect("schedule cache");
     // the latest variant is the most general: look at it first
     let others = schedules.get(&key).into_iter().flatten().cloned();
@@ -205,7 +207,7 @@ fn make(
     closed: &Closed,
     constants: Vec<Const>,
     known: &[Arc<Ready>],
-    opened: &Opened,
+    (device, opened): (&Device, &Opened),
 ) -> Result<Ready, Failure> {
     testing::step()?;
     let start = Instant::now();
@@ -221,7 +223,7 @@ fn make(
     let mut plans = std::mem::take(&mut schedule.kernels);
     let mut found = Families::in_graph(closed.outline());
     let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
-    observed::scheduled(closed.key, &roots, &schedule, &plans, took);
+    observed::scheduled((closed.key, device), &roots, &schedule, &plans, (start, took));
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
         let plan = ScheduledKernel { ast: kept(plan.ast), ..plan };
@@ -297,9 +299,15 @@ fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<C
     let width = search::width();
     let how = (width, testing::settings(settings()));
     for kernel in kernels {
-        if remembered(kernel, opened, width).is_none() && seen.insert(kernel.ast.id()) {
-            testing::step()?;
-            new.push((kernel, search::options(kernel, opened)));
+        if !seen.insert(kernel.ast.id()) {
+            continue;
+        }
+        match remembered(kernel, opened, width) {
+            Some(code) => observed::found(&kernel.ast, code.key),
+            None => {
+                testing::step()?;
+                new.push((kernel, search::options(kernel, opened)));
+            }
         }
     }
     let origin = |(kernel, options): &(&ScheduledKernel, Option<Vec<Opt>>)| {
@@ -363,10 +371,11 @@ fn compile(
     let lowering = start.elapsed();
     let loaded = opened.backend.load(&compiled.program);
     let loaded = loaded.map_err(|error| report::short(&error.to_string()))?;
-    observed::compiled(&kernel.ast, &compiled, &loaded);
-    let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled) });
-    let key = key(kernel, opened, width);
-    CODES.lock().expect("kernel cache").insert(key, code.clone(), code.size());
+    observed::compiled(&kernel.ast, &compiled, &loaded, start);
+    let key = compiled.ast.hash();
+    let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled), key });
+    let known_by = self::key(kernel, opened, width);
+    CODES.lock().expect("kernel cache").insert(known_by, code.clone(), code.size());
     Ok((code, (loaded.origin, lowering)))
 }
 

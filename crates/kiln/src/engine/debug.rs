@@ -71,7 +71,7 @@ fn recorder() -> Option<Arc<Recorder>> {
 fn end_record() {
     let Some((recorder, path)) = RECORD.get() else { return };
     let path = path.display();
-    match recorder.flush() {
+    match recorder.end() {
         Ok(()) => eprintln!(
             "kiln: what happened is in {path}: `kiln viz {path}` shows it, `kiln explain {path}` sums it up"
         ),
@@ -122,7 +122,7 @@ impl Observer for Printer {
 
     fn see(&self, event: &Event<'_>) {
         match *event {
-            Event::Opened { device, backend, compiler } => {
+            Event::Opened { device, backend, compiler, .. } => {
                 eprintln!("opened device {device} as {backend}: {compiler}");
             }
             Event::Scheduled { kernels, took, arena_bytes, temporary_bytes, .. } => {
@@ -160,7 +160,7 @@ fn scheduled(kernels: usize, took: Option<Duration>, arena: usize, temporary: us
 }
 
 fn compiled(kernel: &Compilation<'_>) {
-    let Compilation { scheduled, optimized, options, program, origin, disassemble } = kernel;
+    let Compilation { scheduled, optimized, options, program, origin, disassemble, .. } = kernel;
     if at(3) {
         eprintln!("{}: {origin}, options [{}]", program.name, options.join(", "));
     }
@@ -204,7 +204,9 @@ fn searched(event: &Event<'_>) {
 
 /// One line per launch.
 fn launched(event: &Event<'_>) {
-    let Event::Launched { device, kernel, program, methods, memory, start, end } = *event else {
+    let Event::Launched { device, kernel, key, program, work, methods, memory, start, end } =
+        *event
+    else {
         return;
     };
     static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -213,9 +215,10 @@ fn launched(event: &Event<'_>) {
     let launch = Launch {
         device,
         number: NUMBER.fetch_add(1, Ordering::Relaxed) + 1,
-        is_first: is_first(kernel),
+        is_first: is_first(key),
         kernel,
         program,
+        work,
         memory: memory as u64,
         ns,
         total_ns: TOTAL_NS.fetch_add(ns, Ordering::Relaxed) + ns,
@@ -227,11 +230,11 @@ fn launched(event: &Event<'_>) {
 /// Kernels that are known to have been launched, at most.
 const MOST_SEEN: usize = 1 << 16;
 
-fn is_first(ast: &UOp) -> bool {
+fn is_first(kernel: u128) -> bool {
     static SEEN: LazyLock<Mutex<HashSet<u128>>> = LazyLock::new(Mutex::default);
     let mut seen = SEEN.lock().expect("debug lock");
     if seen.len() >= MOST_SEEN {
         seen.clear();
     }
-    seen.insert(ast.hash())
+    seen.insert(kernel)
 }

@@ -5,7 +5,7 @@ use super::{Failure, debug, env, matrices};
 use crate::device::{Device, KNOWN};
 use crate::error::Error;
 use kiln_compile::target::{Costs, Language, Machine, Strategy, Target};
-use kiln_ir::observe::{self, Event, Kind};
+use kiln_ir::observe::{self, Event, Observer, Speed};
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
 use kiln_runtime::interp::InterpBackend;
@@ -16,7 +16,7 @@ use kiln_runtime::{Backend, Buffer};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An open device.
 #[derive(Clone)]
@@ -28,20 +28,24 @@ pub(super) struct Opened {
 impl Opened {
     /// Memory of the device, and what it is for.
     pub(super) fn alloc(&self, bytes: usize, purpose: &'static str) -> Result<Buffer, Failure> {
-        let start = (bytes > 0 && observe::is_wanted(Kind::Runs)).then(Instant::now);
-        let buffer = self.backend.alloc(bytes).map_err(|e| e.to_string())?.held_for(purpose);
-        if let Some(start) = start {
-            let (device, end) = (self.backend.name(), Instant::now());
-            observe::see(&Event::Allocated { device, bytes, start, end });
-        }
-        Ok(buffer)
+        Ok(self.backend.alloc(bytes).map_err(|e| e.to_string())?.held_for(purpose))
     }
 
     /// Shows that it is open.
-    fn show(&self, device: &str) {
-        debug::warnings();
+    fn show(&self, device: &str, see: impl Fn(&Event<'_>)) {
         let (backend, compiler) = (self.backend.name(), &self.backend.compiler());
-        observe::see(&Event::Opened { device, backend, compiler });
+        see(&Event::Opened { device, backend, compiler, speed: self.speed() });
+    }
+
+    /// How fast the processor is, as the description says: the other devices have none of their own.
+    fn speed(&self) -> Option<Speed> {
+        let Target { costs, threads, language, .. } = &*self.target;
+        matches!(language, Language::C | Language::Llvm).then(|| Speed {
+            threads: *threads,
+            flops: 1e9 * *threads as f64 / costs.operation_ns,
+            bytes: 1e9 / costs.byte_ns,
+            launch: Duration::from_nanos(costs.launch_ns as u64),
+        })
     }
 }
 
@@ -50,6 +54,13 @@ type Table = Mutex<HashMap<String, Opened>>;
 fn table() -> MutexGuard<'static, HashMap<String, Opened>> {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(Table::default).lock().expect("device table")
+}
+
+/// Shows an observer which devices are open.
+pub(crate) fn opened(observer: &dyn Observer) {
+    let mut all: Vec<(String, Opened)> = table().clone().into_iter().collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.iter().for_each(|(name, opened)| opened.show(name, |event| observer.see(event)));
 }
 
 /// The device of this name; an unknown one is an error that lists those that are known.
@@ -70,7 +81,9 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
     for name in first.as_deref().into_iter().chain([name]) {
         if table().get(name).is_none() {
             let opened = open_new(name, device)?;
-            opened.show(name);
+            opened.backend.pool().into_iter().for_each(|pool| pool.belongs_to(name));
+            debug::warnings();
+            opened.show(name, observe::see);
             table().insert(name.to_owned(), opened);
         }
     }
@@ -81,6 +94,7 @@ pub(super) fn open(device: &Device) -> Result<Opened, Failure> {
 pub(crate) fn add(name: &Device, backend: Arc<dyn Backend>, target: Target) -> Result<(), Failure> {
     let _opening = opening();
     let opened = Opened { backend, target: Arc::new(target) };
+    opened.backend.pool().into_iter().for_each(|pool| pool.belongs_to(name.name()));
     match table().entry(name.name().to_owned()) {
         Entry::Occupied(_) => Err(format!("there is a device {name} already")),
         Entry::Vacant(free) => {

@@ -68,7 +68,7 @@ impl Launches<'_> {
             if let Some(start) = started {
                 let end = Instant::now();
                 add_launch(counts, call, end - start);
-                watch.show(kernel, start, end);
+                watch.show(kernel, call, start, end);
             }
             Ok(())
         };
@@ -165,12 +165,14 @@ impl Watch<'_> {
     }
 
     /// Shows a launch.
-    fn show(&self, kernel: &ReadyKernel, start: Instant, end: Instant) {
+    fn show(&self, kernel: &ReadyKernel, call: &Call<'_>, start: Instant, end: Instant) {
         if self.is_shown {
             let ReadyKernel { code, plan, .. } = kernel;
             observe::see(&Event::Launched {
                 device: self.device.name(),
                 kernel: &code.compiled.ast,
+                key: code.key,
+                work: (call.flops, call.bytes),
                 program: &code.compiled.program,
                 methods: &plan.origins,
                 memory: self.opened.backend.pool().map_or(0, |pool| pool.memory_use().used),

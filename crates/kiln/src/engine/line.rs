@@ -18,6 +18,8 @@ pub(super) struct Launch<'a> {
     /// The kernel after stage `optimize`.
     pub(super) kernel: &'a UOp,
     pub(super) program: &'a Program,
+    /// Arithmetic operations and distinct bytes.
+    pub(super) work: (u64, u64),
     /// Bytes in use on the device.
     pub(super) memory: u64,
     pub(super) ns: u64,
@@ -35,7 +37,7 @@ impl Launch<'_> {
         let pad = " ".repeat(NAME.saturating_sub(program.name.len()));
         let (args, memory) = (program.params.len(), self.memory as f64 / 1e9);
         let (us, ms) = (self.ns as f64 / 1e3, self.total_ns as f64 / 1e6);
-        let (flops, bytes) = (self.rate(program.flops), self.rate(program.bytes));
+        let (flops, bytes) = (self.rate(self.work.0), self.rate(self.work.1));
         let origins = list(self.methods);
         format!(
             "{head} {name}{pad} arg {args:2} mem {memory:5.2} GB tm {us:9.2}us/{ms:9.2}ms \
@@ -110,6 +112,7 @@ mod tests {
             is_first,
             kernel: &compiled.ast,
             program: &compiled.program,
+            work: (compiled.program.flops, compiled.program.bytes),
             memory: 120_000_000,
             ns: 7_380,
             total_ns: 10_000,

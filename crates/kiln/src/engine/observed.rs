@@ -1,49 +1,61 @@
 //! What observers are shown of schedules and kernels.
 
+use crate::device::Device;
 use kiln_compile::pipeline::Compiled;
-use kiln_compile::schedule::{BufferRef, Schedule, ScheduledKernel};
+use kiln_compile::schedule::{BufferRef, Schedule, ScheduledKernel, Temp};
 use kiln_ir::UOp;
-use kiln_ir::observe::{self, Compilation, Event, Kind, Planned};
+use kiln_ir::observe::{self, Compilation, Event, Kind, Planned, Temporary};
 use kiln_runtime::{Loaded, Origin};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// What a schedule consists of, for whoever asks.
+type Parts = (Vec<Planned>, Vec<Temporary>);
 
 /// A schedule was remembered.
-pub(super) fn remembered(key: u128, schedule: &Schedule, kernels: usize) {
-    show(key, &[], schedule, (kernels, &Vec::new), None);
+pub(super) fn remembered(key: u128, device: &Device, schedule: &Schedule, kernels: usize) {
+    show((key, device), &[], schedule, (kernels, &Default::default), None);
 }
 
 /// A schedule was made, of these kernels.
 pub(super) fn scheduled(
-    key: u128,
+    of: (u128, &Device),
     roots: &[UOp],
     schedule: &Schedule,
     kernels: &[ScheduledKernel],
-    took: Duration,
+    (start, took): (Instant, Duration),
 ) {
-    let plan = || kernels.iter().map(planned).collect();
-    show(key, roots, schedule, (kernels.len(), &plan), Some(took));
+    let temporaries = || schedule.temps.iter().map(temporary).collect();
+    let plan = || (kernels.iter().map(planned).collect(), temporaries());
+    show(of, roots, schedule, (kernels.len(), &plan), Some((start, took)));
 }
 
 fn show(
-    key: u128,
+    (key, device): (u128, &Device),
     roots: &[UOp],
     schedule: &Schedule,
-    (kernels, plan): (usize, &dyn Fn() -> Vec<Planned>),
-    took: Option<Duration>,
+    (kernels, plan): (usize, &dyn Fn() -> Parts),
+    time: Option<(Instant, Duration)>,
 ) {
     if observe::is_wanted(Kind::News) {
         let temporary_bytes = schedule.temps.iter().map(|t| t.len * t.dtype.size()).sum();
         let arena_bytes = schedule.arena_bytes;
         observe::see(&Event::Scheduled {
             key,
+            device: device.name(),
             roots,
             plan,
             kernels,
-            took,
+            start: time.map_or_else(Instant::now, |(start, _)| start),
+            took: time.map(|(_, took)| took),
             arena_bytes,
             temporary_bytes,
         });
     }
+}
+
+fn temporary(temp: &Temp) -> Temporary {
+    let Temp { offset, dtype, len, value, used } = *temp;
+    Temporary { value, bytes: len * dtype.size(), offset, used }
 }
 
 fn planned(kernel: &ScheduledKernel) -> Planned {
@@ -60,8 +72,15 @@ fn planned(kernel: &ScheduledKernel) -> Planned {
     }
 }
 
+/// A schedule needs a kernel that was compiled before.
+pub(super) fn found(scheduled: &UOp, optimized: u128) {
+    if observe::is_wanted(Kind::News) {
+        observe::see(&Event::Found { kernel: scheduled.hash(), optimized });
+    }
+}
+
 /// A kernel was compiled, or found compiled.
-pub(super) fn compiled(scheduled: &UOp, compiled: &Compiled, loaded: &Loaded) {
+pub(super) fn compiled(scheduled: &UOp, compiled: &Compiled, loaded: &Loaded, start: Instant) {
     if observe::is_wanted(Kind::News) {
         let options: Vec<String> = compiled.applied.iter().map(ToString::to_string).collect();
         observe::see(&Event::Compiled(&Compilation {
@@ -75,6 +94,7 @@ pub(super) fn compiled(scheduled: &UOp, compiled: &Compiled, loaded: &Loaded) {
                 Origin::Memory => "compiled before",
                 Origin::Interpreted => "interpreted",
             },
+            start,
             disassemble: &|| loaded.kernel.disassemble(),
         }));
     }

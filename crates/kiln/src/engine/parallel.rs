@@ -96,6 +96,7 @@ mod tests {
         let count = Arc::new(Count(AtomicUsize::new(0)));
         let decision = observe::Decision {
             about: "a test".to_string(),
+            node: None,
             alternatives: vec![("this", None)],
             unit: "us",
             chosen: 0,

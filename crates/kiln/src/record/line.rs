@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One line. Times are in microseconds since the record began; hashes are in hexadecimal; graphs are numbers of nodes.
+/// One line. Times are in microseconds since the record began, `at` is when something began and `took` how long it was;
+/// hashes are in hexadecimal; graphs are numbers of nodes.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -10,20 +11,27 @@ use serde::{Deserialize, Serialize};
 pub enum Line {
     /// The first line: the format's number and the program.
     Kiln { format: u32, program: String },
+    /// The name of a thread, before the first line that has its number.
+    Thread { thread: u32, name: String },
     /// A node of a graph.
     Node(Node),
-    /// A device was opened.
-    Opened { device: String, backend: String, compiler: String },
-    /// A graph got a schedule; `took` is missing if it was remembered, and then so are the graph and the kernels.
+    /// A device is open, and how fast it is said to be.
+    Opened { device: String, backend: String, compiler: String, speed: Option<Speed> },
+    /// How fast devices with so many threads are, measured when the record ends.
+    Measured { threads: usize, flops: f64, bytes: f64 },
+    /// A graph got a schedule; `took` is missing if it was remembered, and then so are the graph, the kernels and the
+    /// temporaries.
     Scheduled {
+        thread: u32,
         key: String,
+        device: String,
         at: f64,
         took: Option<f64>,
         count: usize,
         roots: Vec<u32>,
         kernels: Vec<PlannedKernel>,
-        arena: usize,
-        temporaries: usize,
+        temporaries: Vec<Temporary>,
+        memory: (usize, usize),
     },
     /// A pass ran on a thread.
     Pass { thread: u32, stage: String, pass: String, before: Vec<u32>, after: Vec<u32> },
@@ -37,6 +45,7 @@ pub enum Line {
     Decision {
         thread: u32,
         about: String,
+        node: Option<u32>,
         alternatives: Vec<(String, Option<f64>)>,
         unit: String,
         chosen: usize,
@@ -46,6 +55,7 @@ pub enum Line {
     Compiled {
         thread: u32,
         at: f64,
+        took: f64,
         name: String,
         scheduled: String,
         optimized: String,
@@ -54,25 +64,38 @@ pub enum Line {
         origin: String,
         source: String,
         code: Option<String>,
-        flops: u64,
-        bytes: u64,
+        work: (u64, u64),
     },
+    /// A schedule needs a kernel that the process compiled before.
+    Found { thread: u32, at: f64, scheduled: String, optimized: String },
     /// A kernel ran.
     Launch {
+        thread: u32,
         kernel: String,
         name: String,
         device: String,
         at: f64,
         took: f64,
-        flops: u64,
-        bytes: u64,
+        work: (u64, u64),
         memory: usize,
         methods: Vec<String>,
     },
     /// Memory was copied.
-    Copy { device: String, from: String, bytes: usize, at: f64, took: f64 },
-    /// A device gave memory.
-    Alloc { device: String, bytes: usize, at: f64, took: f64 },
+    Copy { thread: u32, device: String, from: String, bytes: usize, at: f64, took: f64 },
+    /// A device gave a block of memory.
+    Alloc {
+        device: String,
+        block: u64,
+        bytes: usize,
+        holder: String,
+        reused: bool,
+        at: f64,
+        took: f64,
+    },
+    /// A block went back.
+    Free { device: String, block: u64, at: f64 },
+    /// What a rule has done in all, when the record ends: microseconds in all attempts.
+    Rule { rule: String, file: String, line: u32, tried: u64, fired: u64, took: f64 },
     /// The record has as many bytes as it may have (`VIZ_MB`); what follows is missing.
     Full {},
 }
@@ -96,10 +119,35 @@ pub struct Node {
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the fields say what they are")]
 pub struct PlannedKernel {
-    /// The hash of its graph.
+    /// The hash of its graph after stage `schedule`.
     pub kernel: String,
-    /// What it writes, then what it reads, each with its bytes.
+    /// What it writes, then what it reads, each with its bytes: `output 0`, `temporary 2`, `input 1`.
     pub arguments: Vec<(String, usize)>,
     /// The methods that made it, with the lines that called them.
     pub methods: Vec<String>,
+}
+
+/// A value that is stored between kernels of a schedule, in memory that they share.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct Temporary {
+    /// Its node in the graph that pass `assign` is given, if the record has it.
+    pub value: Option<u32>,
+    pub bytes: usize,
+    pub offset: usize,
+    /// The kernels, by place in the schedule, between which it is needed.
+    pub used: (usize, usize),
+}
+
+/// How fast a device is said to be.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct Speed {
+    pub threads: usize,
+    /// Arithmetic operations of f32 a second.
+    pub flops: f64,
+    /// Bytes of memory a second, read and written.
+    pub bytes: f64,
+    /// The least time of a launch in microseconds.
+    pub launch: f64,
 }

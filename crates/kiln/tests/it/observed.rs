@@ -22,16 +22,16 @@ impl Net {
     }
 }
 
-fn training_step() -> Result<f32, Error> {
+/// A step with a batch of a size that no other test has, so that nothing is compiled already.
+pub(crate) fn training_step(batch: usize) -> Result<f32, Error> {
     let net = Net {
         conv1: Conv2d::new(1, 16, 3).padding(1),
         conv2: Conv2d::new(16, 32, 3).padding(1),
         linear: Linear::new(32 * 4 * 4, 10),
     };
     let optimizer = AdamW::new(net.parameters(), 1e-3);
-    // a batch of a size that no other test has, so that nothing is compiled already
-    let pixels = Tensor::rand([13, 1, 8, 8]);
-    let labels = Tensor::arange(13).modulo(10);
+    let pixels = Tensor::rand([batch, 1, 8, 8]);
+    let labels = Tensor::arange(batch).modulo(10);
     let loss = net.loss(&pixels, &labels);
     loss.backward()?;
     optimizer.step()?;
@@ -42,7 +42,7 @@ fn training_step() -> Result<f32, Error> {
 fn the_rewrites_of_a_training_step_replay() {
     let log = Arc::new(Log::default());
     let observer: Arc<dyn Observer> = log.clone();
-    let loss = observe::with(Some(observer), training_step);
+    let loss = observe::with(Some(observer), || training_step(13));
     assert!(loss.expect("computes").is_finite());
     let replay = log.replay().expect("rewrites give the graphs that were seen");
     assert!(replay.sets > 100 && replay.rewrites > 1000, "{replay:?}");
@@ -73,6 +73,7 @@ impl Observer for Runs {
                 assert!(start <= end);
                 format!("allocate {bytes}")
             }
+            Event::Freed { .. } => "free".to_owned(),
             _ => panic!("{:?} was not wanted", event.kind()),
         };
         self.0.lock().expect("no panic").push(line);
@@ -97,7 +98,8 @@ fn launches_copies_and_allocations_are_seen() {
     let x = Tensor::from([1.0f32, 2.0, 3.0]);
     let seen = runs(|| (&x + 1).realize().map(|_| ()));
     assert_eq!(seen[0], "allocate 12");
-    assert!(seen[1].starts_with("launch E_3 by ") && seen.len() == 2, "{seen:?}");
+    assert!(seen[1].starts_with("launch E_3 by "), "{seen:?}");
+    assert_eq!(seen[2..], ["free"], "the sum is dropped");
     // `before` still needs the old values, so the write begins with a copy of them
     let y = Tensor::zeros([1000]).contiguous();
     y.realize().expect("computes");

@@ -96,7 +96,8 @@ impl Planner<'_> {
             alternatives.iter().enumerate().filter_map(|(i, (_, price))| Some((i, (*price)?)));
         let chosen = priced.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i);
         let about = format!("reduction over {} loops", self.reduces.len());
-        Decision { about, alternatives, unit: "cycles a point", chosen, note: String::new() }
+        let node = None; // the kernel that is compiled
+        Decision { about, node, alternatives, unit: "cycles a point", chosen, note: String::new() }
     }
 
     /// The cheapest tile and its price, unless the reduction's own loop is better made vectors.

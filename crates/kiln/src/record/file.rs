@@ -1,0 +1,162 @@
+//! The file of a record, which grows by lines.
+
+use super::line::{Line, Node};
+use crate::engine::env::VIZ_MB;
+use kiln_ir::rewrite::{self, Ruled};
+use kiln_ir::uop::toposort_all;
+use kiln_ir::{UOp, text};
+use kiln_runtime::peak::Peak;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::thread::{ThreadId, current};
+use std::time::{Duration, Instant};
+
+/// What the first line says.
+pub(super) const FORMAT: u32 = 2;
+
+/// The file, and what is in it so far.
+pub(super) struct State {
+    out: BufWriter<File>,
+    /// Bytes that may still be written.
+    left: usize,
+    /// Nodes that are written, by hash. They are not held: a program may overwrite what nobody holds.
+    nodes: FxHashMap<u128, u32>,
+    threads: FxHashMap<ThreadId, u32>,
+    /// Numbers of threads of the devices that were opened.
+    pub(super) speeds: BTreeSet<usize>,
+    /// The first failure of writing; nothing is written after it.
+    failed: Option<io::Error>,
+    flushed: Instant,
+}
+
+/// So often what was written can be read.
+const FLUSH: Duration = Duration::from_millis(250);
+
+impl State {
+    /// A new file, with its first line.
+    pub(super) fn create(path: &Path) -> io::Result<State> {
+        let mut state = State {
+            out: BufWriter::with_capacity(1 << 16, File::create(path)?),
+            left: usize::try_from(VIZ_MB.get()).unwrap_or(0).saturating_mul(1 << 20),
+            nodes: FxHashMap::default(),
+            threads: FxHashMap::default(),
+            speeds: BTreeSet::new(),
+            failed: None,
+            flushed: Instant::now(),
+        };
+        let program = std::env::args().next().unwrap_or_default();
+        state.line(&Line::Kiln { format: FORMAT, program });
+        Ok(state)
+    }
+
+    /// Makes the file complete up to here, and gives the first failure.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self.failed.take() {
+            Some(failed) => Err(failed),
+            None => self.out.flush(),
+        }
+    }
+
+    pub(super) fn line(&mut self, line: &Line) {
+        if self.is_done() {
+            return;
+        }
+        let mut text = match serde_json::to_vec(line) {
+            Ok(text) => text,
+            Err(why) => return self.failed = Some(why.into()),
+        };
+        if text.len() >= self.left {
+            self.left = 0;
+            text = br#"{"full":{}}"#.to_vec();
+        } else {
+            self.left -= text.len() + 1;
+        }
+        text.push(b'\n');
+        if let Err(why) = self.out.write_all(&text) {
+            self.failed = Some(why);
+        }
+    }
+
+    /// Whether nothing more is written.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0 || self.failed.is_some()
+    }
+
+    /// What was written can be read from time to time.
+    pub(super) fn flush_at_times(&mut self) {
+        if self.flushed.elapsed() > FLUSH {
+            self.flushed = Instant::now();
+            if let Err(why) = self.out.flush() {
+                self.failed.get_or_insert(why);
+            }
+        }
+    }
+
+    /// The number of this thread, whose name is written when it comes for the first time.
+    pub(super) fn thread(&mut self) -> u32 {
+        let current = current();
+        if let Some(&known) = self.threads.get(&current.id()) {
+            return known;
+        }
+        let thread = self.threads.len() as u32;
+        self.threads.insert(current.id(), thread);
+        self.line(&Line::Thread { thread, name: current.name().unwrap_or_default().to_owned() });
+        thread
+    }
+
+    /// Writes what is new of these graphs; gives the numbers of the roots.
+    pub(super) fn graph(&mut self, roots: &[UOp]) -> Vec<u32> {
+        for node in toposort_all(roots, |node| !self.nodes.contains_key(&node.hash())) {
+            if self.nodes.contains_key(&node.hash()) {
+                continue;
+            }
+            let id = self.nodes.len() as u32;
+            self.nodes.insert(node.hash(), id);
+            let sources = node.srcs().iter().map(|s| self.nodes[&s.hash()]).collect();
+            let by = node.origin().map(str::to_owned);
+            let (label, shape) = (text::label(&node), node.shape().to_vec());
+            self.line(&Line::Node(Node { id, label, shape, sources, by }));
+        }
+        roots.iter().map(|root| self.nodes[&root.hash()]).collect()
+    }
+
+    /// The number of one graph.
+    pub(super) fn node(&mut self, root: &UOp) -> u32 {
+        self.graph(std::slice::from_ref(root))[0]
+    }
+
+    /// The number of a node that is written.
+    pub(super) fn known(&self, hash: u128) -> Option<u32> {
+        self.nodes.get(&hash).copied()
+    }
+
+    /// Writes what rules have done since the record began.
+    pub(super) fn rules(&mut self, before: &[Ruled]) {
+        let before: FxHashMap<_, _> = before.iter().copied().collect();
+        for (place, now) in rewrite::totals() {
+            let old = before.get(&place).copied().unwrap_or_default();
+            let (rule, file, line) = (place.0.to_owned(), place.1.to_owned(), place.2);
+            let (tried, fired) = (now.tried - old.tried, now.fired - old.fired);
+            let took = (now.time.saturating_sub(old.time)).as_nanos() as f64 / 1e3;
+            if tried > 0 {
+                self.line(&Line::Rule { rule, file, line, tried, fired, took });
+            }
+        }
+    }
+
+    /// Writes how fast this machine is, with as many threads as each device has.
+    pub(super) fn measure(&mut self) {
+        for threads in std::mem::take(&mut self.speeds) {
+            if self.is_done() {
+                return;
+            }
+            // without the memory for it there is no measurement
+            let Ok(mut peak) = Peak::new(threads) else { return };
+            let (flops, bytes) = (peak.f32_flops(), peak.copy_bytes().max(peak.read_bytes()));
+            self.line(&Line::Measured { threads, flops, bytes });
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What a record consists of, once it is read.
+
+use super::line::{Node, PlannedKernel, Speed, Temporary};
+use serde::Serialize;
+
+/// What a program did, read from a file. Times are in microseconds since the record began: `at` is when something began,
+/// `took` how long it was.
+#[derive(Clone, Default, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Record {
+    /// The program.
+    pub program: String,
+    /// Names of threads, by number; one that has none is empty.
+    pub threads: Vec<String>,
+    /// In the order in which they were opened.
+    pub devices: Vec<OpenDevice>,
+    /// How fast this machine is, by number of threads; empty if the program did not come to its end.
+    pub measured: Vec<Measured>,
+    /// Nodes by number. One that was damaged has an empty label.
+    pub nodes: Vec<Node>,
+    /// In order. One that was remembered names the one that it is.
+    pub schedules: Vec<Schedule>,
+    /// Compiled kernels, in order.
+    pub kernels: Vec<Kernel>,
+    /// Kernels that a schedule needed and the process had compiled before.
+    pub found: Vec<Found>,
+    /// In order.
+    pub launches: Vec<Launch>,
+    /// Copies without a kernel.
+    pub copies: Vec<Copy>,
+    /// Blocks of memory that devices gave.
+    pub blocks: Vec<Block>,
+    /// What rules did; empty if the program did not come to its end.
+    pub rules: Vec<Rule>,
+    /// How many lines could not be read.
+    pub damaged: usize,
+    /// Whether the record had as many bytes as it may have.
+    pub is_full: bool,
+}
+
+/// A device.
+#[derive(Clone, Serialize, Debug)]
+#[non_exhaustive]
+pub struct OpenDevice {
+    /// As programs name it.
+    pub name: String,
+    /// What runs its kernels.
+    pub backend: String,
+    /// What compiles them.
+    pub compiler: String,
+    /// How fast its description says that it is; none if it is not meant to be fast.
+    pub speed: Option<Speed>,
+}
+
+/// How fast a machine is.
+#[derive(Clone, Copy, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Measured {
+    /// With so many threads.
+    pub threads: usize,
+    /// Arithmetic operations of f32 a second: multiply-adds in registers.
+    pub flops: f64,
+    /// Bytes a second of copying or reading memory.
+    pub bytes: f64,
+}
+
+/// A graph that got a schedule.
+#[derive(Clone, Default, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Schedule {
+    /// On which thread.
+    pub thread: u32,
+    /// What the graph is known by.
+    pub key: String,
+    /// For which device.
+    pub device: String,
+    /// When.
+    pub at: f64,
+    /// None if it was remembered.
+    pub took: Option<f64>,
+    /// How many kernels it has.
+    pub count: usize,
+    /// The graph: numbers of nodes.
+    pub roots: Vec<u32>,
+    /// The kernels.
+    pub kernels: Vec<PlannedKernel>,
+    /// Values between kernels.
+    pub temporaries: Vec<Temporary>,
+    /// Bytes of the memory that temporaries share, and of all of them.
+    pub memory: (usize, usize),
+    /// What stage `schedule` did.
+    pub steps: Vec<Step>,
+}
+
+/// A kernel that was compiled.
+#[derive(Clone, Default, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Kernel {
+    /// On which thread.
+    pub thread: u32,
+    /// When.
+    pub at: f64,
+    /// How long it took to optimize, lower and compile it.
+    pub took: f64,
+    /// Such as `r_32_8`.
+    pub name: String,
+    /// The hash of its graph after stage `schedule`, by which the cache in memory knows it.
+    pub scheduled: String,
+    /// The hash of its graph after stage `optimize`, by which launches name it.
+    pub optimized: String,
+    /// These two graphs.
+    pub graphs: [u32; 2],
+    /// The options that were applied.
+    pub options: Vec<String>,
+    /// Where its code comes from: `compiled`, or `from the cache on disk`, whose key is the text.
+    pub origin: String,
+    /// Its text.
+    pub source: String,
+    /// Its machine code.
+    pub code: Option<String>,
+    /// Arithmetic operations and bytes of a launch.
+    pub work: (u64, u64),
+    /// What stages `optimize` and `lower` did.
+    pub steps: Vec<Step>,
+}
+
+/// A kernel that was compiled before.
+#[derive(Clone, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// On which thread.
+    pub thread: u32,
+    /// When.
+    pub at: f64,
+    /// As in [`Kernel`].
+    pub scheduled: String,
+    /// As in [`Kernel`].
+    pub optimized: String,
+}
+
+/// A kernel that ran.
+#[derive(Clone, Default, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Launch {
+    /// From which thread.
+    pub thread: u32,
+    /// The hash of its graph after stage `optimize`.
+    pub kernel: String,
+    /// Its name.
+    pub name: String,
+    /// Where.
+    pub device: String,
+    /// When.
+    pub at: f64,
+    /// How long.
+    pub took: f64,
+    /// Arithmetic operations and bytes.
+    pub work: (u64, u64),
+    /// Bytes in use on the device.
+    pub memory: usize,
+    /// The methods that made it, with the lines that called them.
+    pub methods: Vec<String>,
+}
+
+/// Memory that was copied without a kernel.
+#[derive(Clone, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Copy {
+    /// From which thread.
+    pub thread: u32,
+    /// To which device.
+    pub device: String,
+    /// From which device.
+    pub from: String,
+    /// How much.
+    pub bytes: usize,
+    /// When.
+    pub at: f64,
+    /// How long.
+    pub took: f64,
+}
+
+/// Memory of a device.
+#[derive(Clone, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Block {
+    /// Which device.
+    pub device: String,
+    /// How much.
+    pub bytes: usize,
+    /// What holds it: the method that made the value, with the line that called it, `temporaries`, `copies`, or `data of
+    /// the program`.
+    pub holder: String,
+    /// Whether it was freed before, and kept.
+    pub is_reused: bool,
+    /// When.
+    pub at: f64,
+    /// How long it took to get it.
+    pub took: f64,
+    /// When it went back; none if it did not, as far as the record goes.
+    pub freed: Option<f64>,
+}
+
+/// What a rule did.
+#[derive(Clone, Serialize, Debug)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Its name.
+    pub rule: String,
+    /// Where it is written.
+    pub file: String,
+    /// Where in that file.
+    pub line: u32,
+    /// How often it was tried.
+    pub tried: u64,
+    /// How often it rewrote a node.
+    pub fired: u64,
+    /// Microseconds in all attempts.
+    pub took: f64,
+}
+
+/// What the compiler did, in order.
+#[derive(Clone, Serialize, PartialEq, Debug)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the fields are those of a line")]
+pub enum Step {
+    /// A pass ran.
+    Pass { stage: String, pass: String, before: Vec<u32>, after: Vec<u32> },
+    /// A set of rules began.
+    Rules { set: String, roots: Vec<u32> },
+    /// It is done.
+    Done { roots: Vec<u32> },
+    /// A rule rewrote a node.
+    Rewrite { rule: String, file: String, line: u32, before: u32, after: u32 },
+    /// A choice by price.
+    Decision {
+        about: String,
+        /// The node that it is about, in the graph of the pass that decides.
+        node: Option<u32>,
+        alternatives: Vec<(String, Option<f64>)>,
+        unit: String,
+        chosen: usize,
+        note: String,
+    },
+}
+
+impl Schedule {
+    /// The values that one kernel stores and a later one reads, as numbers of nodes: because of them the two are not one
+    /// kernel. A value that is a result of the schedule is a node of the graph that pass `assign` is given.
+    pub fn between(&self, first: usize, second: usize) -> Vec<u32> {
+        let of = |kernel: usize| self.kernels.get(kernel).map_or(&[][..], |k| &k.arguments[..]);
+        let placed = self.placed();
+        let value = |(name, _): &(String, usize)| {
+            let (kind, number) = name.split_once(' ')?;
+            let number: usize = number.parse().ok()?;
+            match kind {
+                "temporary" => self.temporaries.get(number)?.value,
+                "output" => placed.get(number).copied(),
+                _ => None,
+            }
+        };
+        let is_read = |argument: &&(String, usize)| of(second).iter().any(|a| a.0 == argument.0);
+        of(first).iter().filter(is_read).filter_map(value).collect()
+    }
+
+    /// The decisions about a node.
+    pub fn decisions_about(&self, about: u32) -> impl Iterator<Item = &Step> {
+        let is_it =
+            move |s: &&Step| matches!(s, Step::Decision { node, .. } if *node == Some(about));
+        self.steps.iter().filter(is_it)
+    }
+
+    /// The graph that pass `assign` is given.
+    fn placed(&self) -> &[u32] {
+        let given = |step: &'_ Step| matches!(step, Step::Pass { pass, .. } if pass == "assign");
+        match self.steps.iter().find(|step| given(step)) {
+            Some(Step::Pass { before, .. }) => before,
+            _ => &[],
+        }
+    }
+}
+
+impl Record {
+    /// How fast a device can be: as measured, else as its description says. None if neither is known.
+    pub fn speed(&self, device: &str) -> Option<Speed> {
+        let told = self.devices.iter().find(|open| open.name == device)?.speed?;
+        let measured = self.measured.iter().find(|measured| measured.threads == told.threads);
+        Some(match measured {
+            Some(Measured { flops, bytes, .. }) => Speed { flops: *flops, bytes: *bytes, ..told },
+            None => told,
+        })
+    }
+}
