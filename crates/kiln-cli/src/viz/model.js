@@ -1,0 +1,161 @@
+// The record, with what belongs together found: lines of the program, their nodes, their kernels, their launches.
+
+// "sum src/main.rs:12" is a method and a place. A method of kiln's own has no place.
+export function maker(text) {
+  const space = text.indexOf(" ");
+  if (space < 0) return { method: text, place: null };
+  const place = text.slice(space + 1);
+  const colon = place.lastIndexOf(":");
+  return { method: text.slice(0, space), place, file: place.slice(0, colon), line: Number(place.slice(colon + 1)) };
+}
+
+// A step of the compiler as {kind, ...}: the record says {Pass: {..}}.
+function step(entry) {
+  const [kind, fields] = Object.entries(entry)[0];
+  return { kind: kind.toLowerCase(), ...fields };
+}
+
+export class Model {
+  constructor(record) {
+    this.record = record;
+    this.nodes = record.nodes;
+    this.schedules = record.schedules.map((schedule, at) => ({ ...schedule, at_us: schedule.at, at,
+      steps: schedule.steps.map(step) }));
+    this.kernels = [];
+    this.byHash = new Map();
+    record.kernels.forEach((kernel) => this.compiled(kernel));
+    this.launches = record.launches.map((launch, at) => this.launched(launch, at));
+    this.plan();
+    this.lines = this.linesOf();
+    this.rules = this.rulesOf();
+    this.total = this.launches.reduce((sum, launch) => sum + launch.took, 0);
+  }
+
+  // A kernel of the page: what was compiled, or what ran without being compiled in this run.
+  kernel(hash, name) {
+    let kernel = this.byHash.get(hash);
+    if (!kernel) {
+      kernel = { at: this.kernels.length, name, hash, steps: [], launches: [], took: 0, makers: new Set(),
+        schedules: new Set(), work: null, compiled: null };
+      this.kernels.push(kernel);
+      this.byHash.set(hash, kernel);
+    }
+    return kernel;
+  }
+
+  compiled(from) {
+    const kernel = this.kernel(from.optimized, from.name);
+    this.byHash.set(from.scheduled, kernel);
+    Object.assign(kernel, { compiled: from, name: from.name, work: from.work, steps: from.steps.map(step) });
+  }
+
+  launched(from, at) {
+    const kernel = this.kernel(from.kernel, from.name);
+    const launch = { ...from, index: at, kernel };
+    kernel.launches.push(launch);
+    kernel.took += from.took;
+    kernel.work ??= from.work;
+    from.methods.forEach((method) => kernel.makers.add(method));
+    return launch;
+  }
+
+  // Which kernel does each place of a schedule? By the hash of its graph; a kernel of another form (a general one) by
+  // the launches that follow, if there are as many as the schedule has kernels.
+  plan() {
+    const known = new Map();
+    let next = 0;
+    this.schedules.forEach((schedule, s) => {
+      const end = this.schedules[s + 1]?.at_us ?? Infinity;
+      while (next < this.launches.length && this.launches[next].at < schedule.at_us) next++;
+      const first = next;
+      while (next < this.launches.length && this.launches[next].at < end) next++;
+      schedule.launches = this.launches.slice(first, next);
+      const plan = schedule.kernels.length > 0 ? schedule.kernels : known.get(schedule.key)?.kernels ?? [];
+      if (schedule.kernels.length > 0) known.set(schedule.key, schedule);
+      schedule.places = plan.map((place, at) => this.place(schedule, plan.length, place, at));
+      schedule.same = known.get(schedule.key)?.at;
+    });
+  }
+
+  place(schedule, count, place, at) {
+    let kernel = this.byHash.get(place.kernel);
+    if (schedule.launches.length === count && (!kernel || kernel.launches.length === 0)) {
+      kernel = schedule.launches[at].kernel;
+    }
+    kernel ??= this.kernel(place.kernel, "not compiled here");
+    kernel.schedules.add(schedule.at);
+    place.methods.forEach((method) => kernel.makers.add(method));
+    return { ...place, kernel, at };
+  }
+
+  linesOf() {
+    const lines = new Map();
+    const line = (text) => {
+      const { method, place, file, line: number } = maker(text);
+      const key = place ?? `kiln: ${method}`;
+      if (!lines.has(key)) {
+        lines.set(key, { key, place, file, line: number, methods: new Set(), nodes: [], kernels: new Set(), took: 0,
+          schedules: new Set() });
+      }
+      const found = lines.get(key);
+      found.methods.add(method);
+      return found;
+    };
+    for (const node of this.nodes) if (node.by) line(node.by).nodes.push(node.id);
+    for (const kernel of this.kernels) {
+      for (const text of kernel.makers) {
+        const found = line(text);
+        if (found.kernels.has(kernel)) continue;
+        found.kernels.add(kernel);
+        found.took += kernel.took;
+        kernel.schedules.forEach((at) => found.schedules.add(at));
+      }
+    }
+    const order = (a, b) => (a.place === null) - (b.place === null) || a.key.localeCompare(b.key, "en", { numeric: true });
+    return [...lines.values()].sort(order);
+  }
+
+  // The places of a kernel in the program.
+  placesOf(kernel) {
+    return this.lines.filter((line) => line.kernels.has(kernel));
+  }
+
+  rulesOf() {
+    const rules = new Map();
+    const add = (owner, steps) => steps.forEach((s, at) => {
+      if (s.kind !== "rewrite") return;
+      const key = `${s.rule} ${s.file}:${s.line}`;
+      if (!rules.has(key)) rules.set(key, { key, rule: s.rule, file: s.file, line: s.line, fired: [] });
+      rules.get(key).fired.push({ ...owner, step: at });
+    });
+    this.kernels.forEach((kernel) => add({ kernel }, kernel.steps));
+    this.schedules.forEach((schedule) => add({ schedule }, schedule.steps));
+    for (const all of this.record.rules ?? []) this.countRule(rules, all);
+    return [...rules.values()].sort((a, b) => b.fired.length - a.fired.length);
+  }
+
+  // Counts of a run, where the record has them: how often a rule was tried, and the time that it took.
+  countRule(rules, { rule, file, line, tried, took }) {
+    const key = `${rule} ${file}:${line}`;
+    if (!rules.has(key)) rules.set(key, { key, rule, file, line, fired: [] });
+    Object.assign(rules.get(key), { tried, took });
+  }
+
+  // The nodes below roots. Numbers are in an order in which sources come first.
+  below(roots) {
+    const seen = new Set();
+    const stack = [...roots];
+    while (stack.length > 0) {
+      const id = stack.pop();
+      if (seen.has(id)) continue;
+      seen.add(id);
+      stack.push(...this.nodes[id].sources);
+    }
+    return Int32Array.from(seen).sort();
+  }
+
+  // The decisions among steps, with their places.
+  decisions(steps) {
+    return steps.map((s, at) => ({ ...s, step: at })).filter((s) => s.kind === "decision");
+  }
+}
