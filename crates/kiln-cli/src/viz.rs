@@ -1,18 +1,20 @@
 //! `kiln viz`: a recorded run as a page on localhost.
 
 mod files;
+mod server;
 mod sources;
 
 use crate::outcome::{Failure, Outcome};
 use clap::Args;
 use files::FILES;
 use kiln::record::Record;
+use server::Answer;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
-use tiny_http::{Header, Request, Response, Server};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -33,14 +35,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
         (file, program) => recorded(file.clone(), program)?,
     };
     let shown = Shown::new(&Record::open(&path)?)?;
-    let server = Server::http(("127.0.0.1", options.port)).map_err(Failure::new)?;
-    let port = server.server_addr().to_ip().map_or(options.port, |address| address.port());
+    let listener = TcpListener::bind(("127.0.0.1", options.port))?;
+    let port = listener.local_addr()?.port();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} is shown at http://127.0.0.1:{port}/ until Ctrl-C", path.display())?;
     out.flush()?;
-    for request in server.incoming_requests() {
-        answer(request, port, &shown);
-    }
+    server::serve(&listener, port, &|url| shown.answer(url));
     Ok(())
 }
 
@@ -63,9 +63,6 @@ struct Shown {
     sources: HashSet<String>,
 }
 
-/// Status, kind and text.
-type Answer<'a> = (u16, &'a str, Cow<'a, str>);
-
 impl Shown {
     fn new(record: &Record) -> Outcome<Shown> {
         let sources = sources::named(record);
@@ -73,16 +70,17 @@ impl Shown {
     }
 
     fn answer(&self, url: &str) -> Answer<'_> {
-        let nothing = (404, "text/plain", Cow::Borrowed("nothing is here"));
+        let nothing = ("404 Not Found", "text/plain", Cow::Borrowed("nothing is here"));
         if url == "/record" {
-            return (200, "application/json", Cow::Borrowed(&self.record));
+            return ("200 OK", "application/json", Cow::Borrowed(&self.record));
         }
         if let Some(name) = url.strip_prefix("/source?file=") {
             let text = decoded(name).and_then(|name| sources::text(&self.sources, &name));
-            return text.map_or(nothing, |t| (200, "text/plain; charset=utf-8", Cow::Owned(t)));
+            return text
+                .map_or(nothing, |t| ("200 OK", "text/plain; charset=utf-8", Cow::Owned(t)));
         }
         let file = FILES.iter().find(|(address, ..)| *address == url);
-        file.map_or(nothing, |(_, kind, text)| (200, kind, Cow::Borrowed(text)))
+        file.map_or(nothing, |(_, kind, text)| ("200 OK", kind, Cow::Borrowed(text)))
     }
 }
 
@@ -102,30 +100,3 @@ fn decoded(text: &str) -> Option<String> {
     }
     String::from_utf8(plain).ok()
 }
-
-/// Answers one request. A page of another site must not read the record, so requests by another name are refused.
-fn answer(request: Request, port: u16, shown: &Shown) {
-    let names = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-    let host = request.headers().iter().find(|header| header.field.equiv("Host"));
-    let is_ours = host.is_some_and(|header| names.iter().any(|name| header.value == name.as_str()));
-    let (status, kind, text) = match is_ours {
-        true => shown.answer(request.url()),
-        false => (403, "text/plain", Cow::Borrowed("this page has another name")),
-    };
-    let header = |name: &str, value: &str| {
-        Header::from_bytes(name.as_bytes(), value.as_bytes()).expect("letters alone")
-    };
-    let response = Response::from_data(text.as_bytes())
-        .with_status_code(status)
-        .with_header(header("Content-Type", kind))
-        .with_header(header("Cache-Control", "no-store"))
-        .with_header(header("X-Content-Type-Options", "nosniff"))
-        .with_header(header("Referrer-Policy", "no-referrer"))
-        .with_header(header("Content-Security-Policy", POLICY));
-    // whoever asked may have left
-    let _ = request.respond(response);
-}
-
-/// The page runs its own scripts alone, and asks nobody but this server.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; \
-    connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

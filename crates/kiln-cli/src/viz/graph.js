@@ -84,7 +84,7 @@ export class Graph {
   // items: [{label, sub, kind, mark}]; edges: from[e] -> to[e], with texts[e] or none. A view is kept if the graph has a
   // name, and the same name as before.
   show({ items, from, to, texts = null, name = null }) {
-    const isSame = name !== null && name === this.name;
+    const isSame = name !== null && name === this.name && this.fitted === name;
     Object.assign(this, { items, texts, name, from: Int32Array.from(from), to: Int32Array.from(to), places: null });
     this.keeps = isSame;
     this.chosen = -1;
@@ -117,7 +117,7 @@ export class Graph {
     [canvas.width, canvas.height] = [wide * ratio, high * ratio];
     canvas.style.width = `${wide}px`;
     canvas.style.height = `${high}px`;
-    if (isFirst) this.fit();
+    if (isFirst || this.fitted !== this.name) this.fit();
     this.paint();
   }
 
@@ -131,8 +131,13 @@ export class Graph {
       right = Math.max(right, x[n] + this.widths[n] / 2);
       bottom = Math.max(bottom, y[n]);
     }
+    for (let at = 0; at < this.places.bends.length; at += 2) {
+      left = Math.min(left, this.places.bends[at]);
+      right = Math.max(right, this.places.bends[at]);
+    }
     const { wide, high } = this.size;
     const scale = Math.min(1.15, (wide - 40) / (right - left), (high - 40) / (bottom + HIGH));
+    this.fitted = this.name;
     this.view = { scale, x: wide / 2 - ((left + right) / 2) * scale, y: Math.max(20, (high - bottom * scale) / 2) };
     this.draw();
   }
@@ -303,7 +308,7 @@ export class Graph {
       const [left, top] = [x[n] - this.widths[n] / 2, y[n] - HIGH / 2];
       pen.fillStyle = colors.fill[item.kind] ?? colors.fill.other;
       if (!isText) {
-        if (item.mark) pen.fillStyle = colors.mark[item.mark];
+        pen.fillStyle = item.mark ? colors.mark[item.mark] : colors.line[item.kind] ?? colors.line.other;
         pen.fillRect(left, top, wide, high);
         continue;
       }
@@ -311,7 +316,7 @@ export class Graph {
       pen.roundRect(left, top, wide, HIGH, 6);
       pen.fill();
       pen.strokeStyle = item.mark ? colors.mark[item.mark] : colors.line[item.kind] ?? colors.line.other;
-      pen.lineWidth = item.mark ? 2.4 : 1;
+      pen.lineWidth = item.mark ? (item.mark === "carried" ? 1.6 : 2.6) : 1;
       pen.setLineDash(item.mark === "gone" ? [5, 3] : []);
       pen.stroke();
       this.words(pen, colors, item, n);
@@ -389,7 +394,7 @@ export function palette() {
   const color = (name) => style.getPropertyValue(`--${name}`).trim();
   const kinds = ["data", "loop", "reduce", "store", "view", "math", "constant", "group", "kernel", "copy", "other"];
   const each = (end) => Object.fromEntries(kinds.map((kind) => [kind, color(`${kind}-${end}`)]));
-  const mark = { gone: color("gone"), new: color("new"), changed: color("chosen"), hit: color("chosen") };
+  const mark = { gone: color("gone"), new: color("new"), carried: color("carried"), changed: color("chosen"), hit: color("chosen") };
   kept = { fill: each("fill"), line: each("line"), mark, edge: color("edge"), text: color("text"), dim: color("dim"),
     chosen: color("chosen"), accent: color("accent"), back: color("back"), rule: color("rule") };
   return kept;

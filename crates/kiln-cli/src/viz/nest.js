@@ -62,7 +62,7 @@ function statement(nodes, id, names) {
     return { id, what: `${names.get(id)} ${sign} `, text: formula(nodes, node.sources[0], 700, stops) };
   }
   const [memory, index, value] = node.sources;
-  const at = expression(nodes, index, 9, stops).replace(/^\((.*)\)$/, "$1");
+  const at = expression(nodes, index, 9, stops);
   const gate = node.sources[3] === undefined ? "" : `  if ${formula(nodes, node.sources[3], 200, stops)}`;
   return { id, what: `${expression(nodes, memory, 2)}[${at}] = `, text: formula(nodes, value, 700, stops) + gate };
 }

@@ -3,7 +3,7 @@
 import { cut } from "./format.js";
 
 const VIEWS = new Set("reshape expand permute slice pad window flip shrink stride cat gather view".split(" "));
-const SIGNS = { add: "+", sub: "-", mul: "*", div: "/", idiv: "/", floordiv: "/", mod: "%", rem: "%", and: "&", or: "|",
+const SIGNS = { add: "+", sub: "-", mul: "*", div: "/", idiv: "/", floordiv: "/", mod: "%", rem: "%", floormod: "%", and: "&", or: "|",
   xor: "^", cmplt: "<", cmpeq: "==", cmpne: "!=", cmple: "<=", shl: "<<", shr: ">>" };
 
 export function opOf(node) {
@@ -41,48 +41,60 @@ function leafText(node) {
   if (isConstant(node)) return node.label.replace(/:.*$/, "");
   if (op === "range") return `i${axisOf(node)}`;
   const slot = /slot=(\d+)/.exec(node.label) ?? /id=(\d+)/.exec(node.label);
+  // a number that is known when the kernel is launched, or a place held for one
+  if (op === "var") return `n${(slot?.[1] ?? "").slice(-3)}`;
   if (slot) return `${op === "param" ? "data" : "scratch"}${slot[1]}`;
   return null;
 }
 
+const STRENGTH = { mul: 5, div: 5, idiv: 5, floordiv: 5, mod: 5, rem: 5, floormod: 5, add: 4, sub: 4, shl: 3, shr: 3,
+  cmplt: 2, cmple: 2, cmpeq: 2, cmpne: 2, and: 1, xor: 1, or: 1 };
+
 // A node as an expression, so many levels deep. `stops` says where a name stands instead.
 export function expression(nodes, id, depth = 8, stops = null) {
+  return spelled(nodes, id, depth, stops)[0];
+}
+
+// The text, and how strongly its outermost sign binds. A chain of one sign is one level.
+function spelled(nodes, id, depth, stops) {
   const node = nodes[id];
-  const leaf = leafText(node);
-  if (leaf !== null) return leaf;
-  const stop = stops?.get(id);
-  if (stop !== undefined) return stop;
-  if (depth === 0) return "…";
-  const sources = node.sources.map((source) => expression(nodes, source, depth - 1, stops));
+  const stop = stops?.get(id) ?? leafText(node);
+  if (stop !== null) return [stop, 9];
+  if (depth === 0) return ["…", 9];
   const op = opOf(node);
-  if (op === "load") return `${sources[0]}[${sources[1] ?? "0"}]${sources[2] ? ` if ${sources[2]}` : ""}`;
-  if (op === "where" && sources.length === 3) return `(${sources[0]} ? ${sources[1]} : ${sources[2]})`;
-  if (op === "not" && sources.length === 1) return `!${sources[0]}`;
-  if (op === "neg" && sources.length === 1) return `-${sources[0]}`;
-  if (SIGNS[op] && sources.length === 2) return `(${sources[0]} ${SIGNS[op]} ${sources[1]})`;
-  return `${op}(${sources.join(", ")})`;
+  const { sources } = node;
+  const text = (at) => spelled(nodes, sources[at], depth - 1, stops)[0];
+  if (op === "after") return [text(0), 9];
+  if (op === "load") return [`${text(0)}[${sources.length > 1 ? text(1) : "0"}]${sources.length > 2 ? ` if ${text(2)}` : ""}`, 9];
+  if (op === "where" && sources.length === 3) return [`${text(0)} ? ${text(1)} : ${text(2)}`, 0];
+  if (SIGNS[op] && sources.length === 2) return binary(nodes, op, sources, depth, stops);
+  if ((op === "not" || op === "neg") && sources.length === 1) return [`${op === "not" ? "!" : "-"}${within(nodes, sources[0], depth - 1, stops, 6)}`, 6];
+  return [`${op}(${sources.map((_, at) => text(at)).join(", ")})`, 9];
 }
 
-// The same without the outer brackets, and not longer than people read.
+function binary(nodes, op, [left, right], depth, stops) {
+  const own = STRENGTH[op];
+  const isChain = op === opOf(nodes[left]) && depth > 1;
+  const one = within(nodes, left, isChain ? depth - 0.02 : depth - 1, stops, own);
+  const other = within(nodes, right, depth - 1, stops, own + 1);
+  if (op === "add" && other.startsWith("-")) return [`${one} - ${other.slice(1)}`, own];
+  return [`${one} ${SIGNS[op]} ${other}`, own];
+}
+
+// An operand: in brackets if its sign binds less than the one around it.
+function within(nodes, id, depth, stops, strength) {
+  const [text, own] = spelled(nodes, id, Math.max(0, depth), stops);
+  return own < strength ? `(${text})` : text;
+}
+
+// The same, not longer than people read.
 export function formula(nodes, id, most = 600, stops = null) {
-  const text = expression(nodes, id, 9, stops);
-  const bare = text.startsWith("(") && closes(text) ? text.slice(1, -1) : text;
-  return cut(bare, most);
-}
-
-// Whether the first bracket closes at the end.
-function closes(text) {
-  let open = 0;
-  for (let at = 0; at < text.length; at++) {
-    open += text[at] === "(" ? 1 : text[at] === ")" ? -1 : 0;
-    if (open === 0) return at === text.length - 1;
-  }
-  return false;
+  return cut(expression(nodes, id, 9, stops), most);
 }
 
 // What the graph of `ids` looks like. Options: marks (id -> mark), folds (constants and indices inside of their users),
-// groups (a name for a node, or null) with those that are open.
-export function picture(model, ids, { marks = new Map(), folds = true, group = null, open = new Set() } = {}) {
+// groups (a name for a node, or null) with those that are open, twins (what a node was before: see `difference`).
+export function picture(model, ids, { marks = new Map(), folds = true, group = null, open = new Set(), twins = new Map() } = {}) {
   const { nodes } = model;
   const keys = group ? groupKeys(nodes, ids, group, open) : null;
   const isFolded = (id) => folds && !marks.has(id) && (isConstant(nodes[id]) || isIndex(nodes[id]));
@@ -104,7 +116,7 @@ export function picture(model, ids, { marks = new Map(), folds = true, group = n
   for (const id of ids) {
     if (isFolded(id) && isNeeded(id)) continue;
     const user = place(id);
-    for (const source of shownSources(nodes, id, isFolded, folds)) {
+    for (const source of shownSources(nodes, id, isFolded, twins.get(id), marks)) {
       const other = place(source);
       const pair = other * 4294967 + user;
       if (other === user || seen.has(pair)) continue;
@@ -125,9 +137,11 @@ function neededOf(nodes, ids, folds) {
   return (id) => used.has(id);
 }
 
-function shownSources(nodes, id, isFolded) {
+// The sources of a node that are drawn; those of its twin too that are gone.
+function shownSources(nodes, id, isFolded, twin, marks) {
   const shown = new Set();
-  const stack = [...nodes[id].sources];
+  const lost = twin === undefined ? [] : nodes[twin].sources.filter((source) => marks.get(source) === "gone");
+  const stack = [...nodes[id].sources, ...lost];
   const passed = new Set();
   while (stack.length > 0 && passed.size < 200) {
     const source = stack.pop();
@@ -152,7 +166,7 @@ function nodeItem(nodes, id, marks, folds) {
   else if (constants.length > 0 && constants.length < 4) label = `${label} ${constants.join(" ")}`;
   let sub = node.shape.length > 0 ? `${/^\S+/.exec(rest)?.[0] ?? ""} [${node.shape.join(", ")}]` : rest;
   if (folds && (op === "load" || op === "store") && node.sources[1] !== undefined) {
-    sub = `[${cut(expression(nodes, node.sources[1], 6).replace(/^\((.*)\)$/, "$1"), 44)}]`;
+    sub = `[${cut(expression(nodes, node.sources[1], 6), 44)}]`;
   }
   return { label, sub: op === "param" || op === "range" || kind === "constant" ? "" : cut(sub, 46), kind, id, mark: marks.get(id) };
 }
@@ -175,7 +189,24 @@ function groupKeys(nodes, ids, group, open) {
     if (!groups.has(name)) groups.set(name, { name: own, key: name });
     keys.set(id, groups.get(name));
   }
+  absorb(nodes, ids, keys);
   return keys;
+}
+
+// What nobody made, such as data, belongs to the group that uses it, if only one does.
+function absorb(nodes, ids, keys) {
+  const users = new Map();
+  for (let at = ids.length - 1; at >= 0; at--) {
+    const id = ids[at];
+    const used = users.get(id);
+    if (!keys.has(id) && used?.key && nodes[id].by === undefined) keys.set(id, used.key);
+    const key = keys.get(id) ?? null;
+    for (const source of nodes[id].sources) {
+      const all = users.get(source);
+      if (all === undefined) users.set(source, { key });
+      else if (all.key !== key) all.key = null;
+    }
+  }
 }
 
 function finishGroup(nodes, item) {
@@ -188,12 +219,39 @@ function finishGroup(nodes, item) {
   item.id = ids.at(-1);
 }
 
-// What differs between two graphs: a node of the first alone is gone, one of the second alone is new.
+// What differs between two graphs: a node of the first alone is gone, one of the second alone is new. A new node that only
+// has other sources than its twin that is gone is carried: one of them is drawn.
 export function difference(model, before, after) {
   const [old, now] = [model.below(before), model.below(after)];
   const [inOld, inNow] = [new Set(old), new Set(now)];
+  const gone = old.filter((id) => !inNow.has(id));
+  const fresh = now.filter((id) => !inOld.has(id));
+  const twins = twinsOf(model.nodes, gone, fresh, inOld, inNow);
+  const lost = new Set(twins.values());
   const marks = new Map();
-  for (const id of old) if (!inNow.has(id)) marks.set(id, "gone");
-  for (const id of now) if (!inOld.has(id)) marks.set(id, "new");
-  return { old, now, marks, all: Int32Array.from(new Set([...old, ...now])).sort() };
+  for (const id of gone) if (!lost.has(id)) marks.set(id, "gone");
+  for (const id of fresh) marks.set(id, twins.has(id) ? "carried" : "new");
+  const all = Int32Array.from(new Set([...old.filter((id) => !lost.has(id)), ...now])).sort();
+  return { old, now, marks, twins, all };
+}
+
+// New nodes with what they were: of the same label and shape, with the same sources where these did not change.
+function twinsOf(nodes, gone, fresh, inOld, inNow) {
+  const key = (id, isKept) => {
+    const { label, shape, sources } = nodes[id];
+    return `${label}|${shape}|${sources.map((source) => (isKept.has(source) ? source : "*"))}`;
+  };
+  const waiting = new Map();
+  for (const id of gone) {
+    if (nodes[id].sources.every((source) => inNow.has(source))) continue;
+    const own = key(id, inNow);
+    if (!waiting.has(own)) waiting.set(own, []);
+    waiting.get(own).push(id);
+  }
+  const twins = new Map();
+  for (const id of fresh) {
+    const twin = waiting.get(key(id, inOld))?.shift();
+    if (twin !== undefined) twins.set(id, twin);
+  }
+  return twins;
 }

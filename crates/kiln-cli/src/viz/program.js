@@ -101,6 +101,7 @@ export class Program {
     const modes = [["schedule", "Kernels"], ["tensors", "Tensor graph"], ["passes", "Passes"]];
     const [arena, all] = this.schedule?.memory ?? [0, 0];
     this.head.replaceChildren(h("h2", {}, "Computation"), select, switcher(modes, params.mode, (mode) => this.mode(mode)),
+      this.opener = h("button", { type: "button", title: "groups, inputs and outputs (e)", onclick: () => this.key("e") }, this.isAllOpen ? "Fold" : "Unfold"),
       h("span.facts", {}, all > 0 ? `temporaries ${size(all)} in ${size(arena)}` : ""));
   }
 
@@ -112,6 +113,7 @@ export class Program {
     const { schedule, params } = this;
     if (!schedule) return this.middle.replaceChildren(h("p.empty", {}, "nothing was computed"));
     const isPasses = params.mode === "passes";
+    this.element.children[2].hidden = isPasses;
     this.middle.replaceChildren(isPasses ? this.steps.element : this.graph.element);
     if (isPasses) {
       const planned = this.model.schedules[schedule.same ?? schedule.at];
@@ -123,12 +125,12 @@ export class Program {
 
   drawSchedule() {
     const { schedule, line, kernel } = this;
-    const shown = scheduleGraph(this.model, schedule);
+    const shown = scheduleGraph(this.model, schedule, { isWhole: this.isAllOpen || schedule.places.length < 4 });
     for (const item of shown.items) {
       if (item.kernel && line?.kernels.has(item.kernel)) item.mark = "hit";
     }
     this.shown = shown;
-    this.graph.show({ ...shown, name: `schedule ${schedule.at}` });
+    this.graph.show({ ...shown, name: `schedule ${schedule.at} ${this.isAllOpen}` });
     const at = shown.items.findIndex((item) => item.kernel && (kernel ? item.kernel === kernel : item.mark));
     if (at >= 0) this.graph.reveal(at);
   }
@@ -173,8 +175,9 @@ export class Program {
       this.mode(modes[(modes.indexOf(this.params.mode) + 1) % modes.length]);
     } else if (key === "e") {
       this.isAllOpen = !this.isAllOpen;
+      this.opener.textContent = this.isAllOpen ? "Fold" : "Unfold";
       this.open.clear();
-      if (this.params.mode === "tensors") this.drawTensors();
+      this.draw();
     } else return false;
     return true;
   }

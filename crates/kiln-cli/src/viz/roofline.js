@@ -26,9 +26,10 @@ export function roofline(model, chosen, open) {
   const points = pointsOf(model);
   if (points.length === 0) return h("p.empty", {}, "no kernel ran");
   const roof = ceilings(model, points);
-  const [low, high] = [Math.min(0.02, ...points.map((p) => p.by)), Math.max(64, ...points.map((p) => p.by))];
+  const few = points.map((p) => p.by);
+  const [low, high] = [Math.max(0.01, Math.min(0.05, ...few)), Math.max(64, ...few)];
   const top = Math.max(roof.gflops, ...points.map((p) => p.gflops)) * 1.6;
-  const least = Math.min(top / 1e5, ...points.map((p) => Math.max(p.gflops, 1e-4)));
+  const least = Math.min(top / 1e4, roof.gbps * low);
   const scale = (value, from, to, length) => (Math.log(Math.max(value, from) / from) / Math.log(to / from)) * length;
   const x = (by) => LEFT + scale(by, low, high, WIDE - LEFT - 20);
   const y = (gflops) => HIGH - BOTTOM - scale(gflops, least, top, HIGH - BOTTOM - 20);

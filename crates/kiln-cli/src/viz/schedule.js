@@ -1,49 +1,63 @@
 // A schedule as a graph: kernels, and what flows between them with its bytes.
 
-import { size } from "./format.js";
+import { cut, size, time } from "./format.js";
 
-const MOST_INPUTS = 60;
-
-export function scheduleGraph(model, schedule) {
-  const [items, from, to, texts] = [[], [], [], []];
+// Items and edges. What comes from outside and what goes there are boxes of their own only if asked for; else a kernel
+// says how much of it there is.
+export function scheduleGraph(model, schedule, { isWhole = false } = {}) {
+  const graph = { items: [], from: [], to: [], texts: [] };
   const writers = new Map();
-  const memory = new Map();
-  const edge = (a, b, text) => {
-    from.push(a);
-    to.push(b);
-    texts.push(text);
-  };
-  for (const place of schedule.places) {
-    const { kernel } = place;
-    items.push({ label: kernel.name, sub: methodsOf(place), kind: "kernel", kernel, place });
-  }
-  const inputs = new Set(schedule.places.flatMap((p) => p.arguments.map(([name]) => name).filter(isInput)));
-  const showsInputs = inputs.size <= MOST_INPUTS;
+  const outside = new Map();
   const copies = copiesFor(model, schedule);
-  schedule.places.forEach((place, at) => {
+  for (const place of schedule.places) graph.items.push(kernelItem(place));
+  for (const place of schedule.places) {
     for (const [name, bytes] of place.arguments) {
       const writer = writers.get(name);
-      if (writer !== undefined) edge(writer, at, size(bytes));
-      else if (!isInput(name)) writers.set(name, at);
-      else if (showsInputs) edge(inputItem(items, memory, copies, name, bytes), at, size(bytes));
+      const copy = isInput(name) ? copies.filter((each) => each[2] === bytes) : [];
+      if (writer !== undefined) edge(graph, writer, place.at, bytes);
+      else if (!isInput(name)) writers.set(name, place.at);
+      else if (copy.length === 1) edge(graph, box(graph, outside, `${name}`, `copy ${copy[0][1]} → ${copy[0][0]}`, "copy"), place.at, bytes);
+      else if (isWhole) edge(graph, box(graph, outside, name, name, "data"), place.at, bytes);
     }
-  });
-  for (const [name, at] of writers) {
-    if (!name.startsWith("output")) continue;
-    const bytes = schedule.places[at].arguments.find(([other]) => other === name)[1];
-    items.push({ label: name, sub: "", kind: "store" });
-    edge(at, items.length - 1, size(bytes));
   }
-  return { items, from, to, texts };
+  if (isWhole) for (const [name, at] of writers) if (isOutput(name)) outputBox(graph, schedule, name, at);
+  return graph;
+}
+
+function edge({ from, to, texts }, a, b, bytes) {
+  from.push(a);
+  to.push(b);
+  texts.push(size(bytes));
+}
+
+function box({ items }, known, name, label, kind) {
+  if (!known.has(name)) {
+    known.set(name, items.length);
+    items.push({ label, sub: label === name ? "" : name, kind });
+  }
+  return known.get(name);
+}
+
+function outputBox(graph, schedule, name, at) {
+  const bytes = schedule.places[at].arguments.find(([other]) => other === name)[1];
+  graph.items.push({ label: name, sub: "", kind: "store" });
+  edge(graph, at, graph.items.length - 1, bytes);
+}
+
+function kernelItem(place) {
+  const methods = [...new Set(place.methods.map((method) => method.split(" ")[0]))].join(", ");
+  const { kernel } = place;
+  const most = place.arguments.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const took = kernel.launches.length > 0 ? `${time(kernel.took / kernel.launches.length)} · ` : "";
+  return { label: cut(methods || kernel.name, 34), sub: `${cut(kernel.name, 18)} · ${took}${size(most)}`, kind: "kernel", kernel, place };
 }
 
 function isInput(name) {
   return name.startsWith("input");
 }
 
-function methodsOf(place) {
-  const methods = [...new Set(place.methods.map((method) => method.split(" ")[0]))];
-  return methods.join(", ");
+function isOutput(name) {
+  return name.startsWith("output");
 }
 
 // What was copied between the schedule before and this one's first kernel.
@@ -51,15 +65,4 @@ function copiesFor(model, schedule) {
   const before = model.schedules[schedule.at - 1]?.at_us ?? -Infinity;
   const until = schedule.launches[0]?.at ?? schedule.at_us;
   return model.record.copies.filter(([device, from, , at]) => from !== device && before < at && at < until);
-}
-
-// A box for an input. If exactly one copy has its bytes, it came by that copy.
-function inputItem(items, memory, copies, name, bytes) {
-  if (!memory.has(name)) {
-    const of = copies.filter((copy) => copy[2] === bytes);
-    memory.set(name, items.length);
-    if (of.length === 1) items.push({ label: `copy ${of[0][1]} → ${of[0][0]}`, sub: `${name}, ${size(bytes)}`, kind: "copy" });
-    else items.push({ label: name, sub: "", kind: "data" });
-  }
-  return memory.get(name);
 }

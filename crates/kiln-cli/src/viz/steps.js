@@ -55,7 +55,11 @@ export class Steps {
   }
 
   row(row) {
-    if (row.kind === "rewrite") return [h("span.grow", {}, row.of.rule)];
+    if (row.kind === "rewrite") {
+      const { nodes } = this.model;
+      const became = `${formula(nodes, row.of.before, 60)} → ${formula(nodes, row.of.after, 60)}`;
+      return [h("span", {}, row.of.rule), h("span.grow.sub.mono", { title: became }, became)];
+    }
     if (row.kind === "decision") return [h("span.dot.on"), h("span.grow", {}, row.of.about)];
     return [h(`span.dot${row.changes ? ".on" : ""}`), h("b", {}, row.of.pass), h("span.right", {}, row.of.stage)];
   }
@@ -116,7 +120,9 @@ export class Steps {
     const ids = { both: change.all, before: change.old, after: change.now }[this.mode];
     // a rule that works on indices is seen among indices
     const folds = row.kind === "pass" && ids.length > 24;
-    this.shown = picture(this.model, ids, { marks: row.kind === "pass" && folds ? foldable(this.model, change.marks) : change.marks, folds });
+    const marks = folds ? foldable(this.model, change.marks) : change.marks;
+    const twins = this.mode === "both" ? change.twins : undefined;
+    this.shown = picture(this.model, ids, { marks, folds, twins });
     this.graph.show({ ...this.shown, name: `${this.name} ${row.kind === "pass" ? this.mode : row.step}` });
   }
 
@@ -157,7 +163,8 @@ export function rowsOf(steps) {
 function tellPass(view, row, change) {
   const { of } = row;
   const count = (mark) => [...change.marks.values()].filter((m) => m === mark).length;
-  const said = row.changes ? `${count("gone")} nodes are gone, ${count("new")} are new, ${change.now.length} in all`
+  const carried = count("carried") > 0 ? `, ${count("carried")} above them have new sources` : "";
+  const said = row.changes ? `${count("gone")} nodes are gone, ${count("new")} are new${carried}, ${change.now.length} in all`
     : `changes nothing here (${change.now.length} nodes)`;
   const took = of.took == null ? "" : `, ${of.took.toFixed(0)} µs`;
   return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` ${said}${took}`)];
@@ -188,7 +195,7 @@ export function decisionElement(of) {
 function textOf(model, change, after) {
   const isList = after.length > 1 && after.length >= change.now.length * 0.5;
   const ids = isList ? after : change.now;
-  const gone = [...change.marks].filter(([, mark]) => mark === "gone").map(([id]) => id);
+  const gone = change.old.filter((id) => change.marks.get(id) === "gone");
   const line = (id, indent) => {
     const node = model.nodes[id];
     const mark = change.marks.get(id);

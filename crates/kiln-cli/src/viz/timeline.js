@@ -4,7 +4,7 @@ import { h, link, table } from "./dom.js";
 import { share, size, time } from "./format.js";
 import { palette } from "./graph.js";
 
-const [ROW, NAME, MEMORY, AXIS] = [26, 150, 110, 24];
+const [ROW, NAME, MEMORY, AXIS] = [26, 185, 110, 24];
 
 export class Timeline {
   constructor(app) {
