@@ -76,7 +76,7 @@ export class Kernel {
       return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1));
     }
     if (this.tab === "roofline") return body(roofline(this.model, this.kernel, (other) => this.app.go("kernel", { k: other.at, tab: "roofline" })));
-    if (!compiled) return body(h("p.empty", {}, "It was compiled before this record began, in this process or another: KILN_CACHE=0 compiles all anew."));
+    if (!compiled) return body(h("p.empty", {}, "The record has no passes of this kernel: it was compiled before the record began, or lines of the record are missing."));
     if (this.tab === "loops") return this.loops(body);
     if (this.tab === "options") return body(...this.options());
     const text = this.tab === "source" ? compiled.source : compiled.code;
@@ -125,12 +125,13 @@ export class Kernel {
   }
 }
 
-const MEANINGS = { VECTOR: "so many iterations are lanes of a vector", UPCAST: "so many iterations at once, in registers",
-  UNROLL: "so many iterations written out", THREAD: "threads share the iterations", TILE: "the loop is split into tiles",
-  STAGE: "an operand is copied into scratch first", KEEP: "a value is stored in scratch and read again", SWAP: "two loops change places",
-  CARRY: "a block of a reduction moves outside of loops", MATRIX: "a matrix unit multiplies", ALIGN: "rows start at cache lines",
-  DOT: "packed dot products", GROUP: "work-items reduce together", LOCAL: "work-items of a group share the iterations",
-  SPLIT: "the loop becomes two", ORDER: "loops change places", BLOCK: "the loop is split into blocks" };
+const MEANINGS = { VECTOR: "so many neighbours are lanes of a vector", UPCAST: "so many iterations at once, in registers",
+  UNROLL: "so many iterations of a reduction written out", THREAD: "threads share the iterations",
+  GLOBAL: "work-groups share the iterations", LOCAL: "so many work-items of a group share the iterations",
+  BLOCK: "so many iterations become a loop inside of all others", ALIGN: "rows start at a cache line of so many elements",
+  DOT: "narrow factors are packed into words for dot products", MMA: "a matrix unit multiplies blocks of these sides",
+  STAGE: "an operand is copied into scratch, in the order in which it is read", KEEP: "a value of a reduction is kept in scratch for later loops",
+  ROWS: "so many rows in one nest before the next nest", NEST: "what follows is for this nest" };
 
 function meaning(option) {
   return MEANINGS[/^[A-Z]+/.exec(option)?.[0]] ?? "";

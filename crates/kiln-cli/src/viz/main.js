@@ -39,7 +39,7 @@ class App {
     document.getElementById("tabs").append(...this.tabs);
     const missing = record.is_full ? " · the record is cut (VIZ_MB)" : "";
     const damaged = record.damaged > 0 ? ` · ${record.damaged} damaged lines` : "";
-    const device = record.devices[0]?.[1] ?? "";
+    const device = record.devices[0]?.backend ?? "";
     document.getElementById("program").textContent =
       `${record.program.split("/").at(-1)} · ${device} · ${record.nodes.length} nodes${missing}${damaged}`;
     document.getElementById("program").title = record.program;

@@ -24,6 +24,10 @@ export class Model {
     this.kernels = [];
     this.byHash = new Map();
     record.kernels.forEach((kernel) => this.compiled(kernel));
+    for (const { scheduled, optimized } of record.found) {
+      const known = this.byHash.get(optimized);
+      if (known && !this.byHash.has(scheduled)) this.byHash.set(scheduled, known);
+    }
     this.launches = record.launches.map((launch, at) => this.launched(launch, at));
     this.plan();
     this.lines = this.linesOf();
@@ -130,15 +134,15 @@ export class Model {
     });
     this.kernels.forEach((kernel) => add({ kernel }, kernel.steps));
     this.schedules.forEach((schedule) => add({ schedule }, schedule.steps));
-    for (const all of this.record.rules ?? []) this.countRule(rules, all);
-    return [...rules.values()].sort((a, b) => b.fired.length - a.fired.length);
+    for (const all of this.record.rules) this.countRule(rules, all);
+    return [...rules.values()].sort((a, b) => b.fired.length - a.fired.length || (b.tried ?? 0) - (a.tried ?? 0));
   }
 
-  // Counts of a run, where the record has them: how often a rule was tried, and the time that it took.
-  countRule(rules, { rule, file, line, tried, took }) {
+  // Counts of a run that came to its end: how often a rule was tried, and the time that it took.
+  countRule(rules, { rule, file, line, tried, fired, took }) {
     const key = `${rule} ${file}:${line}`;
     if (!rules.has(key)) rules.set(key, { key, rule, file, line, fired: [] });
-    Object.assign(rules.get(key), { tried, took });
+    Object.assign(rules.get(key), { tried, took, total: fired });
   }
 
   // The nodes below roots. Numbers are in an order in which sources come first.
@@ -152,6 +156,34 @@ export class Model {
       stack.push(...this.nodes[id].sources);
     }
     return Int32Array.from(seen).sort();
+  }
+
+  // How fast a device is: as measured, else as its description says; null if neither is known.
+  speed(device) {
+    const told = this.record.devices.find((open) => open.name === device)?.speed;
+    if (!told) return null;
+    const measured = this.record.measured.find((m) => m.threads === told.threads);
+    return { gflops: (measured ?? told).flops / 1e9, gbps: (measured ?? told).bytes / 1e9, threads: told.threads, isMeasured: !!measured };
+  }
+
+  // Who holds memory of a device at a time: [holder, bytes, blocks], most first.
+  holders(device, at) {
+    const all = new Map();
+    for (const block of this.record.blocks) {
+      if (block.device !== device || block.at > at || (block.freed !== null && block.freed <= at)) continue;
+      const held = all.get(block.holder) ?? [block.holder, 0, 0];
+      all.set(block.holder, [block.holder, held[1] + block.bytes, held[2] + 1]);
+    }
+    return [...all.values()].sort((a, b) => b[1] - a[1]);
+  }
+
+  // The value behind an argument of a schedule's kernels: the node that pass `assign` is given, or null.
+  valueOf(schedule, argument) {
+    const [kind, number] = argument.split(" ");
+    const plan = this.schedules[schedule.same ?? schedule.at];
+    if (kind === "temporary") return plan.temporaries[Number(number)]?.value ?? null;
+    const placed = plan.steps.find((s) => s.kind === "pass" && s.pass === "assign")?.before ?? [];
+    return kind === "output" ? placed[Number(number)] ?? null : null;
   }
 
   // The decisions among steps, with their places.

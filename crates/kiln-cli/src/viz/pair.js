@@ -4,7 +4,6 @@ import { h, link } from "./dom.js";
 import { size } from "./format.js";
 import { nestOf } from "./nest.js";
 import { axisOf, expression } from "./nodes.js";
-import { maker } from "./model.js";
 import { decisionElement } from "./steps.js";
 
 // Paragraphs for two places of a schedule.
@@ -63,9 +62,8 @@ function told(model, schedule, a, b, flow, app) {
 function stored(model, schedule, a, b, direct, app) {
   const bytes = direct.map(([name, count]) => `${name} (${size(count)})`).join(", ");
   const plan = model.schedules[schedule.same ?? schedule.at];
-  const makers = new Set(a.methods);
-  const of = model.decisions(plan.steps).filter((d) => makers.has(makerOf(d.about)));
-  const taken = of.filter((d) => d.alternatives[d.chosen][0] !== "inline");
+  const values = new Set(direct.map(([name]) => model.valueOf(schedule, name)));
+  const taken = model.decisions(plan.steps).filter((d) => d.node !== null && values.has(d.node));
   const said = [h("p", {}, `${b.at + 1} reads ${bytes}, which ${a.at + 1} stores.`)];
   if (direct.some(([name]) => name.startsWith("output"))) {
     said.push(h("p", {}, "An output: the program holds this value, so that it has to be in memory in any case."));
@@ -80,12 +78,6 @@ function stored(model, schedule, a, b, direct, app) {
       "what a write would overwrite, or the kernel that needs it is full (must_store in schedule/assign.rs)."));
   }
   return said;
-}
-
-function makerOf(about) {
-  const text = about.split("] ").at(-1);
-  const { method, place } = maker(text);
-  return place === null ? method : text;
 }
 
 // The loops of a kernel as it was scheduled: "i0 16, i1 32, reduce i4 9".

@@ -205,7 +205,7 @@ export class Program {
 
   kernelTable(kernels) {
     return table(["kernel", "#runs", "#time"], kernels.map((kernel) => ({
-      cells: [kernel.name, count(kernel.launches.length), time(kernel.took)],
+      cells: [h("span.any.mono", {}, kernel.name), count(kernel.launches.length), time(kernel.took)],
       open: () => this.app.go("kernel", { k: kernel.at }) })));
   }
 

@@ -5,12 +5,12 @@ import { count, share, time } from "./format.js";
 
 const [WIDE, HIGH, LEFT, BOTTOM] = [720, 400, 64, 40];
 
-// The machine's ceilings in GFLOPS and GB/s: measured if the record has them, else the best that was seen in it.
-function ceilings(model, points) {
-  const machine = model.record.machine;
-  if (machine?.gflops && machine?.gbps) return { ...machine, isMeasured: true };
+// The ceilings of the kernel's device in GFLOPS and GB/s: measured, else told, else the best that was seen in the record.
+function ceilings(model, points, chosen) {
+  const speed = model.speed(chosen?.launches[0]?.device ?? model.record.devices[0]?.name);
+  if (speed) return speed;
   const best = (of) => points.reduce((most, point) => Math.max(most, of(point)), 1e-3);
-  return { gflops: best((p) => p.gflops), gbps: best((p) => p.gbps), isMeasured: false };
+  return { gflops: best((p) => p.gflops), gbps: best((p) => p.gbps) };
 }
 
 function pointsOf(model) {
@@ -25,7 +25,7 @@ function pointsOf(model) {
 export function roofline(model, chosen, open) {
   const points = pointsOf(model);
   if (points.length === 0) return h("p.empty", {}, "no kernel ran");
-  const roof = ceilings(model, points);
+  const roof = ceilings(model, points, chosen);
   const few = points.map((p) => p.by);
   const [low, high] = [Math.max(0.01, Math.min(0.05, ...few)), Math.max(64, ...few)];
   const top = Math.max(roof.gflops, ...points.map((p) => p.gflops)) * 1.6;
@@ -43,9 +43,13 @@ export function roofline(model, chosen, open) {
     ...axes(x, y, low, high, least, top), svg("path", { class: "roof", d: path }),
     svg("text", { x: x(high) - 4, y: y(roof.gflops) - 6, "text-anchor": "end" }, `${roof.gflops.toFixed(1)} GFLOPS`),
     svg("text", { x: x(low) + 8, y: y(Math.max(least, low * roof.gbps)) - 14 }, `${roof.gbps.toFixed(1)} GB/s`), ...dots);
-  return h("div", {}, told(points.find((p) => p.kernel === chosen), roof), picture, h("p.dim", {}, roof.isMeasured
-    ? `The roof is what ${roof.name ?? "this machine"} measured.`
-    : "The roof is the best that a kernel reached in this record; the record has no measurement of the machine."));
+  return h("div", {}, told(points.find((p) => p.kernel === chosen), roof), picture, h("p.dim", {}, origin(roof)));
+}
+
+function origin({ isMeasured, threads }) {
+  if (isMeasured === undefined) return "The roof is the best that a kernel reached in this record: nobody told how fast the device is.";
+  const how = isMeasured ? "was measured when the program ended" : "the description of the device says; the program did not come to its end, where it is measured";
+  return `The roof is what ${how}, with ${threads} thread${threads === 1 ? "" : "s"}, from memory. What lies in a cache can be faster than its slope.`;
 }
 
 // Where the kernel stands, in words.
@@ -55,8 +59,9 @@ function told(point, roof) {
   const [math, memory] = [flops / (roof.gflops * 1e3), bytes / (roof.gbps * 1e3)];
   const floor = Math.max(math, memory);
   const what = math > memory ? "arithmetic" : "memory";
+  const reached = floor <= point.best ? `${share(floor, point.best)} of the roof.` : "faster than memory: its data were in a cache.";
   return h("p", {}, `${(flops / bytes).toFixed(2)} flops a byte (${count(flops)} flops): ${what} is the limit. The floor is `,
-    h("b", {}, time(floor)), `, its best launch took `, h("b", {}, time(point.best)), `: ${share(floor, point.best)} of the roof.`);
+    h("b", {}, time(floor)), `, its best launch took `, h("b", {}, time(point.best)), `: ${reached}`);
 }
 
 function axes(x, y, low, high, least, top) {

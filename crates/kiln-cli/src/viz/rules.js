@@ -1,7 +1,7 @@
 // Rules: how often each fired, where, and what it costs where that is recorded.
 
 import { h, table } from "./dom.js";
-import { time } from "./format.js";
+import { count, time } from "./format.js";
 import { List } from "./list.js";
 import { formula } from "./nodes.js";
 import { sample } from "./source.js";
@@ -32,8 +32,8 @@ export class Rules {
   }
 
   row(rule) {
-    const tried = rule.tried == null ? "" : ` of ${rule.tried} tried, ${time(rule.took)}`;
-    return [h("div.top", {}, h("b.grow", {}, rule.rule), h("span.right", {}, `${rule.fired.length} fired${tried}`)),
+    const tried = rule.tried == null ? "" : ` of ${count(rule.tried)} tried, ${time(rule.took)}`;
+    return [h("div.top", {}, h("b.grow", {}, rule.rule), h("span.right", {}, `${count(rule.total ?? rule.fired.length)} fired${tried}`)),
       h("div.sub", {}, `${rule.file}:${rule.line}`)];
   }
 
@@ -53,7 +53,7 @@ export class Rules {
       owners.set(owner, (owners.get(owner) ?? 0) + 1);
     }
     const most = [...owners].sort((a, b) => b[1] - a[1]).slice(0, 4);
-    this.side.replaceChildren(h("div", {}, h("b", {}, rule), " ", h("span.dim", {}, `${file}:${line}`), ` · ${fired.length} rewrites`),
+    this.side.replaceChildren(h("div", {}, h("b", {}, rule), " ", h("span.dim", {}, `${file}:${line}`), ` · ${fired.length} rewrites in the record`),
       sample(file, line, 2), table(["where", "#rewrites"], most.map(([owner, times]) => [nameOf(owner), String(times)])));
     this.uses.fill(fired);
   }

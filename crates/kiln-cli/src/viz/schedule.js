@@ -13,10 +13,10 @@ export function scheduleGraph(model, schedule, { isWhole = false } = {}) {
   for (const place of schedule.places) {
     for (const [name, bytes] of place.arguments) {
       const writer = writers.get(name);
-      const copy = isInput(name) ? copies.filter((each) => each[2] === bytes) : [];
+      const copy = isInput(name) ? copies.filter((each) => each.bytes === bytes) : [];
       if (writer !== undefined) edge(graph, writer, place.at, bytes);
       else if (!isInput(name)) writers.set(name, place.at);
-      else if (copy.length === 1) edge(graph, box(graph, outside, `${name}`, `copy ${copy[0][1]} → ${copy[0][0]}`, "copy"), place.at, bytes);
+      else if (copy.length === 1) edge(graph, box(graph, outside, `${name}`, `copy ${copy[0].from} → ${copy[0].device}`, "copy"), place.at, bytes);
       else if (isWhole) edge(graph, box(graph, outside, name, name, "data"), place.at, bytes);
     }
   }
@@ -47,9 +47,8 @@ function outputBox(graph, schedule, name, at) {
 function kernelItem(place) {
   const methods = [...new Set(place.methods.map((method) => method.split(" ")[0]))].join(", ");
   const { kernel } = place;
-  const most = place.arguments.reduce((sum, [, bytes]) => sum + bytes, 0);
-  const took = kernel.launches.length > 0 ? `${time(kernel.took / kernel.launches.length)} · ` : "";
-  return { label: cut(methods || kernel.name, 34), sub: `${cut(kernel.name, 18)} · ${took}${size(most)}`, kind: "kernel", kernel, place };
+  const took = kernel.launches.length > 0 ? ` · ${time(kernel.took / kernel.launches.length)}` : "";
+  return { label: cut(methods || kernel.name, 26), sub: `${cut(kernel.name, 16)}${took}`, kind: "kernel", kernel, place };
 }
 
 function isInput(name) {
@@ -64,5 +63,5 @@ function isOutput(name) {
 function copiesFor(model, schedule) {
   const before = model.schedules[schedule.at - 1]?.at_us ?? -Infinity;
   const until = schedule.launches[0]?.at ?? schedule.at_us;
-  return model.record.copies.filter(([device, from, , at]) => from !== device && before < at && at < until);
+  return model.record.copies.filter(({ device, from, at }) => from !== device && before < at && at < until);
 }

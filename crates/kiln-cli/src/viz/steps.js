@@ -51,7 +51,7 @@ export class Steps {
   nothing() {
     this.about.replaceChildren();
     this.tools.replaceChildren();
-    this.stage.replaceChildren(h("p.empty", {}, "no steps are recorded: it was compiled before, in this process or another"));
+    this.stage.replaceChildren(h("p.empty", {}, "no steps are recorded: this was scheduled or compiled before the record began"));
   }
 
   row(row) {

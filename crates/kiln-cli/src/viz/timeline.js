@@ -3,6 +3,7 @@
 import { h, link, table } from "./dom.js";
 import { share, size, time } from "./format.js";
 import { palette } from "./graph.js";
+import { maker } from "./model.js";
 
 const [ROW, NAME, MEMORY, AXIS] = [26, 185, 110, 24];
 
@@ -121,10 +122,6 @@ export class Timeline {
   draw() {
     if (!this.isAsked) requestAnimationFrame(() => this.paint());
     this.isAsked = true;
-  }
-
-  redraw() {
-    this.draw();
   }
 
   paint() {
@@ -261,13 +258,22 @@ export class Timeline {
   // Who holds what when most is held.
   tellPeak(device) {
     const { peak, name } = device;
-    const holders = this.model.holders?.(name, peak) ?? [];
-    const given = this.model.record.allocations.filter(([where, , at]) => where.startsWith(name.split(":")[0]) && at <= peak.at)
-      .sort((a, b) => b[1] - a[1]).slice(0, 12);
+    const holders = this.model.holders(device.backend, peak.at);
     this.side.replaceChildren(h("p", {}, h("b", {}, `${size(peak.memory)} on ${name}`), ` at ${time(peak.at)}`),
       h("p", {}, "in ", link(peak.name, () => this.app.go("kernel", { k: peak.kernel.at })), ` of ${peak.methods.join(", ")}`),
-      holders.length > 0 ? table(["who holds it", "#bytes"], holders.map(([who, bytes]) => [who, size(bytes)]))
-        : h("div", {}, h("h3", {}, "Largest memory given until then"), table(["when", "#bytes"], given.map(([, bytes, at]) => [time(at), size(bytes)]))));
+      h("h3", {}, "Who holds it"),
+      table(["holder", "#blocks", "#bytes"], holders.slice(0, 60).map(([who, bytes, blocks]) => this.holder(who, bytes, blocks))));
+  }
+
+  // A row of a holder; one that is a line of the program leads there.
+  holder(who, bytes, blocks) {
+    const { place } = maker(who);
+    const open = place && this.model.lines.some((line) => line.key === place) && (() => this.app.go("program", { line: place }));
+    return { cells: [h("span.any", {}, who), String(blocks), size(bytes)], open };
+  }
+
+  redraw() {
+    this.draw();
   }
 }
 
@@ -288,25 +294,24 @@ function rowsOf(model) {
     if (!rows.has(name)) rows.set(name, { name, spans: [] });
     rows.get(name).spans.push(span);
   };
+  const thread = (number) => model.record.threads[number] || `thread ${number}`;
   for (const schedule of model.schedules) {
-    if (schedule.took == null) continue;
-    add("host: scheduling", { name: `schedule of ${schedule.count} kernels`, at: schedule.at_us - schedule.took, took: schedule.took,
-      kind: "view", schedule });
+    const name = `${schedule.took == null ? "remembered " : ""}schedule of ${schedule.count} kernels`;
+    add(`${thread(schedule.thread)}: scheduling`, { name, at: schedule.at_us, took: schedule.took ?? 0, kind: "view", schedule });
   }
   for (const kernel of model.kernels) {
     if (!kernel.compiled) continue;
-    const { at, took, thread } = kernel.compiled;
-    const name = thread == null ? "compiling" : `compile thread ${thread}`;
-    add(name, { name: `compile ${kernel.name}`, at: at - (took ?? 0), took: took ?? 0, kind: "loop", kernel });
+    const { at, took, thread: number } = kernel.compiled;
+    add(`${thread(number)}: compiling`, { name: `compile ${kernel.name}`, at, took, kind: "loop", kernel });
   }
   for (const launch of model.launches) {
     add(`${launch.device}: launches`, { name: launch.name, at: launch.at, took: launch.took, kind: "reduce", launch, kernel: launch.kernel });
   }
-  for (const [device, from, bytes, at, took] of model.record.copies) {
+  for (const { device, from, bytes, at, took } of model.record.copies) {
     add(`${device}: copies`, { name: `copy from ${from}`, at, took, bytes, kind: "copy" });
   }
-  for (const [device, bytes, at, took] of model.record.allocations) {
-    add(`${device}: new memory`, { name: "memory", at, took, bytes, kind: "data" });
+  for (const { device, bytes, holder, at, took } of model.record.blocks) {
+    add(`${device}: new memory`, { name: `memory for ${holder}`, at, took, bytes, kind: "data" });
   }
   for (const row of rows.values()) row.spans.sort((a, b) => a.at - b.at);
   return [...rows.values()];
@@ -316,7 +321,8 @@ function rowsOf(model) {
 function memoryOf(model) {
   const devices = new Map();
   for (const launch of model.launches) {
-    if (!devices.has(launch.device)) devices.set(launch.device, { name: launch.device, points: [], peak: launch });
+    if (!devices.has(launch.device)) devices.set(launch.device, { name: launch.device, points: [], peak: launch,
+        backend: model.record.devices.find((open) => open.name === launch.device)?.backend });
     const device = devices.get(launch.device);
     device.points.push(launch);
     if (launch.memory > device.peak.memory) device.peak = launch;

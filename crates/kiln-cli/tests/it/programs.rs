@@ -28,13 +28,13 @@ pub(crate) fn record(program: &str, path: &Path) {
         let run = kiln(
             &Folder::new(),
             "digits --limit 32 --batch 16",
-            &[("VIZ", text), ("KILN_CACHE", "0")],
+            &[("VIZ", text), ("KILN_CACHE", "none")],
         );
         return assert!(run.ok, "{}", run.err);
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "programs::child", "--ignored"]).env("TEST_PROGRAM", program);
-    let output = command.env("VIZ", path).env("KILN_CACHE", "0").output().unwrap();
+    let output = command.env("VIZ", path).env("KILN_CACHE", "none").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -60,6 +60,8 @@ fn decode() {
     let [query, key, value, out] = std::array::from_fn(|_| Linear::new(16, 16));
     let (up, down, norm) = (Linear::new(16, 64), Linear::new(64, 16), LayerNorm::new([16]));
     let [keys, values] = std::array::from_fn(|_| Tensor::zeros([8, 16]));
+    let weights = [&words.weight, &places.weight];
+    ::kiln::realize(weights).unwrap();
     let mut token = 1;
     for p in 0..4 {
         let row = |table: &Embedding, at: i32| table.forward(&Tensor::from([at]));
@@ -82,8 +84,9 @@ pub(crate) fn strange(path: &Path) {
     let by = |method: &str| format!("{method}{bad} src/{bad}.rs:3");
     let node = |id: u32, label: String, sources: &[u32]| json!({"node": {"id": id, "label": label, "shape": [4], "sources": sources, "by": by("sum")}});
     let lines = [
-        json!({"kiln": {"format": 1, "program": bad}}),
-        json!({"opened": {"device": bad, "backend": bad, "compiler": bad}}),
+        json!({"kiln": {"format": 2, "program": bad}}),
+        json!({"opened": {"device": bad, "backend": bad, "compiler": bad, "speed": null}}),
+        json!({"thread": {"thread": 0, "name": bad}}),
         node(0, format!("param f32 slot=0 {bad}"), &[]),
         node(1, format!("mul f32 {bad}"), &[0, 0]),
         node(2, format!("store {bad}"), &[0, 0, 1]),
@@ -91,16 +94,18 @@ pub(crate) fn strange(path: &Path) {
         json!({"rules": {"thread": 0, "set": bad, "roots": [1]}}),
         json!({"rewrite": {"thread": 0, "rule": bad, "file": REAL_FILE, "line": 1, "before": 0, "after": 1}}),
         json!({"done": {"thread": 0, "roots": [1]}}),
-        json!({"decision": {"thread": 0, "about": format!("reduce [4] {}", by("sum")),
+        json!({"decision": {"thread": 0, "node": 1, "about": format!("reduce [4] {}", by("sum")),
             "alternatives": [[bad, 1.0], ["memory", 2.0]], "unit": bad, "chosen": 0, "note": bad}}),
         json!({"pass": {"thread": 0, "stage": "schedule", "pass": bad, "before": [1], "after": [2]}}),
-        json!({"scheduled": {"key": "0", "at": 2.0, "took": 1.0, "count": 2, "roots": [2], "arena": 0, "temporaries": 0,
+        json!({"scheduled": {"thread": 0, "device": bad, "key": "0", "at": 1.0, "took": 1.0, "count": 2, "roots": [2],
+            "memory": [0, 0], "temporaries": [],
             "kernels": [{"kernel": "a", "arguments": [[format!("output {bad}"), 16]], "methods": [by("sum")]},
                 {"kernel": "a", "arguments": [[format!("output {bad}"), 16]], "methods": [by("sum")]}]}}),
         json!({"pass": {"thread": 0, "stage": "optimize", "pass": bad, "before": [2], "after": [2]}}),
-        json!({"compiled": {"thread": 0, "at": 3.0, "name": bad, "scheduled": "a", "optimized": "b", "graphs": [2, 2],
-            "options": [bad], "origin": bad, "source": bad, "code": bad, "flops": 8, "bytes": 16}}),
-        json!({"launch": {"kernel": "b", "name": bad, "device": bad, "at": 4.0, "took": 1.0, "flops": 8, "bytes": 16,
+        json!({"compiled": {"thread": 0, "at": 3.0, "took": 0.5, "name": bad, "scheduled": "a", "optimized": "b", "graphs": [2, 2],
+            "options": [bad], "origin": bad, "source": bad, "code": bad, "work": [8, 16]}}),
+        json!({"alloc": {"device": bad, "block": 1, "bytes": 64, "holder": by("sum"), "reused": false, "at": 3.8, "took": 0.1}}),
+        json!({"launch": {"thread": 0, "kernel": "b", "name": bad, "device": bad, "at": 4.0, "took": 1.0, "work": [8, 16],
             "memory": 64, "methods": [by("sum")]}}),
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -109,7 +114,7 @@ pub(crate) fn strange(path: &Path) {
 
 /// A record of one graph of so many nodes, in layers of a hundred, made by twenty lines.
 pub(crate) fn large(path: &Path, count: usize) {
-    let mut text = String::from("{\"kiln\":{\"format\":1,\"program\":\"large\"}}\n");
+    let mut text = String::from("{\"kiln\":{\"format\":2,\"program\":\"large\"}}\n");
     let mut last = 1u64;
     for id in 0..count {
         last = last.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -122,8 +127,8 @@ pub(crate) fn large(path: &Path, count: usize) {
         writeln!(text, "{node}").unwrap();
     }
     let roots: Vec<usize> = (count - 100..count).collect();
-    let schedule = json!({"scheduled": {"key": "0", "at": 2.0, "took": 1.0, "count": 0, "roots": roots, "arena": 0,
-        "temporaries": 0, "kernels": []}});
+    let schedule = json!({"scheduled": {"thread": 0, "device": "CPU", "key": "0", "at": 2.0, "took": 1.0, "count": 0, "roots": roots, "memory": [0, 0],
+        "temporaries": [], "kernels": []}});
     writeln!(text, "{schedule}").unwrap();
     std::fs::write(path, text).unwrap();
 }

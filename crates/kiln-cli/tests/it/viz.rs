@@ -98,7 +98,7 @@ fn names_with_html_show_as_text() {
 }
 
 #[test]
-fn each_view_opens_for_real_programs() {
+fn each_view_opens_and_leads_to_the_others() {
     let Some(mut browser) = Browser::open() else { return };
     for program in ["digits", "decode", "writes"] {
         let home = Folder::new();
@@ -107,9 +107,11 @@ fn each_view_opens_for_real_programs() {
         let shown = Shown::new(&record);
         browser.visit(&shown.address);
         assert!(browser.value("kiln.model.launches.length").as_u64() > Some(2), "{program}");
-        // each kernel that ran has a line of the program, and was compiled here
+        // each kernel was made by lines, of the program as a rule
         let orphans =
-            "kiln.model.kernels.filter((k) => !kiln.model.placesOf(k).some((l) => l.place)).length";
+            "kiln.model.kernels.filter((k) => kiln.model.placesOf(k).length === 0).length";
+        let placed = "kiln.model.lines.filter((l) => l.place && l.kernels.size > 0).length > 2";
+        assert_eq!(browser.value(placed), json!(true), "{program}");
         assert_eq!(browser.value(orphans), json!(0), "{program}");
         let lost = "kiln.model.schedules.flatMap((s) => s.places).filter((p) => p.kernel.launches.length === 0).length";
         assert_eq!(browser.value(lost), json!(0), "{program}");
@@ -125,24 +127,21 @@ fn each_view_opens_for_real_programs() {
             browser
                 .wait(&format!("document.getElementById('view').textContent.includes('{text}')"));
         }
+        if program == "digits" {
+            by_clicks(&mut browser);
+            by_keys(&mut browser);
+        }
     }
     browser.is_content();
 }
 
-/// From a line to its kernel, to a rewrite, to its rule, and all the way back; then by keys alone.
-#[test]
-fn clicks_lead_from_line_to_kernel_to_rule_and_back() {
-    let Some(mut browser) = Browser::open() else { return };
-    let home = Folder::new();
-    let record = home.path("run.viz");
-    programs::record("digits", &record);
-    let shown = Shown::new(&record);
-    browser.visit(&shown.address);
+/// From a line to its kernel, to a rewrite, to its rule, and all the way back.
+fn by_clicks(browser: &mut Browser) {
     browser.click(".row", "self.conv2.forward");
     browser.wait("document.querySelector('#view').textContent.includes('Its kernels')");
     browser.click("#view tr.opens", "r_");
     browser.wait("location.hash.startsWith('#kernel?k=')");
-    assert_eq!(browser.value("kiln.current.kernel.launches.length > 0"), json!(true));
+    browser.wait("kiln.current.kernel?.launches.length > 0");
     browser.click(".switcher button", "Passes");
     browser.click("#view .row.inner", "index_sum");
     browser.wait("document.querySelectorAll('.before, .after').length === 2");
@@ -158,8 +157,6 @@ fn clicks_lead_from_line_to_kernel_to_rule_and_back() {
     browser.wait("location.hash.startsWith('#kernel')");
     browser.click(".facts button.link", "model.rs");
     browser.wait("document.title === 'kiln: Program' && location.hash.includes('line=')");
-    by_keys(&mut browser);
-    browser.is_content();
 }
 
 /// Search, and a walk through the steps of a kernel.
@@ -172,8 +169,10 @@ fn by_keys(browser: &mut Browser) {
     browser.value("document.activeElement.value = 'cross_entropy r_'; kiln.search.find()");
     browser.press("Enter");
     browser.wait("document.title === 'kiln: Kernels'");
+    browser.click(".switcher button", "Loops");
+    browser.wait("kiln.current.tab === 'loops'");
     browser.press("ArrowRight");
-    browser.wait("location.hash.includes('tab=steps')");
+    browser.wait("kiln.current.tab === 'steps' && kiln.current.steps.at === 0");
     let last = browser.value("kiln.current.steps.rows.length").as_u64().unwrap();
     assert!(last > 10, "{last} steps");
     for step in 1..last.min(40) {
