@@ -23,6 +23,7 @@ pub(super) const FILES: &[File] = &[
     script!("layout.js"),
     script!("list.js"),
     script!("main.js"),
+    script!("memory.js"),
     script!("model.js"),
     script!("nest.js"),
     script!("nodes.js"),

@@ -169,7 +169,8 @@ export class Graph {
     const { view, size, places } = this;
     if (view.scale < 0.5) view.scale = 0.8;
     const [x, y] = [places.x[at] * view.scale + view.x, places.y[at] * view.scale + view.y];
-    if (x < 40 || x > size.wide - 40) view.x += size.wide / 2 - x;
+    const space = (this.widths[at] / 2) * view.scale + 12;
+    if (x < space || x > size.wide - space) view.x += size.wide / 2 - x;
     if (y < 40 || y > size.high - 40) view.y += size.high / 2 - y;
     this.draw();
   }

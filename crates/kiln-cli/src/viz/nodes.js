@@ -97,8 +97,9 @@ export function formula(nodes, id, most = 600, stops = null) {
 export function picture(model, ids, { marks = new Map(), folds = true, group = null, open = new Set(), twins = new Map() } = {}) {
   const { nodes } = model;
   const keys = group ? groupKeys(nodes, ids, group, open) : null;
-  const isFolded = (id) => folds && !marks.has(id) && (isConstant(nodes[id]) || isIndex(nodes[id]));
-  const isNeeded = neededOf(nodes, ids, folds);
+  // a graph of nothing else shows what others leave out
+  const isSmall = (id) => !marks.has(id) && (isConstant(nodes[id]) || isIndex(nodes[id]));
+  const isFolded = folds && !ids.every(isSmall) ? isSmall : () => false;
   const [items, from, to, at, seen] = [[], [], [], new Map(), new Set()];
   const place = (id) => {
     const key = keys?.get(id) ?? id;
@@ -114,7 +115,7 @@ export function picture(model, ids, { marks = new Map(), folds = true, group = n
     return at.get(key);
   };
   for (const id of ids) {
-    if (isFolded(id) && isNeeded(id)) continue;
+    if (isFolded(id)) continue;
     const user = place(id);
     for (const source of shownSources(nodes, id, isFolded, twins.get(id), marks)) {
       const other = place(source);
@@ -127,14 +128,6 @@ export function picture(model, ids, { marks = new Map(), folds = true, group = n
   }
   for (const item of items) if (item.ids) finishGroup(nodes, item);
   return { items, from, to, at: (id) => at.get(keys?.get(id) ?? id) ?? -1 };
-}
-
-// Folded nodes are left out if somebody who shows them uses them: a graph that is an index alone shows itself.
-function neededOf(nodes, ids, folds) {
-  if (!folds) return () => false;
-  const used = new Set();
-  for (const id of ids) for (const source of nodes[id].sources) used.add(source);
-  return (id) => used.has(id);
 }
 
 // The sources of a node that are drawn; those of its twin too that are gone.

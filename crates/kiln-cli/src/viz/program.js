@@ -4,13 +4,14 @@ import { h, link, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
+import { memoryPlan } from "./memory.js";
 import { maker } from "./model.js";
 import { picture, formula, opOf } from "./nodes.js";
 import { lineText, sample } from "./source.js";
 import { scheduleGraph } from "./schedule.js";
 import { Steps } from "./steps.js";
 
-const MOST_OPEN = 400;
+const MODES = [["schedule", "Kernels"], ["tensors", "Tensor graph"], ["passes", "Passes"], ["memory", "Memory"]];
 
 export class Program {
   constructor(app) {
@@ -98,11 +99,8 @@ export class Program {
     const options = model.schedules.map((s) => h("option", { value: s.at, selected: s.at === params.s }, name(s)));
     const select = h("select", { "aria-label": "Schedule", id: "schedule",
       onchange: (event) => this.app.go("program", { ...this.state(), s: event.target.value, node: null, step: null }) }, options);
-    const modes = [["schedule", "Kernels"], ["tensors", "Tensor graph"], ["passes", "Passes"]];
-    const [arena, all] = this.schedule?.memory ?? [0, 0];
-    this.head.replaceChildren(h("h2", {}, "Computation"), select, switcher(modes, params.mode, (mode) => this.mode(mode)),
-      this.opener = h("button", { type: "button", title: "groups, inputs and outputs (e)", onclick: () => this.key("e") }, this.isAllOpen ? "Fold" : "Unfold"),
-      h("span.facts", {}, all > 0 ? `temporaries ${size(all)} in ${size(arena)}` : ""));
+    this.head.replaceChildren(select, switcher(MODES, params.mode, (mode) => this.mode(mode)),
+      this.opener = h("button", { type: "button", title: "groups, inputs and outputs (e)", onclick: () => this.key("e") }, this.isAllOpen ? "Fold" : "Unfold"));
   }
 
   mode(mode) {
@@ -111,9 +109,10 @@ export class Program {
 
   draw() {
     const { schedule, params } = this;
+    this.element.children[2].hidden = params.mode === "passes";
     if (!schedule) return this.middle.replaceChildren(h("p.empty", {}, "nothing was computed"));
+    if (params.mode === "memory") return this.middle.replaceChildren(h("div.body", {}, memoryPlan(this.model, schedule, this.app)));
     const isPasses = params.mode === "passes";
-    this.element.children[2].hidden = isPasses;
     this.middle.replaceChildren(isPasses ? this.steps.element : this.graph.element);
     if (isPasses) {
       const planned = this.model.schedules[schedule.same ?? schedule.at];
@@ -163,7 +162,6 @@ export class Program {
     const item = this.shown.items[at];
     if (item.kernel) return this.app.go("kernel", { k: item.kernel.at });
     if (!item.group) return;
-    if (item.ids.length > MOST_OPEN) this.graph.note.textContent = `${item.ids.length} nodes`;
     this.open.add(item.group.key);
     this.drawTensors();
   }
@@ -171,7 +169,7 @@ export class Program {
   key(key) {
     if (this.params.mode === "passes" && this.steps.key(key)) return true;
     if (key === "g") {
-      const modes = ["schedule", "tensors", "passes"];
+      const modes = MODES.map(([name]) => name);
       this.mode(modes[(modes.indexOf(this.params.mode) + 1) % modes.length]);
     } else if (key === "e") {
       this.isAllOpen = !this.isAllOpen;

@@ -123,7 +123,7 @@ export class Steps {
     const marks = folds ? foldable(this.model, change.marks) : change.marks;
     const twins = this.mode === "both" ? change.twins : undefined;
     this.shown = picture(this.model, ids, { marks, folds, twins });
-    this.graph.show({ ...this.shown, name: `${this.name} ${row.kind === "pass" ? this.mode : row.step}` });
+    this.graph.show({ ...this.shown, name: `${this.name} ${this.mode} ${row.step}` });
   }
 
   pick(at) {
@@ -163,11 +163,10 @@ export function rowsOf(steps) {
 function tellPass(view, row, change) {
   const { of } = row;
   const count = (mark) => [...change.marks.values()].filter((m) => m === mark).length;
-  const carried = count("carried") > 0 ? `, ${count("carried")} above them have new sources` : "";
-  const said = row.changes ? `${count("gone")} nodes are gone, ${count("new")} are new${carried}, ${change.now.length} in all`
-    : `changes nothing here (${change.now.length} nodes)`;
-  const took = of.took == null ? "" : `, ${of.took.toFixed(0)} µs`;
-  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` ${said}${took}`)];
+  const carried = count("carried") > 0 ? ` · ${count("carried")} with new sources` : "";
+  const said = row.changes ? `${count("gone")} gone · ${count("new")} new${carried} · ${change.now.length} nodes`
+    : `changes nothing here · ${change.now.length} nodes`;
+  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`)];
 }
 
 function tellRewrite(view, row, change) {
@@ -215,5 +214,5 @@ function textOf(model, change, after) {
     if (isList && op === "range") deep++;
     return text;
   });
-  return [...gone.map((id) => line(id, 0)), ...lines];
+  return [...Array.from(gone, (id) => line(id, 0)), ...lines];
 }

@@ -258,7 +258,7 @@ export class Timeline {
   // Who holds what when most is held.
   tellPeak(device) {
     const { peak, name } = device;
-    const holders = this.model.holders(device.backend, peak.at);
+    const holders = this.model.holders(name, peak.at);
     this.side.replaceChildren(h("p", {}, h("b", {}, `${size(peak.memory)} on ${name}`), ` at ${time(peak.at)}`),
       h("p", {}, "in ", link(peak.name, () => this.app.go("kernel", { k: peak.kernel.at })), ` of ${peak.methods.join(", ")}`),
       h("h3", {}, "Who holds it"),
@@ -321,8 +321,7 @@ function rowsOf(model) {
 function memoryOf(model) {
   const devices = new Map();
   for (const launch of model.launches) {
-    if (!devices.has(launch.device)) devices.set(launch.device, { name: launch.device, points: [], peak: launch,
-        backend: model.record.devices.find((open) => open.name === launch.device)?.backend });
+    if (!devices.has(launch.device)) devices.set(launch.device, { name: launch.device, points: [], peak: launch });
     const device = devices.get(launch.device);
     device.points.push(launch);
     if (launch.memory > device.peak.memory) device.peak = launch;

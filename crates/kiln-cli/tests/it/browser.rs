@@ -9,6 +9,12 @@ use std::time::{Duration, Instant};
 /// So long a page may take to show what a test waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Tells whoever reads the output of a test.
+#[allow(clippy::print_stdout, reason = "it is not counted, or it is a figure")]
+pub(crate) fn say(text: &str) {
+    println!("{text}");
+}
+
 pub(crate) struct Browser {
     process: Child,
     commands: ChildStdin,
@@ -26,7 +32,7 @@ impl Browser {
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
         let Some(name) = names.iter().find(is_there) else {
-            println!("SKIPPED: there is no Chromium here");
+            say("SKIPPED: there is no Chromium here");
             return None;
         };
         let profile = Folder::new();

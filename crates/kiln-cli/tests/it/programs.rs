@@ -65,7 +65,7 @@ fn decode() {
     let mut token = 1;
     for p in 0..4 {
         let row = |table: &Embedding, at: i32| table.forward(&Tensor::from([at]));
-        let x = row(&words, token) + row(&places, p as i32);
+        let x = row(&words, token) + row(&places, p);
         let inner = norm.forward(&x);
         keys.set(s![p..p + 1], key.forward(&inner));
         values.set(s![p..p + 1], value.forward(&inner));

@@ -1,6 +1,6 @@
 //! `kiln viz`: its page in a real browser, and who may read it.
 
-use crate::browser::Browser;
+use crate::browser::{Browser, say};
 use crate::programs;
 use crate::run::Folder;
 use serde_json::json;
@@ -79,6 +79,7 @@ fn names_with_html_show_as_text() {
         "program",
         "program?mode=tensors",
         "program?mode=passes",
+        "program?mode=memory",
         "kernel",
         "kernel?tab=steps",
         "kernel?tab=source",
@@ -203,9 +204,7 @@ fn a_hundred_thousand_nodes_can_be_zoomed() {
     let times = "kiln.current.graph.measure(60).then((gaps) => gaps.sort((a, b) => a - b))";
     let gaps: Vec<f64> = serde_json::from_value(browser.value(times)).unwrap();
     let drawn = browser.value("Math.max(...kiln.current.graph.drawn.slice(-60))");
-    println!(
-        "frames: median {:.1} ms, longest {:.1} ms; drawing at most {drawn:.1} ms",
-        gaps[30], gaps[59]
-    );
+    let [middle, longest] = [gaps[30], gaps[59]];
+    say(&format!("frames: {middle:.1} ms, at most {longest:.1}; drawing at most {drawn:.1} ms"));
     browser.is_content();
 }
