@@ -8,6 +8,7 @@ use crate::outcome::{Failure, Outcome};
 use clap::Args;
 use files::FILES;
 use kiln::record::Record;
+use serde_json::{Value, json};
 use server::Answer;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -59,6 +60,8 @@ fn recorded(file: Option<PathBuf>, program: &[String]) -> Outcome<PathBuf> {
 struct Shown {
     /// The record as JSON.
     record: String,
+    /// What each pass leaves, as JSON.
+    passes: String,
     /// Source files that it names.
     sources: HashSet<String>,
 }
@@ -66,13 +69,17 @@ struct Shown {
 impl Shown {
     fn new(record: &Record) -> Outcome<Shown> {
         let sources = sources::named(record);
-        Ok(Shown { record: serde_json::to_string(record).map_err(Failure::new)?, sources })
+        let passes = kiln::passes().into_iter().map(|p| json!([p.stage, p.name, p.leaves]));
+        let passes = Value::Array(passes.collect()).to_string();
+        let record = serde_json::to_string(record).map_err(Failure::new)?;
+        Ok(Shown { record, passes, sources })
     }
 
     fn answer(&self, url: &str) -> Answer<'_> {
         let nothing = ("404 Not Found", "text/plain", Cow::Borrowed("nothing is here"));
-        if url == "/record" {
-            return ("200 OK", "application/json", Cow::Borrowed(&self.record));
+        let json = [("/record", &self.record), ("/passes", &self.passes)];
+        if let Some((_, text)) = json.iter().find(|(address, _)| *address == url) {
+            return ("200 OK", "application/json", Cow::Borrowed(text));
         }
         if let Some(name) = url.strip_prefix("/source?file=") {
             let text = decoded(name).and_then(|name| sources::text(&self.sources, &name));

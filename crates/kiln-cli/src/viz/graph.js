@@ -6,8 +6,8 @@ import { cut } from "./format.js";
 
 const ROW = 62;
 const HIGH = 34;
-const MOST_BOXES = 4000;
-const MOST_LINES = 4000;
+const MOST_BOXES = 3000;
+const MOST_LINES = 2500;
 
 export function widthOf(item) {
   const letters = Math.max(item.label.length, (item.sub?.length ?? 0) * 0.86);
@@ -276,6 +276,8 @@ export class Graph {
     if (a === this.chosen || b === this.chosen) marked.push(e);
     let [px, py] = [x[a], y[a] + HIGH / 2];
     pen.moveTo(px, py);
+    // from afar nobody sees the bends
+    if (this.view.scale < 0.12) return pen.lineTo(x[b], y[b] - HIGH / 2);
     for (let i = starts[e]; i <= starts[e + 1]; i++) {
       const isLast = i === starts[e + 1];
       const [qx, qy] = isLast ? [x[b], y[b] - HIGH / 2] : [bends[2 * i], bends[2 * i + 1]];

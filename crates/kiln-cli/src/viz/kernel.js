@@ -58,10 +58,13 @@ export class Kernel {
     const each = runs > 0 ? kernel.took / runs : null;
     const [flops, bytes] = kernel.work ?? [null, null];
     const rate = (work) => (each && work != null ? `${(work / (each * 1e3)).toFixed(2)}` : "?");
+    const speed = this.model.speed(kernel.launches[0]?.device);
+    const floor = speed && each && flops != null ? Math.max(flops / (speed.gflops * 1e3), bytes / (speed.gbps * 1e3)) : null;
     const lines = this.model.placesOf(kernel);
     const first = [...kernel.schedules][0];
     this.facts.replaceChildren(h("div", {}, h("b", {}, time(each) || "never ran"), each == null ? "" : ` a launch · ${runs} launches · ${share(kernel.took, this.model.total)} of all · `,
       h("b", {}, flops == null ? "?" : count(flops)), " flops · ", h("b", {}, size(bytes) || "?"), ` · ${rate(flops)} GFLOPS · ${rate(bytes)} GB/s`,
+      floor ? ` · floor ${time(floor)}` : "",
       kernel.compiled ? ` · ${kernel.compiled.origin}` : " · not compiled in this run"),
     h("div", {}, "Made by ", ...lines.flatMap((line) => [link(line.place ? short(line.key) : line.key,
       () => this.app.go("program", { line: line.key, s: first }), line.key), " "]),
@@ -93,7 +96,8 @@ export class Kernel {
     body(h("div", {}, switcher(names, which, (name) => {
       this.nest = name;
       this.draw();
-    })), h("div.tags", {}, options.map((option) => h("span.tag.mono", {}, option))),
+    })), h("p.dim", {}, "The name: r has a reduction, E has none, and the numbers are the lengths of the loops."),
+    h("div.tags", {}, options.map((option) => h("span.tag.mono", { title: meaning(option) }, option))),
     nestElement(this.model, [which === "optimized" ? optimized : scheduled], () => {}));
   }
 

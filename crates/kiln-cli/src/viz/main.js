@@ -21,9 +21,19 @@ const KEYS = [["1 … 5", "program, kernels, decisions, timeline, rules"], ["/",
   ["g", "switch between the kinds of picture"], ["e", "open or close all groups"], ["b", "back"], ["t", "light or dark"],
   ["?", "this list"], ["Esc", "close"]];
 
+const COLORS = [["data", "data, loads, scratch"], ["view", "views: reshape, permute, slice"], ["math", "arithmetic"],
+  ["reduce", "reductions; kernels"], ["store", "stores, outputs"], ["loop", "loops: range, end"], ["constant", "numbers"],
+  ["group", "what one line made"], ["copy", "copies between devices"]];
+const MARKS = [["gone", "gone after this step"], ["new", "new"], ["carried", "the same with new sources"], ["hit", "of the chosen line or kernel"]];
+
+function legend() {
+  const chip = (kind, name, text) => h("span", { class: `tag ${kind}-${name}` }, text);
+  return h("div.tags", {}, COLORS.map(([name, text]) => chip("kind", name, text)), MARKS.map(([name, text]) => chip("mark", name, text)));
+}
+
 class App {
-  constructor(record) {
-    this.model = new Model(record);
+  constructor(record, passes) {
+    this.model = new Model(record, passes);
     this.views = {};
     this.search = new Search(this);
     this.header();
@@ -102,7 +112,7 @@ class App {
     const close = h("button", { type: "button", onclick: () => this.close() }, "Close");
     const rows = KEYS.map(([keys, what]) => [h("kbd", {}, keys), what]);
     this.cover(h("div.sheet.help", { role: "dialog", "aria-label": "Keys" }, h("h2", {}, "Keys"),
-      table(["key", "what it does"], rows), h("p", {}, close)));
+      table(["key", "what it does"], rows), h("h2", {}, "Colors"), legend(), h("p", {}, close)));
     close.focus();
   }
 
@@ -115,12 +125,17 @@ class App {
   }
 }
 
+async function json(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+}
+
 async function start() {
   const view = document.getElementById("view");
   try {
-    const answer = await fetch("/record");
-    if (!answer.ok) throw new Error(await answer.text());
-    window.kiln = new App(await answer.json());
+    const [record, passes] = await Promise.all(["/record", "/passes"].map(json));
+    window.kiln = new App(record, passes);
   } catch (why) {
     view.replaceChildren(h("p.empty", {}, `the record cannot be shown: ${why.message}`));
     throw why;

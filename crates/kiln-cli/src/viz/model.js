@@ -16,8 +16,10 @@ function step(entry) {
 }
 
 export class Model {
-  constructor(record) {
+  // passes: [stage, name, what it leaves] of each pass of the compiler
+  constructor(record, passes) {
     this.record = record;
+    this.leaves = new Map(passes.map(([stage, name, leaves]) => [`${stage} ${name}`, leaves]));
     this.nodes = record.nodes;
     this.schedules = record.schedules.map((schedule, at) => ({ ...schedule, at_us: schedule.at, at,
       steps: schedule.steps.map(step) }));
@@ -184,6 +186,23 @@ export class Model {
     if (kind === "temporary") return plan.temporaries[Number(number)]?.value ?? null;
     const placed = plan.steps.find((s) => s.kind === "pass" && s.pass === "assign")?.before ?? [];
     return kind === "output" ? placed[Number(number)] ?? null : null;
+  }
+
+  // Why was it scheduled anew? The earlier computation whose graph is equal but for numbers, and the first node that
+  // differs: {earlier, was, is}, or null.
+  differs(schedule) {
+    if (schedule.took == null) return null;
+    this.forms ??= new Map();
+    const form = (s) => {
+      if (!this.forms.has(s)) this.forms.set(s, [...this.below(s.roots)].map((id) => this.nodes[id].label.replace(/\d+/g, "#")).join());
+      return this.forms.get(s);
+    };
+    const own = form(schedule);
+    const earlier = this.schedules.slice(0, schedule.at).findLast((s) => s.took != null && form(s) === own);
+    if (!earlier) return null;
+    const [old, now] = [this.below(earlier.roots), this.below(schedule.roots)];
+    const at = now.findIndex((id, i) => this.nodes[id].label !== this.nodes[old[i]].label);
+    return { earlier, was: at < 0 ? null : this.nodes[old[at]], is: at < 0 ? null : this.nodes[now[at]] };
   }
 
   // The decisions among steps, with their places.

@@ -195,10 +195,29 @@ export class Program {
   tellAll() {
     const { record } = this.model;
     const launches = this.model.launches.length;
-    return [h("p", {}, `${launches} launches, ${time(this.model.total)}. ${this.model.schedules.length} computations, ` +
-      `${record.kernels.length} kernels compiled, ${record.copies.length} copies between memories.`),
-    h("p.dim", {}, "Choose a line to see its kernels, or a kernel to see its lines. Double click opens a kernel or a group. ? lists the keys."),
-    h("h3", {}, "Kernels by time"), this.kernelTable([...this.model.kernels].sort((a, b) => b.took - a.took).slice(0, 12))];
+    return [...(this.schedule ? this.tellSchedule(this.schedule) : []), h("h3", {}, "The run"),
+      h("p", {}, `${launches} launches, ${time(this.model.total)}. ${this.model.schedules.length} computations, ` +
+        `${record.kernels.length} kernels compiled, ${record.copies.length} copies.`),
+      ...record.devices.map((open) => h("p.dim", {}, `${open.name} is ${open.backend}: ${open.compiler}`)),
+      h("h3", {}, "Kernels by time"), this.kernelTable([...this.model.kernels].sort((a, b) => b.took - a.took).slice(0, 12)),
+      h("p.dim", {}, "Choose a line to see its kernels, or a kernel to see its lines. Double click opens a kernel or a group. ? lists the keys.")];
+  }
+
+  // A computation: whether it was remembered, and if not, what differs from one like it.
+  tellSchedule(schedule) {
+    const go = (at) => link(`computation ${at + 1}`, () => this.app.go("program", { ...this.state(), s: at, node: null, step: null }));
+    const [arena, all] = schedule.memory;
+    const said = [h("h3", {}, `Computation ${schedule.at + 1}, on ${schedule.device}`), h("p.dim.mono", {}, `key ${schedule.key.slice(0, 16)}…`)];
+    if (schedule.took == null) {
+      said.push(h("p", {}, "Remembered: nothing was scheduled or compiled for it. ", schedule.same == null ? "" : h("span", {}, "It is ", go(schedule.same), ".")));
+    } else said.push(h("p", {}, `Scheduled in ${time(schedule.took)}${all > 0 ? `; temporaries of ${size(all)} in ${size(arena)}` : ""}.`));
+    const differs = this.model.differs(schedule);
+    if (differs) {
+      said.push(h("p", {}, "Equal but for numbers: ", go(differs.earlier.at), ". Scheduled anew because ",
+        differs.is ? h("span.mono", {}, `${differs.is.label} was ${differs.was.label}`) : "a dtype, a device or an order differs",
+        differs.is?.by ? ` (${differs.is.by})` : "", "."));
+    }
+    return said;
   }
 
   kernelTable(kernels) {

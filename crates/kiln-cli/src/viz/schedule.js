@@ -5,7 +5,7 @@ import { cut, size, time } from "./format.js";
 // Items and edges. What comes from outside and what goes there are boxes of their own only if asked for; else a kernel
 // says how much of it there is.
 export function scheduleGraph(model, schedule, { isWhole = false } = {}) {
-  const graph = { items: [], from: [], to: [], texts: [] };
+  const graph = { items: [], from: [], to: [], bytes: [], texts: [], known: new Map() };
   const writers = new Map();
   const outside = new Map();
   const copies = copiesFor(model, schedule);
@@ -24,10 +24,13 @@ export function scheduleGraph(model, schedule, { isWhole = false } = {}) {
   return graph;
 }
 
-function edge({ from, to, texts }, a, b, bytes) {
-  from.push(a);
-  to.push(b);
-  texts.push(size(bytes));
+// Values that flow the same way are one edge, with the bytes of all.
+function edge({ from, to, bytes: flows, texts, known }, a, b, bytes) {
+  const key = `${a} ${b}`;
+  const at = known.get(key) ?? from.length;
+  known.set(key, at);
+  [from[at], to[at], flows[at]] = [a, b, (flows[at] ?? 0) + bytes];
+  texts[at] = size(flows[at]);
 }
 
 function box({ items }, known, name, label, kind) {

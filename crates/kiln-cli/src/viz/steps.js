@@ -166,7 +166,8 @@ function tellPass(view, row, change) {
   const carried = count("carried") > 0 ? ` · ${count("carried")} with new sources` : "";
   const said = row.changes ? `${count("gone")} gone · ${count("new")} new${carried} · ${change.now.length} nodes`
     : `changes nothing here · ${change.now.length} nodes`;
-  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`)];
+  const leaves = view.model.leaves.get(`${of.stage} ${of.pass}`);
+  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`), leaves ? h("div.dim", {}, `After it: ${leaves}`) : ""];
 }
 
 function tellRewrite(view, row, change) {

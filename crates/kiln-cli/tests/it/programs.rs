@@ -38,7 +38,7 @@ pub(crate) fn record(program: &str, path: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// A loop of writes that becomes one kernel, and one that reads between.
+/// A loop of writes that becomes one kernel, one that reads between, and a copy to another device.
 fn writes() {
     let all = Tensor::zeros([64]);
     for i in 0..64 {
@@ -51,6 +51,8 @@ fn writes() {
         cache.get(s![..i + 1]).sum(0).realize().unwrap();
     }
     Tensor::arange(16).realize().unwrap();
+    let copied = (Tensor::arange(100) * 3).to("CPU:1") + 1;
+    assert_eq!(copied.sum(..).item::<i32>().unwrap(), 14950);
 }
 
 /// Few tokens of a small model of GPT-2's form, with a cache of keys and values.

@@ -128,6 +128,9 @@ fn each_view_opens_and_leads_to_the_others() {
             browser
                 .wait(&format!("document.getElementById('view').textContent.includes('{text}')"));
         }
+        if program == "writes" {
+            copies_are_drawn(&mut browser);
+        }
         if program == "digits" {
             by_clicks(&mut browser);
             by_keys(&mut browser);
@@ -158,6 +161,14 @@ fn by_clicks(browser: &mut Browser) {
     browser.wait("location.hash.startsWith('#kernel')");
     browser.click(".facts button.link", "model.rs");
     browser.wait("document.title === 'kiln: Program' && location.hash.includes('line=')");
+}
+
+/// What a kernel reads of another device comes by a copy with its bytes.
+fn copies_are_drawn(browser: &mut Browser) {
+    browser.value("kiln.go('program', { s: kiln.model.schedules.at(-1).at })");
+    browser.wait("kiln.current.shown?.items.some((item) => item.label === 'copy CPU → CPU:1')");
+    let texts = browser.value("kiln.current.shown.texts");
+    assert!(texts.as_array().unwrap().contains(&json!("400 B")), "{texts}");
 }
 
 /// Search, and a walk through the steps of a kernel.
