@@ -1,15 +1,21 @@
 //! `kiln viz`: a recorded run as a page on localhost.
 
+mod files;
+mod server;
+mod sources;
+
 use crate::outcome::{Failure, Outcome};
 use clap::Args;
+use files::FILES;
 use kiln::record::Record;
+use serde_json::{Value, json};
+use server::Answer;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
-use tiny_http::{Header, Request, Response, Server};
-
-/// The page: one file, without anything from elsewhere.
-const PAGE: &str = include_str!("viz/page.html");
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -29,16 +35,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
         (file, []) => file.clone().expect("one of the two"),
         (file, program) => recorded(file.clone(), program)?,
     };
-    let record = Record::open(&path)?;
-    let data = serde_json::to_string(&record).map_err(Failure::new)?;
-    let server = Server::http(("127.0.0.1", options.port)).map_err(Failure::new)?;
-    let port = server.server_addr().to_ip().map_or(options.port, |address| address.port());
+    let shown = Shown::new(&Record::open(&path)?)?;
+    let listener = TcpListener::bind(("127.0.0.1", options.port))?;
+    let port = listener.local_addr()?.port();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} is shown at http://127.0.0.1:{port}/ until Ctrl-C", path.display())?;
     out.flush()?;
-    for request in server.incoming_requests() {
-        answer(request, port, &data);
-    }
+    server::serve(&listener, port, &|url| shown.answer(url));
     Ok(())
 }
 
@@ -53,30 +56,54 @@ fn recorded(file: Option<PathBuf>, program: &[String]) -> Outcome<PathBuf> {
     Ok(path)
 }
 
-/// Answers one request. A page of another site must not read the record, so requests by another name are refused.
-fn answer(request: Request, port: u16, data: &str) {
-    let names = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-    let host = request.headers().iter().find(|header| header.field.equiv("Host"));
-    let is_ours = host.is_some_and(|header| names.iter().any(|name| header.value == name.as_str()));
-    let (status, kind, text) = match request.url() {
-        _ if !is_ours => (403, "text/plain", "this page has another name"),
-        "/" => (200, "text/html; charset=utf-8", PAGE),
-        "/record" => (200, "application/json", data),
-        _ => (404, "text/plain", "nothing is here"),
-    };
-    let header = |name: &str, value: &str| {
-        Header::from_bytes(name.as_bytes(), value.as_bytes()).expect("letters alone")
-    };
-    let response = Response::from_string(text)
-        .with_status_code(status)
-        .with_header(header("Content-Type", kind))
-        .with_header(header("Cache-Control", "no-store"))
-        .with_header(header("X-Content-Type-Options", "nosniff"))
-        .with_header(header("Content-Security-Policy", POLICY));
-    // whoever asked may have left
-    let _ = request.respond(response);
+/// What the page asks for.
+struct Shown {
+    /// The record as JSON.
+    record: String,
+    /// What each pass leaves, as JSON.
+    passes: String,
+    /// Source files that it names.
+    sources: HashSet<String>,
 }
 
-/// The page runs its own script alone, and asks nobody but this server.
-const POLICY: &str =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
+impl Shown {
+    fn new(record: &Record) -> Outcome<Shown> {
+        let sources = sources::named(record);
+        let passes = kiln::passes().into_iter().map(|p| json!([p.stage, p.name, p.leaves]));
+        let passes = Value::Array(passes.collect()).to_string();
+        let record = serde_json::to_string(record).map_err(Failure::new)?;
+        Ok(Shown { record, passes, sources })
+    }
+
+    fn answer(&self, url: &str) -> Answer<'_> {
+        let nothing = ("404 Not Found", "text/plain", Cow::Borrowed("nothing is here"));
+        let json = [("/record", &self.record), ("/passes", &self.passes)];
+        if let Some((_, text)) = json.iter().find(|(address, _)| *address == url) {
+            return ("200 OK", "application/json", Cow::Borrowed(text));
+        }
+        if let Some(name) = url.strip_prefix("/source?file=") {
+            let text = decoded(name).and_then(|name| sources::text(&self.sources, &name));
+            return text
+                .map_or(nothing, |t| ("200 OK", "text/plain; charset=utf-8", Cow::Owned(t)));
+        }
+        let file = FILES.iter().find(|(address, ..)| *address == url);
+        file.map_or(nothing, |(_, kind, text)| ("200 OK", kind, Cow::Borrowed(text)))
+    }
+}
+
+/// A value of an address without its escapes.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut plain = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || (bytes.next()? as char).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(plain).ok()
+}

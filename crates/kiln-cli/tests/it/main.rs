@@ -4,3 +4,6 @@ mod run;
 mod digits;
 mod ladder;
 mod listings;
+mod browser;
+mod programs;
+mod viz;

@@ -1,0 +1,221 @@
+//! `kiln viz`: its page in a real browser, and who may read it.
+
+use crate::browser::{Browser, say};
+use crate::programs;
+use crate::run::Folder;
+use serde_json::json;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A running `kiln viz`.
+struct Shown {
+    process: Child,
+    address: String,
+}
+
+impl Shown {
+    fn new(record: &Path) -> Shown {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        command.arg("viz").arg(record).current_dir(root).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split(' ').find(|word| word.starts_with("http://"));
+        Shown { process, address: address.expect(&line).to_owned() }
+    }
+
+    /// The answer to a request, as it came.
+    fn answer(&self, request: &str) -> String {
+        let host = self.address.trim_start_matches("http://").trim_end_matches('/');
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.write_all(request.replace("HOST", host).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn only_this_machine_reads_only_the_page() {
+    let home = Folder::new();
+    let record = home.path("names.viz");
+    programs::strange(&record);
+    let shown = Shown::new(&record);
+    let get = |url: &str| shown.answer(&format!("GET {url} HTTP/1.1\r\nHost: HOST\r\n\r\n"));
+    assert!(get("/").starts_with("HTTP/1.1 200 OK"));
+    assert!(get("/").contains("script-src 'self'") && get("/record").contains("\"nodes\""));
+    for url in ["/etc/passwd", "/../Cargo.toml", "/source?file=/etc/passwd", "/source?file=%zz"] {
+        assert!(get(url).starts_with("HTTP/1.1 404"), "{url}");
+    }
+    let own = format!("/source?file={}", programs::REAL_FILE);
+    assert!(get(&own).contains("The command, run as users run it."), "a file that is named");
+    for host in ["evil.example", "127.0.0.1.evil.example", "localhost", "HOST\r\nHost: evil"] {
+        let answer = shown.answer(&format!("GET /record HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 403"), "{host}: {answer}");
+    }
+    for broken in ["POST / HTTP/1.1\r\nHost: HOST\r\n\r\n", "\r\n\r\n", "GET\r\n\r\n"] {
+        assert!(shown.answer(broken).starts_with("HTTP/1.1 400"), "{broken}");
+    }
+}
+
+#[test]
+fn names_with_html_show_as_text() {
+    let Some(mut browser) = Browser::open() else { return };
+    let home = Folder::new();
+    let record = home.path("names.viz");
+    programs::strange(&record);
+    let shown = Shown::new(&record);
+    for place in [
+        "program",
+        "program?mode=tensors",
+        "program?mode=passes",
+        "program?mode=memory",
+        "kernel",
+        "kernel?tab=steps",
+        "kernel?tab=source",
+        "kernel?tab=options",
+        "decisions?s=0&d=3",
+        "timeline?launch=0",
+        "rules",
+    ] {
+        browser.visit(&format!("{}#{place}", shown.address));
+        let made = "document.querySelectorAll('#view img, #view b b, #view script').length";
+        assert_eq!(browser.value(made), json!(0), "{place}");
+        assert_eq!(browser.value("window.broken ?? null"), json!(null), "{place}");
+        let text = browser.value("document.body.textContent");
+        assert!(text.as_str().unwrap().contains("<img src=x onerror="), "{place}: {text}");
+    }
+    browser.is_content();
+}
+
+#[test]
+fn each_view_opens_and_leads_to_the_others() {
+    let Some(mut browser) = Browser::open() else { return };
+    for program in ["digits", "decode", "writes"] {
+        let home = Folder::new();
+        let record = home.path("run.viz");
+        programs::record(program, &record);
+        let shown = Shown::new(&record);
+        browser.visit(&shown.address);
+        assert!(browser.value("kiln.model.launches.length").as_u64() > Some(2), "{program}");
+        // each kernel was made by lines, of the program as a rule
+        let orphans =
+            "kiln.model.kernels.filter((k) => kiln.model.placesOf(k).length === 0).length";
+        let placed = "kiln.model.lines.filter((l) => l.place && l.kernels.size > 0).length > 2";
+        assert_eq!(browser.value(placed), json!(true), "{program}");
+        assert_eq!(browser.value(orphans), json!(0), "{program}");
+        let lost = "kiln.model.schedules.flatMap((s) => s.places).filter((p) => p.kernel.launches.length === 0).length";
+        assert_eq!(browser.value(lost), json!(0), "{program}");
+        for (key, name, text) in [
+            ("2", "Kernels", "for i"),
+            ("3", "Decisions", "Why are two kernels"),
+            ("4", "Timeline", "Most memory"),
+            ("5", "Rules", "rewrites"),
+            ("1", "Program", "Kernels by time"),
+        ] {
+            browser.press(key);
+            browser.wait(&format!("document.title === 'kiln: {name}'"));
+            browser
+                .wait(&format!("document.getElementById('view').textContent.includes('{text}')"));
+        }
+        if program == "writes" {
+            copies_are_drawn(&mut browser);
+        }
+        if program == "digits" {
+            by_clicks(&mut browser);
+            by_keys(&mut browser);
+        }
+    }
+    browser.is_content();
+}
+
+/// From a line to its kernel, to a rewrite, to its rule, and all the way back.
+fn by_clicks(browser: &mut Browser) {
+    browser.click(".row", "self.conv2.forward");
+    browser.wait("document.querySelector('#view').textContent.includes('Its kernels')");
+    browser.click("#view tr.opens", "r_");
+    browser.wait("location.hash.startsWith('#kernel?k=')");
+    browser.wait("kiln.current.kernel?.launches.length > 0");
+    browser.click(".switcher button", "Passes");
+    browser.click("#view .row.inner", "index_sum");
+    browser.wait("document.querySelectorAll('.before, .after').length === 2");
+    browser.click(".step button.link", "index_sum");
+    browser.wait("document.title === 'kiln: Rules'");
+    browser.wait("document.querySelector('.sample .here')?.textContent.includes('index_sum')");
+    browser.click(".wide .row", "→");
+    browser.wait("/#(kernel|program).*step=/.test(location.hash)");
+    for _ in 0..2 {
+        browser.press("b");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    browser.wait("location.hash.startsWith('#kernel')");
+    browser.click(".facts button.link", "model.rs");
+    browser.wait("document.title === 'kiln: Program' && location.hash.includes('line=')");
+}
+
+/// What a kernel reads of another device comes by a copy with its bytes.
+fn copies_are_drawn(browser: &mut Browser) {
+    browser.value("kiln.go('program', { s: kiln.model.schedules.at(-1).at })");
+    browser.wait("kiln.current.shown?.items.some((item) => item.label === 'copy CPU → CPU:1')");
+    let texts = browser.value("kiln.current.shown.texts");
+    assert!(texts.as_array().unwrap().contains(&json!("400 B")), "{texts}");
+}
+
+/// Search, and a walk through the steps of a kernel.
+fn by_keys(browser: &mut Browser) {
+    browser.press("?");
+    browser.wait("document.querySelector('.help') !== null");
+    browser.press("Escape");
+    browser.wait("document.querySelector('.help') === null");
+    browser.press("/");
+    browser.value("document.activeElement.value = 'cross_entropy r_'; kiln.search.find()");
+    browser.press("Enter");
+    browser.wait("document.title === 'kiln: Kernels'");
+    browser.click(".switcher button", "Loops");
+    browser.wait("kiln.current.tab === 'loops'");
+    browser.press("ArrowRight");
+    browser.wait("kiln.current.tab === 'steps' && kiln.current.steps.at === 0");
+    let last = browser.value("kiln.current.steps.rows.length").as_u64().unwrap();
+    assert!(last > 10, "{last} steps");
+    for step in 1..last.min(40) {
+        browser.press("ArrowRight");
+        browser.wait(&format!("kiln.current.steps.at === {step}"));
+    }
+    browser.press("ArrowLeft");
+    browser.wait(&format!("kiln.current.steps.at === {}", last.min(40) - 2));
+    browser.press("[");
+    browser.wait("kiln.current.steps.rows[kiln.current.steps.at].kind === 'pass'");
+}
+
+/// The time between frames is told and not judged: another program may hold the processor.
+#[test]
+fn a_hundred_thousand_nodes_can_be_zoomed() {
+    let Some(mut browser) = Browser::open() else { return };
+    let home = Folder::new();
+    let record = home.path("large.viz");
+    programs::large(&record, 100_000);
+    let shown = Shown::new(&record);
+    browser.visit(&format!("{}#program?mode=tensors", shown.address));
+    browser.value("kiln.current.graph.ready");
+    let groups = browser.value("kiln.current.shown.items.length").as_u64().unwrap();
+    assert!((2..5000).contains(&groups), "{groups} groups");
+    browser.press("e");
+    browser.value("kiln.current.graph.ready");
+    assert_eq!(browser.value("kiln.current.shown.items.length"), json!(100_000));
+    let times = "kiln.current.graph.measure(60).then((gaps) => gaps.sort((a, b) => a - b))";
+    let gaps: Vec<f64> = serde_json::from_value(browser.value(times)).unwrap();
+    let drawn = browser.value("Math.max(...kiln.current.graph.drawn.slice(-60))");
+    let [middle, longest] = [gaps[30], gaps[59]];
+    say(&format!("frames: {middle:.1} ms, at most {longest:.1}; drawing at most {drawn:.1} ms"));
+    browser.is_content();
+}
