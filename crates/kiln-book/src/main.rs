@@ -1,4 +1,5 @@
-//! `cargo run -p kiln-book -- CHAPTER NUMBER [PART ..]`: runs a program of the book, and prints the part that a block shows.
+//! `cargo run -p kiln-book -- CHAPTER NUMBER [PART ..]`: runs a program of the book, and prints the part that a block shows:
+//! to stderr, since the program itself prints to stdout.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use kiln_book::show;
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match run(&args) {
         Ok(text) => {
-            print!("{text}");
+            eprint!("{text}");
             ExitCode::SUCCESS
         }
         Err(why) => {

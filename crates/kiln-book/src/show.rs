@@ -31,14 +31,13 @@ pub fn shown(
     program: impl FnOnce() -> Result<(), Box<dyn Error>>,
 ) -> Result<String, Box<dyn Error>> {
     let request = Request::parse(request)?;
-    let watcher = Arc::new(Watcher { part: request.part.clone(), seen: Mutex::default() });
+    let watcher = Arc::new(Watcher { part: request.part.clone(), ..Watcher::default() });
     let observer: Option<Arc<dyn Observer>> = match request.part.as_str() {
         "output" => None,
         _ => Some(watcher.clone()),
     };
     observe::with(observer, program)?;
-    let seen = watcher.seen.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(request.cut(&seen))
+    Ok(request.cut(&watcher.in_order()))
 }
 
 /// A request, parsed.
@@ -92,9 +91,23 @@ impl Request {
 }
 
 /// Keeps, of each event, the text that a part shows.
+#[derive(Default)]
 struct Watcher {
     part: String,
-    seen: Mutex<Vec<String>>,
+    /// Texts; those of compiled kernels with the kernel's hash.
+    seen: Mutex<Vec<(u128, String)>>,
+    /// The kernels of all schedules. They are compiled on several threads, in any order.
+    planned: Mutex<Vec<u128>>,
+}
+
+impl Watcher {
+    /// The texts, kernels in the order of their schedules.
+    fn in_order(&self) -> Vec<String> {
+        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        seen.sort_by_key(|(kernel, _)| planned.iter().position(|planned| planned == kernel));
+        seen.into_iter().map(|(_, text)| text).collect()
+    }
 }
 
 impl Observer for Watcher {
@@ -111,11 +124,20 @@ impl Observer for Watcher {
 
     fn see(&self, event: &Event<'_>) {
         let part = self.part.as_str();
+        let mut kernel = 0;
         let text = match *event {
             Event::Decision(decision) => Some(format!("{decision}\n")),
             Event::Launched { .. } | Event::Copied { .. } => ran(event),
             Event::Scheduled { roots, .. } if part == "captured" => Some(graphs(roots)),
-            Event::Compiled(kernel) => compiled(part, kernel),
+            Event::Scheduled { plan, .. } => {
+                let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+                planned.extend(plan().into_iter().map(|planned| planned.kernel));
+                None
+            }
+            Event::Compiled(compilation) => {
+                kernel = compilation.scheduled.hash();
+                compiled(part, compilation)
+            }
             Event::Pass { pass, before, after, .. } => passed(part, pass, before, after),
             Event::Rewrite { rule, before, after, .. } if part == "rewrites" => {
                 let (before, after) = (text::describe(before), text::expr(after));
@@ -123,7 +145,8 @@ impl Observer for Watcher {
             }
             _ => None,
         };
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).extend(text);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.extend(text.map(|text| (kernel, text)));
     }
 }
 
@@ -135,14 +158,20 @@ fn graphs(roots: &[UOp]) -> String {
 fn ran(event: &Event<'_>) -> Option<String> {
     match *event {
         Event::Launched { device, program, methods, .. } => {
-            let device = device.split(':').next()?;
+            let device = kind(device);
             Some(format!("{device} {} [{}]\n", program.name, methods.join(", ")))
         }
         Event::Copied { device, from, bytes, .. } => {
+            let (device, from) = (kind(device), kind(from));
             Some(format!("{device} copy of {bytes} bytes from {from}\n"))
         }
         _ => None,
     }
+}
+
+/// A device without what writes its kernels.
+fn kind(device: &str) -> &str {
+    device.split(":LLVM").next().unwrap_or(device)
 }
 
 fn compiled(part: &str, kernel: &Compilation<'_>) -> Option<String> {

@@ -97,9 +97,9 @@ fn made((chapter, number, block): &Shown) -> String {
         ("SPEC", "1"),
     ];
     let output = run(chapter, *number, part, &env);
-    let text = String::from_utf8(output.stdout).expect("text");
-    let why = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !text.is_empty(), "{chapter} {number} {part}: {why}");
+    let [out, err] = [output.stdout, output.stderr].map(|s| String::from_utf8(s).expect("text"));
+    let text = if part.starts_with("output") { out } else { err.clone() };
+    assert!(output.status.success() && !text.is_empty(), "{chapter} {number} {part}: {err}");
     text
 }
 
