@@ -13,8 +13,8 @@
 //! | `rewrites`, `rewrites:PASS` | a line for each rewrite (of that pass): rule, node before, node after |
 //! | `launches` | a line for each launch and copy |
 //!
-//! `kernel=N` keeps the kernel of that number. `from=` and `to=` cut: they name beginnings of lines, without their
-//! indentation, of which the last is shown too. `llvm=N` says that the text is that of LLVM N: it is not compared with
+//! `kernel=N` keeps the kernel of that number, `paragraph=N` that paragraph of the output. `from=` and `to=` cut: they name beginnings of lines, without their
+//! indentation, of which the last is shown too. `lines=N` keeps as many lines at most. `llvm=N` says that the text is that of LLVM N: it is not compared with
 //! what others make.
 
 use kiln_ir::observe::{self, Compilation, Event, Kind, Observer};
@@ -40,27 +40,42 @@ pub fn shown(
     Ok(request.cut(&watcher.in_order()))
 }
 
+/// The part of what a program has printed.
+///
+/// # Errors
+/// The request makes no sense.
+pub fn printed(request: &str, output: &str) -> Result<String, String> {
+    let paragraphs: Vec<String> = output.split("\n\n").map(|text| format!("{text}\n")).collect();
+    match Request::parse(request)? {
+        request if request.number.is_some() => Ok(request.cut(&paragraphs)),
+        request => Ok(request.cut(&[output.to_owned()])),
+    }
+}
+
 /// A request, parsed.
 struct Request {
     part: String,
-    kernel: Option<usize>,
+    number: Option<usize>,
     from: Option<String>,
     to: Option<String>,
+    lines: usize,
 }
 
 impl Request {
     fn parse(text: &str) -> Result<Request, String> {
         let mut words = text.split_whitespace();
         let part = words.next().ok_or("no part is named")?.to_owned();
-        let mut out = Request { part, kernel: None, from: None, to: None };
+        let mut out = Request { part, number: None, from: None, to: None, lines: usize::MAX };
+        let bad = |n| format!("{n} is no number");
         for word in words {
             match word.split_once('=') {
-                Some(("kernel", n)) => {
-                    out.kernel = Some(n.parse().map_err(|_| format!("{n} is no number"))?);
+                Some(("kernel" | "paragraph", n)) => {
+                    out.number = Some(n.parse().map_err(|_| bad(n))?);
                 }
                 Some(("from", start)) => out.from = Some(start.to_owned()),
                 Some(("llvm", _)) => {}
                 Some(("to", start)) => out.to = Some(start.to_owned()),
+                Some(("lines", n)) => out.lines = n.parse().map_err(|_| bad(n))?,
                 _ => return Err(format!("{word} is no part of a request")),
             }
         }
@@ -69,20 +84,17 @@ impl Request {
 
     /// Of what was seen, what the request asks for.
     fn cut(&self, seen: &[String]) -> String {
-        let kept: Vec<&str> = match self.kernel {
-            Some(n) => seen.get(n - 1).map(String::as_str).into_iter().collect(),
-            None => seen.iter().map(String::as_str).collect(),
+        let all = match self.number {
+            Some(n) => seen.get(n.wrapping_sub(1)).cloned().unwrap_or_default(),
+            None => seen.concat(),
         };
-        let all = kept.join("");
-        let starts = |line: &str, word: &Option<String>| {
-            word.as_ref().is_some_and(|word| line.trim_start().starts_with(word.as_str()))
-        };
+        let starts = |line: &str, word: &str| line.trim_start().starts_with(word);
+        let is_before = |line: &&str| self.from.as_ref().is_some_and(|word| !starts(line, word));
         let mut out = String::new();
-        for line in all.lines().skip_while(|line| self.from.is_some() && !starts(line, &self.from))
-        {
+        for line in all.lines().skip_while(is_before).take(self.lines) {
             out += line.trim_end();
             out.push('\n');
-            if starts(line, &self.to) {
+            if self.to.as_ref().is_some_and(|word| starts(line, word)) {
                 break;
             }
         }

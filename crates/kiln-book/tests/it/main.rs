@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr)]
 
 use kiln_book::chapter::{Block, blocks, chapters, folder};
+use kiln_book::show;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,7 +99,10 @@ fn made((chapter, number, block): &Shown) -> String {
     ];
     let output = run(chapter, *number, part, &env);
     let [out, err] = [output.stdout, output.stderr].map(|s| String::from_utf8(s).expect("text"));
-    let text = if part.starts_with("output") { out } else { err.clone() };
+    let text = match part.starts_with("output") {
+        true => show::printed(part, &out).expect("a request"),
+        false => err.clone(),
+    };
     assert!(output.status.success() && !text.is_empty(), "{chapter} {number} {part}: {err}");
     text
 }
