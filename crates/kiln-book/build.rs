@@ -18,13 +18,14 @@ fn main() {
         if count == 0 {
             continue;
         }
+        let module = name.replace('-', "_");
         let path = Path::new(&out).join(format!("{name}.rs"));
         std::fs::write(&path, code).expect("cargo's folder");
         // a rule may be about `x - x`
-        writeln!(modules, "#[allow(clippy::eq_op)]\nmod r#{name} {{ include!({path:?}); }}")
+        writeln!(modules, "#[allow(clippy::eq_op)]\nmod {module} {{ include!({path:?}); }}")
             .expect("a string grows");
         for i in 1..=count {
-            writeln!(table, "    ({name:?}, {i}, r#{name}::program_{i}),").expect("a string grows");
+            writeln!(table, "    ({name:?}, {i}, {module}::program_{i}),").expect("a string grows");
         }
     }
     let programs = format!(

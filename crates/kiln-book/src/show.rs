@@ -98,7 +98,8 @@ impl Request {
                 break;
             }
         }
-        out
+        out.truncate(out.trim_end().len());
+        out + "\n"
     }
 }
 

@@ -103,7 +103,7 @@ fn made((chapter, number, block): &Shown) -> String {
         true => show::printed(part, &out).expect("a request"),
         false => err.clone(),
     };
-    assert!(output.status.success() && !text.is_empty(), "{chapter} {number} {part}: {err}");
+    assert!(output.status.success() && !text.trim().is_empty(), "{chapter} {number} {part}: {err}");
     text
 }
 
