@@ -139,6 +139,13 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_for_a_name_is_the_same_on_every_machine() {
+        let caches = |cpu| Machine::named("x86_64", cpu).expect("known").cache_bytes;
+        assert!(caches("haswell").is_some() && caches("haswell") == caches("znver4"));
+        assert_eq!(Machine::with("x86_64", Vec::new()).cache_bytes, None);
+    }
+
+    #[test]
     fn unknown_names_are_refused_with_those_that_are_known() {
         let why = Machine::named("x86_64", "pentium").expect_err("too old");
         assert!(why.contains("pentium") && why.contains("haswell"), "{why}");
