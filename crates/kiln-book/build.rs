@@ -36,18 +36,15 @@ fn main() {
 
 /// The programs of a chapter as functions, and how many there are.
 fn functions(text: &str) -> (String, usize) {
-    let mut lines = vec![String::new(); text.lines().count()];
+    let source: Vec<&str> = text.lines().collect();
+    let mut lines = vec![String::new(); source.len()];
     let mut count = 0;
     for block in chapter::blocks(text).into_iter().filter(chapter::Block::is_program) {
         count += 1;
         lines[block.lines.start - 1] =
             format!("pub(super) fn program_{count}() -> Result<(), Box<dyn std::error::Error>> {{");
         lines[block.lines.end] = "Ok(()) }".to_owned();
-        for (number, line) in text.lines().enumerate() {
-            if block.lines.contains(&number) {
-                lines[number] = line.to_owned();
-            }
-        }
+        block.lines.for_each(|line| lines[line] = source[line].to_owned());
     }
     (lines.join("\n"), count)
 }

@@ -5,7 +5,6 @@
 use kiln_book::chapter::{Block, blocks, chapters, folder};
 use kiln_book::show;
 use std::process::{Command, Output};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The device whose kernels the book shows.
@@ -22,23 +21,20 @@ fn run(chapter: &str, number: usize, part: &str, env: &[(&str, &str)]) -> Output
     command.envs(env.iter().copied()).output().expect("runs")
 }
 
-/// Does all the work, two things at a time, and keeps its order.
+/// The results of all the work, of which two things are done at a time, in its order.
 fn each<T: Sync, R: Send>(work: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some((i, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
-                    .and_then(|i| work.get(i).map(|item| (i, item)))
-                {
-                    let result = f(item);
-                    done.lock().expect("no panic").push((i, result));
-                }
-            });
-        }
+    let one = || {
+        let i = next.fetch_add(1, Ordering::Relaxed);
+        work.get(i).map(|item| (i, f(item)))
+    };
+    let some = || std::iter::from_fn(one).collect::<Vec<_>>();
+    let mut done = std::thread::scope(|scope| {
+        let other = scope.spawn(some);
+        let mut done = some();
+        done.extend(other.join().expect("no panic"));
+        done
     });
-    let mut done = done.into_inner().expect("no panic");
     done.sort_by_key(|(i, _)| *i);
     done.into_iter().map(|(_, result)| result).collect()
 }
@@ -161,4 +157,28 @@ fn chapters_are_listed_and_open_with_a_question() {
         let question = lines.next().unwrap_or("");
         assert!(question.starts_with('*') && question.ends_with("?*"), "{name}: {question:?}");
     }
+}
+
+#[test]
+fn a_request_cuts_what_it_names() {
+    let output = "one\n  two\nthree\n\nfour\n\n";
+    let cut = |request: &str| show::printed(request, output).expect("a request");
+    assert_eq!(cut("output"), "one\n  two\nthree\n\nfour\n");
+    assert_eq!(cut("output paragraph=2"), "four\n");
+    assert_eq!(cut("output from=two to=three"), "  two\nthree\n");
+    assert_eq!(cut("output paragraph=1 lines=1"), "one\n");
+    for bad in ["", "output paragraph=x", "output up"] {
+        assert!(show::printed(bad, output).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn blocks_are_found_and_replaced() {
+    let text = "# a\n```rust\nx\n```\n```text list\nold\nold\n```\n```text\nkept\n```\n";
+    let blocks = blocks(text);
+    let kinds: Vec<(bool, Option<&str>)> =
+        blocks.iter().map(|block| (block.is_program(), block.shows())).collect();
+    assert_eq!(kinds, [(true, None), (false, Some("list")), (false, None)]);
+    let new = rewritten(text, &[(blocks[1].clone(), "new\n".to_owned())]);
+    assert_eq!(new, text.replace("old\nold", "new"));
 }
