@@ -12,6 +12,7 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
     ("kiln-runtime", &["kiln-ir"], &["kiln-compile"]),
     ("kiln", &["kiln-ir", "kiln-compile", "kiln-runtime", "kiln-derive"], &[]),
     ("kiln-cli", &["kiln"], &[]),
+    ("kiln-book", &["kiln", "kiln-ir", "kiln-compile"], &[]),
 ];
 
 /// Modules of kiln-compile that every stage may use.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub(crate) fn check(workspace: &Workspace) -> Vec<Finding> {
     let mut out = Vec::new();
-    for folder in ["", "docs", "bench"] {
+    for folder in ["", "docs", "docs/book/src", "bench"] {
         let folder = workspace.root.join(folder);
         let mut paths: Vec<_> =
             fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();

@@ -5,8 +5,13 @@ use crate::source::{File, Workspace, identifier};
 use std::collections::BTreeMap;
 
 /// Where text may go to a terminal: the binaries, this tool, and the one module that writes DEBUG output.
-const MAY_PRINT: &[&str] =
-    &["crates/kiln-cli/", "bench/", "xtask/", "crates/kiln/src/engine/debug.rs"];
+const MAY_PRINT: &[&str] = &[
+    "crates/kiln-cli/",
+    "crates/kiln-book/",
+    "bench/",
+    "xtask/",
+    "crates/kiln/src/engine/debug.rs",
+];
 
 const PRINTERS: &[&str] = &["print", "println", "eprint", "eprintln", "dbg"];
 

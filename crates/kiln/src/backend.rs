@@ -6,7 +6,7 @@
 //!
 //! The smallest device interprets programs, with [`interpret`](crate::backend::interpret). `tests/it/toy.rs` of this crate
 //! is one; the host cannot address its memory. A device with a language of its own also needs a renderer:
-//! `docs/devices.md` is the recipe.
+//! `docs/book/src/devices.md` is the recipe.
 
 use crate::device::Device;
 use crate::engine;

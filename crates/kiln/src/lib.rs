@@ -113,8 +113,3 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/semantics.md")]
 struct Semantics;
-
-/// And those of the page for users of other libraries.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/coming-from.md")]
-struct ComingFrom;

@@ -18,7 +18,13 @@ pub struct Machine {
     pub fma: bool,
     /// Bytes of the widest vector that C compilers for it make of vectors of f16 at once.
     pub widened_bytes: usize,
+    /// Bytes of its caches, as in `Target`; `None` where those of the machine that the compiler runs on count.
+    pub cache_bytes: Option<[usize; 3]>,
 }
+
+/// The caches of a processor that is known by name. Models of one name differ in them, and what is written for a name
+/// is the same on every machine.
+const NAMED_CACHES: [usize; 3] = [32 << 10, 512 << 10, 8 << 20];
 
 /// Features that came with others, by the levels of the x86-64 ABI.
 const FIRST: &[&str] = &[];
@@ -72,7 +78,8 @@ impl Machine {
         // GCC 12 ends with an internal error where wider ones are compared
         let widened_bytes = if arch == "aarch64" { vector_bytes } else { usize::MAX };
         let cpu = String::new();
-        Machine { cpu, features, vector_bytes, vector_registers, fma, widened_bytes }
+        let cache_bytes = None;
+        Machine { cpu, features, vector_bytes, vector_registers, fma, widened_bytes, cache_bytes }
     }
 
     /// The processor of this name.
@@ -89,7 +96,8 @@ impl Machine {
             ));
         };
         let features = level.iter().chain(*more).copied().collect();
-        Ok(Machine { cpu: cpu.to_owned(), ..Machine::with(arch, features) })
+        let (cpu, cache_bytes) = (cpu.to_owned(), Some(NAMED_CACHES));
+        Ok(Machine { cpu, cache_bytes, ..Machine::with(arch, features) })
     }
 
     /// Its instructions for `Op::Dot`.
@@ -128,6 +136,13 @@ mod tests {
         let host = mma::FEATURES;
         let units = |cpu| Machine::named("x86_64", cpu).expect("known").mmas(&host).len();
         assert_eq!((units("znver4"), units("sapphirerapids")), (0, 5));
+    }
+
+    #[test]
+    fn what_is_written_for_a_name_is_the_same_on_every_machine() {
+        let caches = |cpu| Machine::named("x86_64", cpu).expect("known").cache_bytes;
+        assert!(caches("haswell").is_some() && caches("haswell") == caches("znver4"));
+        assert_eq!(Machine::with("x86_64", Vec::new()).cache_bytes, None);
     }
 
     #[test]

@@ -312,7 +312,7 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         vector_bytes: machine.vector_bytes,
         masks: is_llvm && machine.vector_bytes >= 32,
         vector_registers: machine.vector_registers,
-        cache_bytes: backend.host().cache_bytes,
+        cache_bytes: machine.cache_bytes.unwrap_or(backend.host().cache_bytes),
         streams: is_llvm,
         fma: machine.fma,
         dots: if is_llvm { machine.dots() } else { Vec::new() },
