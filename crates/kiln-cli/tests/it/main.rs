@@ -2,5 +2,6 @@
 
 mod run;
 mod digits;
+mod explains;
 mod ladder;
 mod listings;

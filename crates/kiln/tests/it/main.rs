@@ -62,6 +62,7 @@ mod empty;
 mod processors;
 mod resnet;
 mod seeing;
+mod shown;
 mod large;
 mod listed;
 mod windows;
