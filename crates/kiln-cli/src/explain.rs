@@ -2,15 +2,19 @@
 
 mod finding;
 mod forms;
+mod kernels;
 mod lines;
+mod memory;
+mod units;
 
 use crate::outcome::Outcome;
 use clap::Args;
 use finding::{Finding, compiling};
-use kiln::record::{Launch, Record, Step};
+use kiln::record::{Record, Step};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
+use units::{size, time};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -35,39 +39,22 @@ pub(crate) fn run(options: &Options) -> Outcome {
     for finding in findings.iter().take(options.most) {
         writeln!(out, "{:>9}  {}", time(finding.cost), finding.text)?;
     }
-    kernels(&record, options.most, &mut out)?;
+    kernels::show(&record, options.most, &mut out)?;
     decisions(&record, options.most, &mut out)?;
-    memory(&record, &mut out)
-}
-
-/// Microseconds for people.
-fn time(us: f64) -> String {
-    match us {
-        _ if us >= 1e6 => format!("{:.2} s", us / 1e6),
-        _ if us >= 1e3 => format!("{:.2} ms", us / 1e3),
-        _ => format!("{us:.1} us"),
-    }
-}
-
-/// Bytes for people.
-fn size(bytes: usize) -> String {
-    match bytes as f64 {
-        b if b >= 1e9 => format!("{:.2} GB", b / 1e9),
-        b if b >= 1e6 => format!("{:.2} MB", b / 1e6),
-        b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
-        b => format!("{b} B"),
-    }
+    memory::show(&record, options.most, &mut out)
 }
 
 fn totals(record: &Record, out: &mut impl Write) -> Outcome {
     let launches: f64 = record.launches.iter().map(|l| l.took).sum();
     let scheduling: f64 = record.schedules.iter().filter_map(|s| s.took).sum();
     let compiling: f64 = compiling(record).iter().sum();
-    let copying: f64 = record.copies.iter().map(|c| c.took).sum();
+    let copying: f64 = record.copies.iter().map(|c| c.took).sum::<f64>() + 0.0;
     let new = record.schedules.iter().filter(|s| s.took.is_some()).count();
+    let share = |floor: f64| format!(" ({:.0}% is the floor)", 100.0 * floor / launches.max(1e-9));
+    let floor = kernels::on_the_floor(record).map_or_else(String::new, share);
     writeln!(
         out,
-        "{}: {} launches {}, {new} new schedules {}, {} kernels compiled {}, {} copies {}",
+        "{}: {} launches {}{floor}, {new} new schedules {}, {} kernels compiled {}, {} copies {}",
         record.program,
         record.launches.len(),
         time(launches),
@@ -100,34 +87,6 @@ fn copies(record: &Record) -> Vec<Finding> {
     by_pair.into_iter().map(finding).collect()
 }
 
-/// The kernels that took most of the time.
-fn kernels(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
-    let mut by_kernel: HashMap<&str, (f64, usize, &Launch)> = HashMap::new();
-    for launch in &record.launches {
-        let all = by_kernel.entry(&launch.kernel).or_insert((0.0, 0, launch));
-        (all.0, all.1) = (all.0 + launch.took, all.1 + 1);
-    }
-    let total: f64 = record.launches.iter().map(|l| l.took).sum();
-    let mut all: Vec<(f64, usize, &Launch)> = by_kernel.into_values().collect();
-    all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.name.cmp(&b.2.name)));
-    writeln!(out, "\nkernels by time\n     time  share   runs    GFLOPS     GB/s  kernel")?;
-    for (took, runs, launch) in all.into_iter().take(most) {
-        let rate = |work: u64| work as f64 * runs as f64 / (took * 1e3).max(1e-9);
-        let (flops, bytes) = launch.work;
-        writeln!(
-            out,
-            "{:>9} {:>5.1}% {runs:>6} {:>9.2} {:>8.1}  {} {}",
-            time(took),
-            100.0 * took / total.max(1e-9),
-            rate(flops),
-            rate(bytes),
-            launch.name,
-            launch.methods.join(", "),
-        )?;
-    }
-    Ok(())
-}
-
 /// Values that were stored, and fusions that were refused, by what the alternative costs.
 fn decisions(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
     let steps = record.schedules.iter().flat_map(|s| &s.steps);
@@ -153,23 +112,6 @@ fn decisions(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
     }
     for (_, text) in shown.into_iter().take(most) {
         writeln!(out, "  {text}")?;
-    }
-    Ok(())
-}
-
-fn memory(record: &Record, out: &mut impl Write) -> Outcome {
-    let mut peaks: HashMap<&str, &Launch> = HashMap::new();
-    for launch in &record.launches {
-        let peak = peaks.entry(&launch.device).or_insert(launch);
-        if launch.memory > peak.memory {
-            *peak = launch;
-        }
-    }
-    let mut peaks: Vec<_> = peaks.into_iter().collect();
-    peaks.sort_by_key(|(device, _)| *device);
-    for (device, launch) in peaks {
-        let (memory, at) = (size(launch.memory), time(launch.at));
-        writeln!(out, "\nmost memory on {device}: {memory} at {at}, in {}", launch.name)?;
     }
     Ok(())
 }

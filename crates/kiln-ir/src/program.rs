@@ -32,6 +32,8 @@ pub struct Program {
     pub flops: u64,
     /// Distinct bytes that one launch reads and writes.
     pub bytes: u64,
+    /// Bytes that its loads and stores of arguments and scratch move, each time that one runs.
+    pub accessed: u64,
 }
 
 impl Program {

@@ -60,6 +60,7 @@ fn program() -> Program {
         scratch_bytes: 0,
         flops: 1 << 30,
         bytes: 0,
+        accessed: 0,
     }
 }
 

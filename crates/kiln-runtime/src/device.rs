@@ -115,6 +115,7 @@ pub(crate) fn facts(program: &Program) -> Program {
         scratch_bytes: program.scratch_bytes,
         flops: program.flops,
         bytes: program.bytes,
+        accessed: program.accessed,
     }
 }
 

@@ -3,11 +3,12 @@
 //! Where a method hands over its result ([`name`]), the nodes that are new since get its name. A method that is made of
 //! other public methods says so first ([`outermost`]): then what those make is its own.
 
-use kiln_ir::uop::Origin;
+use kiln_ir::uop::{Origin, name_lines};
 use kiln_ir::{Arg, UOp};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::panic::Location;
+use std::sync::LazyLock;
 
 thread_local! {
     /// The outermost method that runs on this thread and is made of others.
@@ -19,9 +20,20 @@ pub(crate) struct Method {
     is_outermost: bool,
 }
 
+/// Whether a variable of the process is set to something that shows lines.
+fn is_asked(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// A method with the line of the program that called it. A line of kiln's own is nobody's.
 #[track_caller]
 fn at_line(method: &'static str) -> Origin {
+    static ASKED: LazyLock<()> = LazyLock::new(|| {
+        if ["DEBUG", "VIZ", "PROFILE", "GRAPH"].into_iter().any(is_asked) {
+            name_lines();
+        }
+    });
+    *ASKED;
     let own = file!().trim_end_matches("origin.rs");
     let line = Location::caller();
     if line.file().starts_with(own) { Origin::of(method) } else { Origin::at(method, line) }

@@ -1,6 +1,7 @@
 //! What `kiln explain` finds, and what it asks of a record to find it.
 
-use kiln::record::{Kernel, Node, Record, Schedule};
+use kiln::record::{Node, Record, Schedule};
+use std::collections::HashSet;
 
 /// Something that took time, in microseconds, and what it is.
 pub(super) struct Finding {
@@ -8,26 +9,33 @@ pub(super) struct Finding {
     pub(super) text: String,
 }
 
-/// The time from the end of scheduling to the last kernel that was compiled before the next schedule, by schedule.
+/// The time from the end of scheduling to the end of the last kernel that was compiled before the next schedule, by
+/// schedule.
 pub(super) fn compiling(record: &Record) -> Vec<f64> {
-    let ends = record.schedules.iter().skip(1).map(|s| s.at).chain([f64::INFINITY]);
-    let span = |(schedule, end): (&Schedule, f64)| {
-        let of_it = |k: &&Kernel| schedule.at <= k.at && k.at < end;
-        let ends = record.kernels.iter().filter(of_it).map(|k| k.at + k.took);
-        let scheduled = schedule.at + schedule.took.unwrap_or(0.0);
-        ends.fold(scheduled, f64::max) - scheduled
-    };
-    record.schedules.iter().zip(ends).map(span).collect()
+    let schedules = &record.schedules;
+    let mut by_time: Vec<usize> = (0..schedules.len()).collect();
+    by_time.sort_by(|&a, &b| schedules[a].at.total_cmp(&schedules[b].at));
+    let scheduled = |s: &Schedule| s.at + s.took.unwrap_or(0.0);
+    let mut ends: Vec<f64> = schedules.iter().map(scheduled).collect();
+    for kernel in &record.kernels {
+        let after = by_time.partition_point(|&s| schedules[s].at <= kernel.at);
+        if let Some(&of) = after.checked_sub(1).and_then(|at| by_time.get(at)) {
+            ends[of] = ends[of].max(kernel.at + kernel.took);
+        }
+    }
+    schedules.iter().zip(ends).map(|(schedule, end)| end - scheduled(schedule)).collect()
 }
 
 /// The nodes of a graph, sources first.
 pub(super) fn nodes_of<'a>(record: &'a Record, roots: &[u32]) -> Vec<&'a Node> {
-    let mut is_in = vec![false; record.nodes.len()];
+    let mut found: HashSet<u32> = HashSet::new();
     let mut stack: Vec<u32> = roots.to_vec();
     while let Some(id) = stack.pop() {
-        if !std::mem::replace(&mut is_in[id as usize], true) {
+        if found.insert(id) {
             stack.extend(&record.nodes[id as usize].sources);
         }
     }
-    record.nodes.iter().filter(|node| is_in[node.id as usize]).collect()
+    let mut found: Vec<u32> = found.into_iter().collect();
+    found.sort_unstable();
+    found.into_iter().map(|id| &record.nodes[id as usize]).collect()
 }

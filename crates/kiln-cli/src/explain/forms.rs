@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, compiling, nodes_of};
 use kiln::record::{Node, Record, Schedule};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Recompilations, each with what differs, and graphs that grow.
 pub(super) fn findings(record: &Record) -> Vec<Finding> {
@@ -67,13 +67,13 @@ fn recompiled(record: &Record, all: &[(&Schedule, f64)]) -> Finding {
 
 /// The line that made the first node that uses this one.
 fn maker_above(nodes: &[&Node], id: u32) -> Option<String> {
-    let mut below = vec![id];
+    let mut below = HashSet::from([id]);
     for node in nodes {
         if node.sources.iter().any(|s| below.contains(s)) {
             if let Some(by) = &node.by {
                 return Some(format!("below {by}"));
             }
-            below.push(node.id);
+            below.insert(node.id);
         }
     }
     None

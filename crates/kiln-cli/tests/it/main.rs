@@ -2,6 +2,7 @@
 
 mod run;
 mod digits;
+mod explains;
 mod ladder;
 mod listings;
 mod browser;

@@ -2,6 +2,7 @@
 //! upper bounds if a predicate or a launch-time bound leaves something out.
 
 use super::nest::{Nest, trip_count};
+use kiln_ir::arg::Space;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, Op, UOp};
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ pub(super) struct Estimate {
     pub(super) flops: u64,
     /// Distinct bytes of arguments read plus distinct bytes written.
     pub(super) bytes: u64,
+    /// Bytes that loads and stores of arguments and scratch move, each time that one runs.
+    pub(super) accessed: u64,
 }
 
 /// Estimates a kernel whose reduces are loops and whose indices have dtype index still.
@@ -22,7 +25,22 @@ pub(super) fn estimate(kernel: &UOp) -> Estimate {
     let runs = |n: &UOp| nest.trips(nest.block(n)).saturating_mul(n.lanes() as u64);
     let flops =
         topo.iter().map(|n| operations(n).saturating_mul(runs(n))).fold(0, u64::saturating_add);
-    Estimate { flops, bytes: bytes(&topo, &nest) }
+    let moved = topo.iter().map(|n| moved(n).saturating_mul(nest.trips(nest.block(n))));
+    let accessed = moved.fold(0, u64::saturating_add);
+    Estimate { flops, bytes: bytes(&topo, &nest), accessed }
+}
+
+/// The bytes that a load or store moves once; none if they stay in registers.
+fn moved(node: &UOp) -> u64 {
+    let value = match node.op() {
+        Op::Load => node,
+        Op::Store => node.src(2),
+        _ => return 0,
+    };
+    let memory = node.memory();
+    let is_scratch = matches!(memory.arg().memory(), Some((Space::Scratch, ..)));
+    let is_memory = memory.arg().slot().is_some() || is_scratch;
+    if is_memory { value.lanes() as u64 * value.dtype().size() as u64 } else { 0 }
 }
 
 fn operations(node: &UOp) -> u64 {

@@ -118,6 +118,7 @@ impl Lowering {
             scratch_bytes: scratch_layout(&ops).1,
             flops: self.estimate.flops,
             bytes: self.estimate.bytes,
+            accessed: self.estimate.accessed,
             ops,
         }
     }

@@ -30,6 +30,7 @@ fn program(name: &str, text: &str) -> Program {
         scratch_bytes: 0,
         flops: 0,
         bytes: 0,
+        accessed: 0,
     }
 }
 

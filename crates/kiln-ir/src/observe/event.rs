@@ -65,6 +65,8 @@ pub enum Event<'a> {
         device: &'a str,
         /// The graph; empty if the schedule was remembered.
         roots: &'a [UOp],
+        /// The method that made the last root, with its line.
+        by: Option<&'static str>,
         /// Its kernels and temporaries, which are listed if somebody asks; none if the schedule was remembered.
         plan: &'a dyn Fn() -> (Vec<Planned>, Vec<Temporary>),
         /// How many kernels it has.

@@ -34,9 +34,11 @@ mod expr;
 mod fields;
 mod lex;
 mod parse;
+mod tree;
 
 pub use expr::expr;
 pub use parse::{ParseError, parse, parse_list};
+pub use tree::tree;
 
 use crate::arg::{Arg, PadAxis, SliceAxis};
 use crate::dtype::{Const, DType};

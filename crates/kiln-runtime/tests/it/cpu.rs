@@ -32,6 +32,7 @@ pub(crate) fn program(source: &str, params: usize, len: usize) -> Program {
         scratch_bytes: 0,
         flops: 0,
         bytes: 0,
+        accessed: 0,
     }
 }
 

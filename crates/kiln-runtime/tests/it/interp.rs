@@ -21,6 +21,7 @@ fn program(ops: Vec<UOp>, params: usize, global: &[usize], local: &[usize]) -> P
         scratch_bytes: 0,
         flops: 0,
         bytes: 0,
+        accessed: 0,
     }
 }
 

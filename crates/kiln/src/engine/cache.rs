@@ -9,6 +9,7 @@ use super::device::Opened;
 use super::families::Families;
 use super::generations::Generations;
 use super::measure::count;
+use super::observed::Graph;
 use super::parallel::in_parallel;
 use super::testing::Stages;
 use super::{Failure, debug, env, observed, report, search, testing};
@@ -162,7 +163,7 @@ pub fn stages() -> Vec<Stages> {
 /// The remembered schedule of a graph by its key.
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
     let ready = fitting(&variants(&key_of(key, device)), constants)?;
-    observed::remembered(key, device, &ready.schedule, ready.kernels.len());
+    observed::remembered(Graph { key, device, last: None }, &ready.schedule, ready.kernels.len());
     Some(ready)
 }
 
@@ -190,7 +191,7 @@ pub(super) fn ready(
     let key = key_of(closed.key, device);
     let known = variants(&key);
     if let Some(ready) = fitting(&known, &constants) {
-        observed::remembered(closed.key, device, &ready.schedule, ready.kernels.len());
+        observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
         return Ok(ready);
     }
     let ready = Arc::new(make(closed, constants, &known, (device, opened))?);
@@ -201,6 +202,12 @@ pub(super) fn ready(
     let bytes = variants.iter().map(|ready| ready.size()).sum();
     schedules.insert(key, variants, bytes);
     Ok(ready)
+}
+
+/// What observers are told of a graph.
+fn graph<'a>(closed: &'a Closed, device: &'a Device) -> Graph<'a> {
+    let last = closed.roots.last().map(|&root| &closed.nodes[root]);
+    Graph { key: closed.key, device, last }
 }
 
 fn make(
@@ -223,7 +230,7 @@ fn make(
     let mut plans = std::mem::take(&mut schedule.kernels);
     let mut found = Families::in_graph(closed.outline());
     let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
-    observed::scheduled((closed.key, device), &roots, &schedule, &plans, (start, took));
+    observed::scheduled(graph(closed, device), &roots, &schedule, &plans, (start, took));
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
         let plan = ScheduledKernel { ast: kept(plan.ast), ..plan };

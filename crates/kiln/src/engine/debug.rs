@@ -1,12 +1,12 @@
 //! Everything that `DEBUG` prints, to stderr: the one module of the library that prints, as an observer of the process.
 //!
-//! 1: devices, schedules. 2: a line per kernel. 3: decisions and options. 4: source. 5: graphs as text that parses
-//! back. 6: linear programs. 7: machine code.
+//! 1: devices, schedules. 2: a line per kernel. 3: decisions and options. 4: source, tensor graphs. 5: graphs as text that
+//! parses back. 6: linear programs. 7: machine code, memory. 8: keys of caches. `DEBUG_PASS` shows single passes.
 #![allow(clippy::print_stderr)]
 
+use super::asked;
 use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
-use crate::record::Recorder;
 use kiln_compile::pipeline::Bug;
 use kiln_ir::observe::{self, Compilation, Event, Kind, Observer};
 use kiln_ir::{UOp, rewrite, text};
@@ -14,9 +14,8 @@ use kiln_runtime::exit;
 use kiln_runtime::warnings::warn_once;
 use std::collections::HashSet;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::Duration;
 
 fn at(level: i64) -> bool {
@@ -35,9 +34,12 @@ fn is_colored() -> bool {
 pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        let (asked, failures) = asked::begin();
+        failures.iter().for_each(|failure| eprintln!("{failure}"));
+        exit::at_exit(|| asked::end().iter().for_each(|told| eprintln!("{told}")));
         let printer: Arc<dyn Observer> = Arc::new(Printer);
-        let recorder = recorder().map(|recorder| -> Arc<dyn Observer> { recorder });
-        observe::for_process([printer].into_iter().chain(recorder).collect());
+        observe::for_process([printer].into_iter().chain(asked).collect());
+        warn_of_unknown_passes();
         if TRACK_MATCH_STATS.get() > 0 {
             rewrite::set_tracking(true);
             exit::at_exit(report_rules);
@@ -45,38 +47,34 @@ pub(super) fn install() {
     });
 }
 
-/// The record that `VIZ` asks for, and its file.
-static RECORD: OnceLock<(Arc<Recorder>, PathBuf)> = OnceLock::new();
+/// The passes that `DEBUG_PASS` names.
+fn passes() -> &'static [String] {
+    static PASSES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let text = crate::scoped::text("DEBUG_PASS").unwrap_or_default();
+        text.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect()
+    });
+    &PASSES
+}
 
-/// Begins the record that `VIZ` asks for.
-fn recorder() -> Option<Arc<Recorder>> {
-    let path = match crate::scoped::text("VIZ")?.as_str() {
-        "0" => return None,
-        "1" => PathBuf::from(format!("kiln-{}.viz", std::process::id())),
-        path => PathBuf::from(path),
-    };
-    match Recorder::create(&path) {
-        Ok(recorder) => {
-            let (recorder, _) = RECORD.get_or_init(|| (Arc::new(recorder), path));
-            exit::at_exit(end_record);
-            Some(recorder.clone())
-        }
-        Err(why) => {
-            eprintln!("kiln: warning: VIZ: {}: {why}", path.display());
-            None
-        }
+fn warn_of_unknown_passes() {
+    let stages = kiln_compile::passes::listed();
+    let known: Vec<&str> = stages.iter().flat_map(|s| &s.passes).map(|(name, _)| *name).collect();
+    for pass in passes().iter().filter(|pass| !known.contains(&pass.as_str())) {
+        let known = known.join(", ");
+        eprintln!("kiln: warning: DEBUG_PASS: there is no pass {pass:?}; there are {known}");
     }
 }
 
-fn end_record() {
-    let Some((recorder, path)) = RECORD.get() else { return };
-    let path = path.display();
-    match recorder.end() {
-        Ok(()) => eprintln!(
-            "kiln: what happened is in {path}: `kiln viz {path}` shows it, `kiln explain {path}` sums it up"
-        ),
-        Err(why) => eprintln!("kiln: warning: VIZ: {path}: {why}"),
-    }
+/// The graph before and after a pass.
+fn passed(stage: &str, pass: &str, before: &[UOp], after: &[UOp]) {
+    let text = |graph: &[UOp]| match graph {
+        [root] => text::print(root),
+        // a list of ops, or several kernels
+        _ if stage == "lower" || stage == "render" => text::print_list(graph),
+        _ => graph.iter().map(text::print).collect::<Vec<_>>().join("\n"),
+    };
+    let (before, after) = (text(before), text(after));
+    eprintln!("--- before {stage}: {pass}\n{before}--- after {stage}: {pass}\n{after}");
 }
 
 fn report_rules() {
@@ -116,7 +114,7 @@ impl Observer for Printer {
             Kind::Searches => true,
             Kind::Runs => at(2),
             Kind::Decisions => at(3),
-            Kind::Steps => false,
+            Kind::Steps => !passes().is_empty(),
         }
     }
 
@@ -125,14 +123,19 @@ impl Observer for Printer {
             Event::Opened { device, backend, compiler, .. } => {
                 eprintln!("opened device {device} as {backend}: {compiler}");
             }
-            Event::Scheduled { kernels, took, arena_bytes, temporary_bytes, .. } => {
-                scheduled(kernels, took, arena_bytes, temporary_bytes);
+            Event::Scheduled { .. } => scheduled(event),
+            Event::Found { kernel, .. } if at(8) => {
+                eprintln!("kernel {kernel:032x}: found in memory");
+            }
+            Event::Pass { stage, pass, before, after } if passes().iter().any(|p| p == pass) => {
+                passed(stage, pass, before, after);
             }
             Event::Decision(decision) => eprintln!("  {decision}"),
             Event::Compiled(kernel) => compiled(kernel),
             Event::Searching { kernel, tried, gain } => searching(kernel, tried, gain),
             Event::Searched { .. } => searched(event),
             Event::Launched { .. } => launched(event),
+            Event::Allocated { .. } | Event::Freed { .. } => memory(event),
             Event::Copied { device, from, bytes, start, end } => {
                 copied(device, from, bytes, end - start);
             }
@@ -147,22 +150,48 @@ fn copied(to: &str, from: &str, bytes: usize, took: Duration) {
     eprintln!("*** {to:<10} copy of {bytes} B from {from} tm {us:9.2}us ({rate:6.1} GB/s)");
 }
 
-fn scheduled(kernels: usize, took: Option<Duration>, arena: usize, temporary: usize) {
-    match took {
-        None => eprintln!("scheduled {kernels} kernels: schedule cache hit"),
-        Some(took) => {
-            let ms = took.as_secs_f64() * 1e3;
-            eprintln!(
-                "scheduled {kernels} kernels in {ms:.2} ms, arena {arena} B for {temporary} B of temporaries"
-            );
+/// Memory that came or went, at DEBUG=7.
+fn memory(event: &Event<'_>) {
+    match *event {
+        Event::Allocated { device, block, bytes, holder, is_reused, .. } if at(7) => {
+            let from = if is_reused { "kept memory" } else { "the system" };
+            eprintln!("memory of {device}: block {block} of {bytes} B from {from}, for {holder}");
         }
+        Event::Freed { device, block } if at(7) => {
+            eprintln!("memory of {device}: block {block} is freed");
+        }
+        _ => {}
     }
 }
+
+fn scheduled(event: &Event<'_>) {
+    let Event::Scheduled { key, roots, by, kernels, took, arena_bytes, temporary_bytes, .. } =
+        *event
+    else {
+        return;
+    };
+    let line = by.map_or_else(String::new, |by| format!(", for {by}"));
+    let Some(took) = took else {
+        let key = if at(8) { format!(" by {key:032x}") } else { String::new() };
+        return eprintln!("scheduled {kernels} kernels: schedule cache hit{key}{line}");
+    };
+    let ms = took.as_secs_f64() * 1e3;
+    eprintln!(
+        "scheduled {kernels} kernels in {ms:.2} ms, arena {arena_bytes} B for {temporary_bytes} B of temporaries{line}"
+    );
+    if at(4) {
+        eprint!("{}", text::tree(roots, MOST_DEPTH));
+    }
+}
+
+/// How deep the tensor graph is printed.
+const MOST_DEPTH: usize = 100;
 
 fn compiled(kernel: &Compilation<'_>) {
     let Compilation { scheduled, optimized, options, program, origin, disassemble, .. } = kernel;
     if at(3) {
-        eprintln!("{}: {origin}, options [{}]", program.name, options.join(", "));
+        let key = if at(8) { format!(", key {:032x}", scheduled.hash()) } else { String::new() };
+        eprintln!("{}: {origin}{key}, options [{}]", program.name, options.join(", "));
     }
     if at(5) {
         eprintln!("{}\n{}", text::print(scheduled), text::print(optimized));

@@ -48,7 +48,7 @@ impl Var {
 pub(crate) static DEBUG: Var = Var::new(
     "DEBUG",
     0,
-    "1 devices and schedules, 2 kernels, 3 decisions, 4 source, 5 graphs, 6 linear ops, 7 machine code",
+    "1 devices and schedules, 2 kernels, 3 decisions, 4 source, 5 graphs, 6 linear ops, 7 machine code, 8 caches",
 );
 /// Search.
 pub(crate) static BEAM: Var = Var::new(
@@ -81,11 +81,15 @@ pub(crate) static JIT: Var =
 pub(crate) static TRACK_MATCH_STATS: Var = Var::new(
     "TRACK_MATCH_STATS",
     0,
-    "1 counts which rewrite rules were tried and matched, 2 lists all of them",
+    "1 counts which rewrite rules were tried and matched, 2 lists all of them and writes every rewrite to a file",
 );
 
 /// Bound of records.
-pub(crate) static VIZ_MB: Var = Var::new("VIZ_MB", 256, "the most megabytes of a record of `VIZ`");
+pub(crate) static VIZ_MB: Var = Var::new(
+    "VIZ_MB",
+    256,
+    "the most megabytes of a record of `VIZ`, a trace of `PROFILE`, or a list of rewrites",
+);
 /// Machine code in records.
 pub(crate) static VIZ_CODE: Var =
     Var::new("VIZ_CODE", 0, "1 puts machine code into a record of `VIZ`, which takes time");
@@ -175,7 +179,7 @@ static NUMBERS: [&Var; 14] = [
 ];
 
 /// Every other variable: its name, what holds where it is not set, and help.
-static TEXTS: [[&str; 3]; 11] = [
+static TEXTS: [[&str; 3]; 14] = [
     ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, INTERP, NULL"],
     ["DEFAULT_FLOAT", "f32", "the dtype of new tensors that are given none: f16, bf16, f32, f64"],
     ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
@@ -201,6 +205,21 @@ static TEXTS: [[&str; 3]; 11] = [
         "VIZ",
         "",
         "1 writes what the compiler and the devices do to kiln-PID.viz, for `kiln viz` and `kiln explain`; else a path",
+    ],
+    [
+        "PROFILE",
+        "",
+        "1 writes what ran when to kiln-PID.json, for Perfetto or chrome://tracing; else a path",
+    ],
+    [
+        "GRAPH",
+        "",
+        "1 draws each tensor graph and schedule, as SVG and as text, into kiln-PID-graphs; else a path",
+    ],
+    [
+        "DEBUG_PASS",
+        "",
+        "prints the graph before and after the passes of these names: expand,reduce",
     ],
     ["NO_COLOR", "", "anything turns colour in DEBUG output off"],
 ];

@@ -38,11 +38,20 @@ impl Launch<'_> {
         let (args, memory) = (program.params.len(), self.memory as f64 / 1e9);
         let (us, ms) = (self.ns as f64 / 1e3, self.total_ns as f64 / 1e6);
         let (flops, bytes) = (self.rate(self.work.0), self.rate(self.work.1));
-        let origins = list(self.methods);
+        let accessed = self.rate(self.accessed());
+        let (lines, origins) = told(self.methods);
         format!(
             "{head} {name}{pad} arg {args:2} mem {memory:5.2} GB tm {us:9.2}us/{ms:9.2}ms \
-             ({flops:9.2} GFLOPS {bytes:6.1} GB/s) {origins}"
+             ({flops:9.2} GFLOPS {bytes:6.1}|{accessed:<6.1} GB/s) {lines}{origins}"
         )
+    }
+
+    /// Bytes that loads and stores move, however often they are the same; of a kernel for several lengths in proportion to
+    /// its work.
+    fn accessed(&self) -> u64 {
+        let Program { bytes, accessed, .. } = *self.program;
+        let share = self.work.1 as f64 / bytes.max(1) as f64;
+        (accessed as f64 * share) as u64
     }
 
     /// Billions a second.
@@ -51,10 +60,25 @@ impl Launch<'_> {
     }
 }
 
-/// As Python writes a list of strings.
-fn list(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|n| format!("'{n}'")).collect();
-    format!("[{}]", quoted.join(", "))
+/// So many lines of the program are named.
+const MOST_LINES: usize = 3;
+
+/// The lines of the program that called the methods, and the methods as Python writes a list of strings.
+fn told(methods: &[&str]) -> (String, String) {
+    let (mut names, mut lines): (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
+    for method in methods {
+        let (name, line) = method.split_once(' ').unwrap_or((method, ""));
+        let quoted = format!("'{name}'");
+        if !names.contains(&quoted) {
+            names.push(quoted);
+        }
+        if !line.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let more = if lines.len() > MOST_LINES { ".. " } else { "" };
+    let lines: String = lines.iter().take(MOST_LINES).map(|line| format!("{line} ")).collect();
+    (lines + more, format!("[{}]", names.join(", ")))
 }
 
 fn paint(text: &str, code: u8, color: bool) -> String {

@@ -74,6 +74,8 @@ mod measure;
 mod line;
 /// Long texts about what failed.
 mod report;
+/// Files that the environment asks for.
+mod asked;
 /// The observer for DEBUG: the one module that writes to stderr.
 mod debug;
 

@@ -8,17 +8,26 @@ use kiln_ir::observe::{self, Compilation, Event, Kind, Planned, Temporary};
 use kiln_runtime::{Loaded, Origin};
 use std::time::{Duration, Instant};
 
+/// A graph that got a schedule.
+pub(super) struct Graph<'a> {
+    /// What it is known by.
+    pub(super) key: u128,
+    pub(super) device: &'a Device,
+    /// The last of its roots, if it is at hand.
+    pub(super) last: Option<&'a UOp>,
+}
+
 /// What a schedule consists of, for whoever asks.
 type Parts = (Vec<Planned>, Vec<Temporary>);
 
 /// A schedule was remembered.
-pub(super) fn remembered(key: u128, device: &Device, schedule: &Schedule, kernels: usize) {
-    show((key, device), &[], schedule, (kernels, &Default::default), None);
+pub(super) fn remembered(of: Graph<'_>, schedule: &Schedule, kernels: usize) {
+    show(of, &[], schedule, (kernels, &Default::default), None);
 }
 
 /// A schedule was made, of these kernels.
 pub(super) fn scheduled(
-    of: (u128, &Device),
+    of: Graph<'_>,
     roots: &[UOp],
     schedule: &Schedule,
     kernels: &[ScheduledKernel],
@@ -30,7 +39,7 @@ pub(super) fn scheduled(
 }
 
 fn show(
-    (key, device): (u128, &Device),
+    of: Graph<'_>,
     roots: &[UOp],
     schedule: &Schedule,
     (kernels, plan): (usize, &dyn Fn() -> Parts),
@@ -40,8 +49,9 @@ fn show(
         let temporary_bytes = schedule.temps.iter().map(|t| t.len * t.dtype.size()).sum();
         let arena_bytes = schedule.arena_bytes;
         observe::see(&Event::Scheduled {
-            key,
-            device: device.name(),
+            key: of.key,
+            device: of.device.name(),
+            by: of.last.and_then(UOp::origin),
             roots,
             plan,
             kernels,

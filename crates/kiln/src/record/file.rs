@@ -1,51 +1,38 @@
 //! The file of a record, which grows by lines.
 
+use super::bounded::Bounded;
 use super::line::{Line, Node};
-use crate::engine::env::VIZ_MB;
 use kiln_ir::rewrite::{self, Ruled};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{UOp, text};
 use kiln_runtime::peak::Peak;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::Path;
 use std::thread::{ThreadId, current};
-use std::time::{Duration, Instant};
 
 /// What the first line says.
 pub(super) const FORMAT: u32 = 2;
 
 /// The file, and what is in it so far.
 pub(super) struct State {
-    out: BufWriter<File>,
-    /// Bytes that may still be written.
-    left: usize,
+    out: Bounded,
     /// Nodes that are written, by hash. They are not held: a program may overwrite what nobody holds.
     nodes: FxHashMap<u128, u32>,
     threads: FxHashMap<ThreadId, u32>,
     /// Numbers of threads of the devices that were opened.
     pub(super) speeds: BTreeSet<usize>,
-    /// The first failure of writing; nothing is written after it.
-    failed: Option<io::Error>,
-    flushed: Instant,
 }
-
-/// So often what was written can be read.
-const FLUSH: Duration = Duration::from_millis(250);
 
 impl State {
     /// A new file, with its first line.
     pub(super) fn create(path: &Path) -> io::Result<State> {
         let mut state = State {
-            out: BufWriter::with_capacity(1 << 16, File::create(path)?),
-            left: usize::try_from(VIZ_MB.get()).unwrap_or(0).saturating_mul(1 << 20),
+            out: Bounded::create(path)?,
             nodes: FxHashMap::default(),
             threads: FxHashMap::default(),
             speeds: BTreeSet::new(),
-            failed: None,
-            flushed: Instant::now(),
         };
         let program = std::env::args().next().unwrap_or_default();
         state.line(&Line::Kiln { format: FORMAT, program });
@@ -54,45 +41,25 @@ impl State {
 
     /// Makes the file complete up to here, and gives the first failure.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        match self.failed.take() {
-            Some(failed) => Err(failed),
-            None => self.out.flush(),
-        }
+        self.out.end(b"")
     }
 
     pub(super) fn line(&mut self, line: &Line) {
         if self.is_done() {
             return;
         }
-        let mut text = match serde_json::to_vec(line) {
-            Ok(text) => text,
-            Err(why) => return self.failed = Some(why.into()),
-        };
-        if text.len() >= self.left {
-            self.left = 0;
-            text = br#"{"full":{}}"#.to_vec();
-        } else {
-            self.left -= text.len() + 1;
-        }
-        text.push(b'\n');
-        if let Err(why) = self.out.write_all(&text) {
-            self.failed = Some(why);
+        match serde_json::to_vec(line) {
+            Ok(mut text) => {
+                text.push(b'\n');
+                self.out.put(&text, b"{\"full\":{}}\n");
+            }
+            Err(why) => self.out.fail(why.into()),
         }
     }
 
     /// Whether nothing more is written.
     pub(super) fn is_done(&self) -> bool {
-        self.left == 0 || self.failed.is_some()
-    }
-
-    /// What was written can be read from time to time.
-    pub(super) fn flush_at_times(&mut self) {
-        if self.flushed.elapsed() > FLUSH {
-            self.flushed = Instant::now();
-            if let Err(why) = self.out.flush() {
-                self.failed.get_or_insert(why);
-            }
-        }
+        self.out.is_done()
     }
 
     /// The number of this thread, whose name is written when it comes for the first time.

@@ -25,6 +25,7 @@ pub enum Line {
         thread: u32,
         key: String,
         device: String,
+        by: Option<String>,
         at: f64,
         took: Option<f64>,
         count: usize,

@@ -22,23 +22,33 @@
 //! Devices that are open when a record begins are in it; kernels that were compiled by then are not, but for their launches.
 //! A record has at most `VIZ_MB` megabytes, and then ends with `full`.
 
+mod bounded;
+mod ending;
 mod file;
 mod line;
 mod parts;
+mod picture;
 mod placing;
 mod reader;
+mod rewrites;
 mod told;
+mod trace;
 mod writer;
 
+pub(crate) use ending::Ending;
 pub use line::{Line, Node, PlannedKernel, Speed, Temporary};
 pub use parts::{
     Block, Copy, Found, Kernel, Launch, Measured, OpenDevice, Record, Rule, Schedule, Step,
 };
+pub(crate) use picture::Pictures;
+pub(crate) use rewrites::Rewrites;
+pub(crate) use trace::Trace;
 pub(crate) use writer::Recorder;
 
 use crate::engine;
 use crate::error::{Error, Fault, at_caller};
 use kiln_ir::observe;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,7 +72,7 @@ use std::sync::Arc;
 #[track_caller]
 pub fn record<R>(path: impl AsRef<Path>, f: impl FnOnce() -> R) -> Result<R, Error> {
     let recorder = Recorder::create(path.as_ref());
-    let failed = |why: std::io::Error| Fault::Failed(format!("{}: {why}", path.as_ref().display()));
+    let failed = |why: io::Error| Fault::Failed(format!("{}: {why}", path.as_ref().display()));
     let recorder = Arc::new(at_caller("record", recorder.map_err(failed))?);
     engine::opened(recorder.as_ref());
     let result = observe::with(Some(recorder.clone()), f);

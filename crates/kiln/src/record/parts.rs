@@ -74,6 +74,8 @@ pub struct Schedule {
     pub key: String,
     /// For which device.
     pub device: String,
+    /// The method that made the last root, with the line that called it; none for a replay of a recorded function.
+    pub by: Option<String>,
     /// When.
     pub at: f64,
     /// None if it was remembered.

@@ -113,7 +113,7 @@ impl Telling<'_> {
                     speed: speed.map(told_speed),
                 }
             }
-            Event::Scheduled { key, device, roots, plan, kernels, start, took, .. } => {
+            Event::Scheduled { key, device, roots, by, plan, kernels, start, took, .. } => {
                 let Event::Scheduled { arena_bytes, temporary_bytes, .. } = *event else {
                     return None;
                 };
@@ -123,6 +123,7 @@ impl Telling<'_> {
                     thread: self.state.thread(),
                     key: hex(key),
                     device: device.to_owned(),
+                    by: by.map(str::to_owned),
                     at: self.time(start),
                     took: took.map(us),
                     count: kernels,

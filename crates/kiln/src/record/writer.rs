@@ -1,5 +1,6 @@
 //! The observer that writes a record.
 
+use super::ending::Ending;
 use super::file::State;
 use super::told::Telling;
 use kiln_ir::observe::{Event, Observer};
@@ -29,9 +30,10 @@ impl Recorder {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Writes what is known at the end, makes the file complete, and gives the first failure.
-    pub(crate) fn end(&self) -> io::Result<()> {
+impl Ending for Recorder {
+    fn end(&self) -> io::Result<()> {
         let mut state = self.state();
         state.rules(&self.ruled);
         state.measure();
@@ -48,7 +50,6 @@ impl Observer for Recorder {
         let mut telling = Telling { started: self.started, state: &mut state };
         if let Some(line) = telling.line(event) {
             state.line(&line);
-            state.flush_at_times();
         }
     }
 }

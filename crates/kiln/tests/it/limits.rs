@@ -137,6 +137,7 @@ fn additions(n: usize) -> Program {
         scratch_bytes: 8,
         flops: 0,
         bytes: 0,
+        accessed: 0,
     }
 }
 

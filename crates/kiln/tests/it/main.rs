@@ -63,6 +63,7 @@ mod empty;
 mod processors;
 mod resnet;
 mod seeing;
+mod shown;
 mod large;
 mod listed;
 mod windows;

@@ -27,6 +27,11 @@ fn child() {
             y.realize().expect("computes");
             y.relu()
         }
+        "two kernels" => {
+            let w = Tensor::arange(40 * 300).cast(kiln::DType::F32).reshape([300, 40]);
+            (&w + 0.5).realize().expect("computes");
+            w.permute([1, 0]).softmax(-1).matmul(&w.sin())
+        }
         "fallen" => {
             testing::limit_options(Some((0, true)));
             let x = Tensor::arange(64 * 64).cast(kiln::DType::F32).reshape([64, 64]);
@@ -51,7 +56,7 @@ fn child() {
 }
 
 /// What the child says on stderr.
-fn stderr(program: &str, env: &[(&str, &str)]) -> String {
+pub(crate) fn stderr(program: &str, env: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args(["--ignored", "--exact", "seeing::child", "--nocapture"]);
     command.env("TEST_PROGRAM", program).envs(env.iter().copied());
@@ -98,7 +103,7 @@ fn a_launch_is_a_line() {
     let line = text.lines().find(|line| line.starts_with("***")).expect("a launch");
     assert!(line.starts_with("*** INTERP        1 E_3 "), "{line}");
     assert!(line.contains(" arg  2 mem  0.00 GB tm "), "{line}");
-    let expected = "*** INTERP # E_# arg # mem #.# GB tm #.#us/#.#ms (#.# GFLOPS #.# GB/s) ['add']";
+    let expected = "*** INTERP # E_# arg # mem #.# GB tm #.#us/#.#ms (#.# GFLOPS #.#|#.# GB/s) crates/kiln/tests/it/seeing.rs:# ['add']";
     assert_eq!(masked(line), expected);
 }
 
@@ -129,6 +134,8 @@ fn rule_statistics_come_at_exit() {
     let fired: u64 =
         total.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number");
     assert!(total.ends_with("total") && fired > 0, "{text}");
+    let kept = lines.iter().find_map(|line| Some(line.split_once("every rewrite is in ")?.1));
+    std::fs::remove_file(kept.expect("a file")).expect("it is there");
     assert_eq!(stderr("softmax", &[("TRACK_MATCH_STATS", "0")]), "");
 }
 

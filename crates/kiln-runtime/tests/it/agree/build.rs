@@ -114,6 +114,7 @@ impl Builder {
             scratch_bytes: self.scratch_bytes,
             flops: 0,
             bytes: 0,
+            accessed: 0,
         };
         Kernel { program, data: self.data }
     }

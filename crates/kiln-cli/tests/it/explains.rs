@@ -1,0 +1,120 @@
+//! Slow programs: `kiln explain` names what is wrong with each in its first ten lines.
+
+use kiln::{Tensor, with};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file that goes with the test.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> File {
+        File(std::env::temp_dir().join(format!("kiln-explains-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn explain(path: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_kiln")).arg("explain").arg(path).output();
+    let output = output.expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What `kiln explain` says of a program in its first ten lines, and in all.
+fn explained(name: &str, program: impl FnOnce()) -> (String, String) {
+    let file = File::new(name);
+    kiln::record(&file.0, program).expect("a file can be written");
+    let all = explain(&file.0);
+    (all.lines().take(10).map(|line| format!("{line}\n")).collect(), all)
+}
+
+fn read(t: &Tensor) -> f32 {
+    t.sum(..).item().expect("computes")
+}
+
+fn data(shape: &[usize]) -> Tensor {
+    let t = Tensor::rand(shape);
+    t.realize().expect("computes");
+    t
+}
+
+#[test]
+fn a_forgotten_realize() {
+    let (first, _) = explained("realize", || {
+        let (noise, mut all) = (data(&[48, 48]), Vec::new());
+        let mut state = data(&[48, 48]);
+        for _ in 0..5 {
+            // each report computes all steps that were made so far, in a graph that is new each time
+            state = (&state * 0.5 + &noise).tanh();
+            all.push(state.mean(..));
+            let report = all.iter().skip(1).fold(all[0].clone(), |sum, mean| sum + mean);
+            assert!(read(&report).is_finite());
+        }
+    });
+    assert!(first.contains("a graph that grows") && first.contains("realize()"), "{first}");
+    assert!(first.contains("explains.rs:"), "{first}");
+}
+
+#[test]
+fn a_length_that_changes() {
+    let (first, _) = explained("length", || {
+        let program = || {
+            for length in [101, 103, 107, 109, 113] {
+                let x = data(&[length, 52]);
+                assert!(read(&x.softmax(-1).matmul(&x.permute([1, 0]))).is_finite());
+            }
+        };
+        with([("LENGTHS", 0)], program).expect("a setting");
+    });
+    assert!(first.contains("recompiled: 5 graphs") && first.contains("[103"), "{first}");
+    assert!(first.contains("was") && first.contains("[101"), "{first}");
+}
+
+#[test]
+fn a_value_that_is_computed_twice() {
+    let (first, all) = explained("twice", || {
+        let (x, w) = (data(&[256, 300]), data(&[300, 256]));
+        let features = || x.matmul(&w).tanh();
+        // two results of one value, each read on its own
+        let (largest, smallest) = (features().max(..), features().square().sum(1));
+        assert!(largest.item::<f32>().expect("computes") <= 1.0);
+        assert!(read(&smallest) > 0.0);
+    });
+    assert!(first.contains("computed again") && first.contains("tanh"), "{first}");
+    assert!(first.contains("explains.rs:"), "{first}");
+    // each kernel's share of the floor, and what limits it
+    let (_, kernels) = all.split_once("kernels by time").expect("a table");
+    let row = kernels.lines().find(|l| l.contains("matmul")).expect("the product");
+    assert!(row.contains("% ") && (row.contains("compute") || row.contains("memory")), "{row}");
+    let peak = all.split_once("most memory on CPU").expect("the peak").1;
+    assert!(peak.contains("explains.rs:"), "{peak}");
+}
+
+#[test]
+fn a_program_without_faults() {
+    let (first, _) = explained("fine", || {
+        let (x, w) = (data(&[96, 300]), data(&[300, 97]));
+        let product = x.matmul(&w);
+        let mut state = data(&[48, 49]);
+        for _ in 0..5 {
+            state = (&state * 0.5 + 1.0).tanh();
+            state.realize().expect("computes");
+        }
+        let (largest, smallest) = (product.max(..), product.min(..));
+        kiln::realize([&largest, &smallest]).expect("computes");
+    });
+    assert!(first.contains("nothing was compiled or computed more often"), "{first}");
+    // the check of a program and its terminal: a file that is no record
+    let file = File::new("none");
+    std::fs::write(&file.0, "no record").expect("a file");
+    let output = Command::new(env!("CARGO_BIN_EXE_kiln")).arg("explain").arg(&file.0).output();
+    let output = output.expect("runs");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no record of kiln"));
+}
