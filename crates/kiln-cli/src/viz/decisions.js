@@ -42,10 +42,10 @@ export class Decisions {
     this.facts.textContent = `${shown.length} values weighed`;
     const row = ({ of, schedule }) => ({ chosen: of === this.chosen?.of,
       open: () => this.app.go("decisions", { s: schedule.at, d: of.step }),
-      cells: [aboutElement(of.about), ...priceCells(of), of.note] });
+      cells: [aboutElement(of.about), ...priceCells(of), of.note, String(schedule.at + 1)] });
     const rows = shown.slice(0, 400).map(row);
     const chosen = this.chosen ? [this.detail(this.chosen)] : [];
-    this.list.replaceChildren(...chosen, table(["value", "taken", "#its price", "else", "#its price", "note"], rows));
+    this.list.replaceChildren(...chosen, table(["value", "taken", "#its price", "else", "#its price", "note", "#computation"], rows));
     if (shown.length > 400) this.list.append(h("p.dim", {}, `${shown.length - 400} more: filter`));
     if (this.all.length === 0) this.list.replaceChildren(h("p.empty", {}, "no value had to be weighed in this run"));
   }

@@ -76,7 +76,7 @@ export class Kernel {
     const body = (...parts) => this.stage.replaceChildren(h("div.body", {}, parts));
     if (this.tab === "steps") {
       this.stage.replaceChildren(this.steps.element);
-      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1));
+      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), compiled?.options);
     }
     if (this.tab === "roofline") return body(roofline(this.model, this.kernel, (other) => this.app.go("kernel", { k: other.at, tab: "roofline" })));
     if (!compiled) return body(h("p.empty", {}, "The record has no passes of this kernel: it was compiled before the record began, or lines of the record are missing."));

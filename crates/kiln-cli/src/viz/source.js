@@ -27,7 +27,7 @@ export function sample(file, line, around = 3) {
     const lines = text.split("\n");
     const first = Math.max(1, line - around);
     const shown = lines.slice(first - 1, line + around).map((each, at) => h(first + at === line ? "span.here" : "span", {},
-      h("span.number", {}, String(first + at)), `${each}\n`));
+      h("span.number", {}, String(first + at)), each || " "));
     element.replaceChildren(h("pre", {}, shown));
   });
   return element;

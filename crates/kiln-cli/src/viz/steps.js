@@ -32,8 +32,9 @@ export class Steps {
     this.element.children[0].style.width = "250px";
   }
 
-  // Rows: each pass, and under it the rewrites and decisions that led to it.
-  show(name, steps, at) {
+  // Rows: each pass, and under it the rewrites and decisions that led to it. `options` are those of the kernel.
+  show(name, steps, at, options = []) {
+    this.options = options;
     if (name !== this.name) {
       this.name = name;
       this.rows = rowsOf(steps);
@@ -167,7 +168,8 @@ function tellPass(view, row, change) {
   const said = row.changes ? `${count("gone")} gone · ${count("new")} new${carried} · ${change.now.length} nodes`
     : `changes nothing here · ${change.now.length} nodes`;
   const leaves = view.model.leaves.get(`${of.stage} ${of.pass}`);
-  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`), leaves ? h("div.dim", {}, `After it: ${leaves}`) : ""];
+  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`), leaves ? h("div.dim", {}, `After it: ${leaves}`) : "",
+    of.pass === "choose" || of.pass === "options" ? h("div.tags", {}, view.options.map((o) => h("span.tag.mono", {}, o))) : ""];
 }
 
 function tellRewrite(view, row, change) {
