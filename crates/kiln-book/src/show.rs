@@ -144,7 +144,7 @@ impl Observer for Watcher {
             Event::Scheduled { roots, .. } if part == "captured" => Some(graphs(roots)),
             Event::Scheduled { plan, .. } => {
                 let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
-                planned.extend(plan().into_iter().map(|planned| planned.kernel));
+                planned.extend(plan().0.into_iter().map(|planned| planned.kernel));
                 None
             }
             Event::Compiled(compilation) => {
