@@ -5,5 +5,6 @@ mod digits;
 mod ladder;
 mod listings;
 mod browser;
+mod compare;
 mod programs;
 mod viz;

@@ -194,6 +194,7 @@ impl Placing {
             source,
             code,
             work,
+            instructions,
         } = line
         else {
             return;
@@ -215,6 +216,7 @@ impl Placing {
             source,
             code,
             work,
+            instructions,
             steps,
         });
     }
