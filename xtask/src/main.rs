@@ -19,6 +19,8 @@ mod names;
 mod ops;
 /// Which pass each file of the compiler is.
 mod passes;
+/// Kernels of a commit and of now.
+mod replay;
 /// How long functions and files are.
 mod sizes;
 /// The source of the workspace, with comments and strings told apart from code.
@@ -45,9 +47,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("links", links::check),
 ];
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy [--bless]
+const USAGE: &str = "usage: cargo run -p xtask -- tidy [--bless] | replay BASE [WORKLOAD ..]
   tidy           checks the source and reports sizes
-  tidy --bless   writes the lists of xtask/ops.txt anew from what the source uses";
+  tidy --bless   writes the lists of xtask/ops.txt anew from what the source uses
+  replay BASE    says which kernels of workloads and tests differ from those of a commit; with names, of workloads that begin so";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     match args.as_slice() {
         ["tidy"] => tidy(),
         ["tidy", "--bless"] => ops::bless(&Workspace::load()),
+        ["replay", base, names @ ..] => replay::replay(&source::root(), base, names),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::FAILURE

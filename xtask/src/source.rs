@@ -14,6 +14,11 @@ pub(crate) struct File {
     pub(crate) code: String,
 }
 
+/// The folder of this repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask has a parent").to_path_buf()
+}
+
 /// Everything that the checks look at.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
@@ -24,7 +29,7 @@ pub(crate) struct Workspace {
 impl Workspace {
     /// This repository.
     pub(crate) fn load() -> Workspace {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask has a parent");
+        let root = root();
         let mut paths = Vec::new();
         for folder in ["crates", "bench", "xtask"] {
             rust_files(&root.join(folder), &mut paths);
@@ -32,10 +37,10 @@ impl Workspace {
         paths.sort();
         let files = paths.into_iter().map(|path| {
             let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-            let path = path.strip_prefix(root).expect("under the root").to_string_lossy();
+            let path = path.strip_prefix(&root).expect("under the root").to_string_lossy();
             File::new(&path.replace('\\', "/"), text)
         });
-        Workspace { root: root.to_path_buf(), files: files.collect() }
+        Workspace { root: root.clone(), files: files.collect() }
     }
 
     /// The files of libraries and binaries, without tests.

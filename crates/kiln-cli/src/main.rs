@@ -16,6 +16,8 @@ mod calibrate;
 mod bench;
 /// What took the time in a recorded run.
 mod explain;
+/// The kernels of two recorded runs.
+mod compare;
 /// A recorded run as a page.
 mod viz;
 
@@ -47,6 +49,8 @@ enum Command {
     Viz(viz::Options),
     /// Say what took the time in a recorded run, and why: VIZ=1 records.
     Explain(explain::Options),
+    /// Say which kernels differ between two recorded runs of a program.
+    Compare(compare::Options),
     /// List what the compiler supposes that things cost, with sources, and measure this machine.
     Calibrate,
 }
@@ -60,6 +64,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Passes => passes::run(),
         Command::Viz(options) => viz::run(&options),
         Command::Explain(options) => explain::run(&options),
+        Command::Compare(options) => compare::run(&options),
         Command::Calibrate => calibrate::run(),
     }
 }

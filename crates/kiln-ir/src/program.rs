@@ -42,6 +42,22 @@ impl Program {
         self.ops.iter().any(|op| op.op() == Op::Mma)
     }
 
+    /// About how many instructions one launch executes: each op once for each iteration of the loops around it. A loop whose
+    /// length only a launch knows counts as long as it may be.
+    pub fn instructions(&self) -> u64 {
+        let (mut times, mut count) = (vec![1u64], 0u64);
+        for op in &self.ops {
+            let now = times.last().copied().unwrap_or(1);
+            match op.op() {
+                Op::Range => times.push(now.saturating_mul(op.src(0).max().max(0) as u64)),
+                Op::End => drop(times.pop()),
+                Op::Const | Op::Param | Op::Var | Op::Local => {}
+                _ => count = count.saturating_add(now),
+            }
+        }
+        count
+    }
+
     /// About how much memory it takes.
     pub fn size(&self) -> usize {
         let lists = size_of_val(&self.params[..]) + size_of_val(&self.vars[..]);

@@ -6,5 +6,6 @@ mod explains;
 mod ladder;
 mod listings;
 mod browser;
+mod compare;
 mod programs;
 mod viz;

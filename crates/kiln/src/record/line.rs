@@ -66,6 +66,8 @@ pub enum Line {
         source: String,
         code: Option<String>,
         work: (u64, u64),
+        #[serde(default)]
+        instructions: u64,
     },
     /// A schedule needs a kernel that the process compiled before.
     Found { thread: u32, at: f64, scheduled: String, optimized: String },

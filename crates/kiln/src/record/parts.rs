@@ -122,6 +122,8 @@ pub struct Kernel {
     pub code: Option<String>,
     /// Arithmetic operations and bytes of a launch.
     pub work: (u64, u64),
+    /// About how many instructions a launch executes.
+    pub instructions: u64,
     /// What stages `optimize` and `lower` did.
     pub steps: Vec<Step>,
 }

@@ -196,6 +196,7 @@ impl Placing {
             source,
             code,
             work,
+            instructions,
         } = line
         else {
             return;
@@ -217,6 +218,7 @@ impl Placing {
             source,
             code,
             work,
+            instructions,
             steps,
         });
     }

@@ -98,6 +98,7 @@ impl Telling<'_> {
             source: program.source.clone(),
             code: (VIZ_CODE.get() != 0).then(|| (kernel.disassemble)()).flatten(),
             work: (program.flops, program.bytes),
+            instructions: program.instructions(),
         }
     }
 
