@@ -100,6 +100,12 @@ class Torch:
     def gelu(self, x):
         return self.F.gelu(x, approximate="tanh")
 
+    def gelu_erf(self, x):
+        return self.F.gelu(x)
+
+    def valid(self, x, w):
+        return self.F.conv2d(x, w)
+
     def layernorm(self, x):
         return self.F.layer_norm(x, x.shape[-1:])
 
@@ -305,6 +311,12 @@ class Tinygrad:
     def gelu(self, x):
         return x.gelu()
 
+    def gelu_erf(self, x):
+        return x * 0.5 * ((x / 2**0.5).erf() + 1)
+
+    def valid(self, x, w):
+        return x.conv2d(w)
+
     def layernorm(self, x):
         return x.layernorm()
 
@@ -471,6 +483,30 @@ def launches(x, w):
     return x
 
 
+def values(result):
+    """PyTorch gives positions with values for some methods."""
+    return result[0] if isinstance(result, tuple) else result
+
+
+def mixed(lib):
+    start = labels(3, 4096, 4096).reshape(4096, 1)
+    return lib.tensor((np.arange(4096, dtype=np.int64) * 2731 + start) % 4096)
+
+
+def gather(lib):
+    return lib.run(lambda x, at: x.gather(1, at), lib.tensor(floats(1, (ROWS, ROWS))), mixed(lib))
+
+
+def scatter(lib):
+    x, y = lib.tensor(floats(1, (ROWS, ROWS))), lib.tensor(floats(2, (ROWS, ROWS)))
+    return lib.run(lambda x, y, at: x.scatter(1, at, y), x, y, mixed(lib))
+
+
+def channel(lib):
+    x, w = lib.tensor(floats(1, (64, 1, 28, 28))), lib.tensor(floats(2, (32, 1, 5, 5)))
+    return lib.run(lib.valid, x, w)
+
+
 def optimizer(lib):
     parameters = [lib.tensor(floats(i, (256,))) for i in range(200)]
     return lib.optimizer(parameters, [lib.tensor(floats(1000 + i, (256,), 0.1)) for i in range(200)])
@@ -521,6 +557,20 @@ WORKLOADS = {
     "exp-f64": lambda lib: lib.run(
         lambda x: x.exp(), lib.tensor(floats(1, (2048, 4096)), "float64")
     ),
+    "sort": lambda lib: one(lib, lambda x: values(x.sort(0)), (1 << 20,)),
+    "topk": lambda lib: one(lib, lambda x: values(x.topk(64, -1)), (1024, 50257)),
+    "cumsum-last": lambda lib: one(lib, lambda x: x.cumsum(-1)),
+    "cumsum-first": lambda lib: one(lib, lambda x: x.cumsum(0)),
+    "gather": gather,
+    "scatter": scatter,
+    "roll": lambda lib: one(lib, lambda x: x.roll(1000, 1)),
+    "max-last": lambda lib: one(lib, lambda x: values(x.max(-1))),
+    "sine": lambda lib: one(lib, lambda x: x.sin()),
+    "gelu-erf": lambda lib: one(lib, lambda x: lib.gelu_erf(x)),
+    "conv-channel": channel,
+    "matmul-32": lambda lib: matmul(lib, 32, 32, 32),
+    "softmax-64": lambda lib: one(lib, lib.softmax, (64, 64)),
+    "sum-64": lambda lib: one(lib, lambda x: x.sum(-1), (64, 64)),
     "launch": lambda lib: lib.run(
         launches, lib.tensor(floats(1, (16, 16))), lib.tensor(floats(2, (16, 16), 0.25))
     ),

@@ -6,6 +6,8 @@ mod case;
 mod table;
 /// What a table of round sizes would not show.
 mod beyond;
+/// Methods that no network is made of.
+mod methods;
 /// Every convolution of two networks.
 mod convolutions;
 /// What is not computing: starting, launching, updating what is small.
@@ -19,8 +21,14 @@ pub(crate) use case::{Case, Run, Unit, Work};
 
 /// All workloads, in the order they run.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> + Clone {
-    let groups =
-        [table::CASES, beyond::CASES, overhead::CASES, resnet::CASES, convolutions::cases()];
+    let groups = [
+        table::CASES,
+        beyond::CASES,
+        methods::CASES,
+        overhead::CASES,
+        resnet::CASES,
+        convolutions::cases(),
+    ];
     groups.into_iter().flatten()
 }
 
