@@ -101,6 +101,11 @@ impl UOp {
         UOp::new(op, c.dtype(), lanes, srcs, Arg::None)
     }
 
+    /// `self * b + c`, rounded once where machines do that.
+    pub fn mul_add(&self, b: &UOp, c: &UOp) -> UOp {
+        UOp::ternary(Op::MulAdd, self, b, c)
+    }
+
     /// `c` plus the products of the parts of `x` and `y`, which are u32 made of these types.
     pub fn dot(parts: [DType; 2], x: &UOp, y: &UOp, c: &UOp) -> UOp {
         let lanes = x.lanes().max(y.lanes()).max(c.lanes());

@@ -7,11 +7,11 @@ use crate::element::Operand;
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-/// `c0 + c1 z + ..`, each step rounded once.
+/// `c0 + c1 z + ..`, each step rounded once where machines do that.
 pub(super) fn series(z: &UOp, coefficients: &[f64]) -> UOp {
     let (last, rest) = coefficients.split_last().expect("a term");
     let first = like(z, *last);
-    rest.iter().rev().fold(first, |sum, &c| UOp::ternary(Op::MulAdd, &sum, z, &like(z, c)))
+    rest.iter().rev().fold(first, |sum, &c| sum.mul_add(z, &like(z, c)))
 }
 
 /// How many terms of a series it takes, for the derivative too, where terms shrink by `ratio`.
