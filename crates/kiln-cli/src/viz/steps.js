@@ -70,6 +70,7 @@ export class Steps {
   }
 
   key(key) {
+    if (!this.rows?.length) return false;
     const isPass = (row) => row.kind === "pass";
     const to = { ArrowRight: this.at + 1, ArrowLeft: this.at - 1,
       "]": this.rows.findIndex((row, at) => at > this.at && isPass(row)),
