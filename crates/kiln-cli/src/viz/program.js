@@ -203,11 +203,18 @@ export class Program {
       h("p.dim", {}, "Choose a line to see its kernels, or a kernel to see its lines. Double click opens a kernel or a group. ? lists the keys.")];
   }
 
+  askedBy(by) {
+    const { method, place } = maker(by);
+    if (!this.model.lines.some((line) => line.key === place)) return by;
+    return link(`${method} in ${short(place)}`, () => this.app.go("program", { ...this.state(), line: place, k: null }), by);
+  }
+
   // A computation: whether it was remembered, and if not, what differs from one like it.
   tellSchedule(schedule) {
     const go = (at) => link(`computation ${at + 1}`, () => this.app.go("program", { ...this.state(), s: at, node: null, step: null }));
     const [arena, all] = schedule.memory;
     const said = [h("h3", {}, `Computation ${schedule.at + 1}, on ${schedule.device}`), h("p.dim.mono", {}, `key ${schedule.key.slice(0, 16)}…`)];
+    if (schedule.by) said.push(h("p", {}, "Asked for by ", this.askedBy(schedule.by), "."));
     if (schedule.took == null) {
       said.push(h("p", {}, "Remembered: nothing was scheduled or compiled for it. ", schedule.same == null ? "" : h("span", {}, "It is ", go(schedule.same), ".")));
     } else said.push(h("p", {}, `Scheduled in ${time(schedule.took)}${all > 0 ? `; temporaries of ${size(all)} in ${size(arena)}` : ""}.`));
