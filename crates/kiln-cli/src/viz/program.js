@@ -219,7 +219,10 @@ export class Program {
       said.push(h("p", {}, "Remembered: nothing was scheduled or compiled for it. ", schedule.same == null ? "" : h("span", {}, "It is ", go(schedule.same), ".")));
     } else said.push(h("p", {}, `Scheduled in ${time(schedule.took)}${all > 0 ? `; temporaries of ${size(all)} in ${size(arena)}` : ""}.`));
     const differs = this.model.differs(schedule);
-    if (differs) {
+    const alike = this.model.schedules.slice(0, schedule.at).findLast((s) => s.took != null && s.key === schedule.key);
+    if (alike && schedule.took != null) {
+      said.push(h("p", {}, "Its key is that of ", go(alike.at), ". It was scheduled anew because a constant differs."));
+    } else if (differs) {
       said.push(h("p", {}, "Equal but for numbers: ", go(differs.earlier.at), ". Scheduled anew because ",
         differs.is ? h("span.mono", {}, `${differs.is.label} was ${differs.was.label}`) : "a dtype, a device or an order differs",
         differs.is?.by ? ` (${differs.is.by})` : "", "."));
