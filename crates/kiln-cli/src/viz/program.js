@@ -1,6 +1,6 @@
 // The program: its lines, the graph of tensors that they made, and the kernels that came of it.
 
-import { h, link, switcher, table } from "./dom.js";
+import { h, link, swap, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
@@ -113,7 +113,7 @@ export class Program {
     if (!schedule) return this.middle.replaceChildren(h("p.empty", {}, "nothing was computed"));
     if (params.mode === "memory") return this.middle.replaceChildren(h("div.body", {}, memoryPlan(this.model, schedule, this.app)));
     const isPasses = params.mode === "passes";
-    this.middle.replaceChildren(isPasses ? this.steps.element : this.graph.element);
+    swap(this.middle, isPasses ? this.steps.element : this.graph.element);
     if (isPasses) {
       const planned = this.model.schedules[schedule.same ?? schedule.at];
       return this.steps.show(`schedule ${planned.at}`, planned.steps, Number(params.step ?? -1));

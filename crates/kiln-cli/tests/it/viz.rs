@@ -227,6 +227,18 @@ fn by_keys(browser: &mut Browser) {
     browser.wait(&format!("kiln.current.steps.at === {}", last.min(40) - 2));
     browser.press("[");
     browser.wait("kiln.current.steps.rows[kiln.current.steps.at].kind === 'pass'");
+    // from node to node of a graph, into a kernel, and back
+    browser.press("1");
+    browser.wait("document.title === 'kiln: Program'");
+    browser.value("kiln.go('program', { mode: 'schedule' })");
+    browser.wait("kiln.current.params.mode === 'schedule'");
+    browser.value("kiln.current.graph.ready.then(() => kiln.current.graph.canvas.focus())");
+    for node in 0..3 {
+        browser.press("n");
+        browser.wait(&format!("kiln.current.graph.chosen === {node}"));
+    }
+    browser.press("Enter");
+    browser.wait("document.title === 'kiln: Kernels'");
 }
 
 /// The time between frames is told and not judged: another program may hold the processor.
