@@ -48,3 +48,8 @@ export function table(heads, rows) {
 export function link(text, open, title) {
   return h("button.link", { type: "button", onclick: open, title }, text);
 }
+
+// Shows one element in a place. One that is there already stays as it is, with its focus and where it is scrolled to.
+export function swap(place, element) {
+  if (place.childNodes.length !== 1 || place.firstChild !== element) place.replaceChildren(element);
+}

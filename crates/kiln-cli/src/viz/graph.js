@@ -148,8 +148,11 @@ export class Graph {
     this.draw();
   }
 
-  zoom(factor, x = this.size.wide / 2, y = this.size.high / 2) {
-    const { view } = this;
+  // Around a place of the canvas; without one, around its middle.
+  zoom(factor, x, y) {
+    const { view, size } = this;
+    if (!size) return;
+    [x, y] = [x ?? size.wide / 2, y ?? size.high / 2];
     const scale = Math.min(3, Math.max(0.0005, view.scale * factor));
     const by = scale / view.scale;
     this.view = { scale, x: x - (x - view.x) * by, y: y - (y - view.y) * by };

@@ -1,6 +1,6 @@
 // A kernel: how it came about, its loops, its options with prices, its text, and where it stands under the roofline.
 
-import { h, link, switcher, table } from "./dom.js";
+import { h, link, swap, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { List } from "./list.js";
 import { nestElement } from "./nest.js";
@@ -75,7 +75,7 @@ export class Kernel {
     const { compiled } = this.kernel;
     const body = (...parts) => this.stage.replaceChildren(h("div.body", {}, parts));
     if (this.tab === "steps") {
-      this.stage.replaceChildren(this.steps.element);
+      swap(this.stage, this.steps.element);
       return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), compiled?.options);
     }
     if (this.tab === "roofline") return body(roofline(this.model, this.kernel, (other) => this.app.go("kernel", { k: other.at, tab: "roofline" })));
@@ -84,7 +84,7 @@ export class Kernel {
     if (this.tab === "options") return body(...this.options());
     const text = this.tab === "source" ? compiled.source : compiled.code;
     if (!text) return body(h("p.empty", {}, "No machine code is recorded: VIZ_CODE=1 records it."));
-    this.stage.replaceChildren(this.code.element);
+    swap(this.stage, this.code.element);
     this.code.fill(text.split("\n"));
   }
 

@@ -1,6 +1,6 @@
 // The page: reads the record, shows one view at a time, and keeps in the address what is shown, so that "back" works.
 
-import { h, table } from "./dom.js";
+import { h, swap, table } from "./dom.js";
 import { forgetPalette } from "./graph.js";
 import { Model } from "./model.js";
 import { Search } from "./search.js";
@@ -72,7 +72,7 @@ class App {
     const view = VIEWS[name] ? name : "program";
     this.views[view] ??= new VIEWS[view][1](this);
     this.current = this.views[view];
-    document.getElementById("view").replaceChildren(this.current.element);
+    swap(document.getElementById("view"), this.current.element);
     for (const tab of this.tabs) {
       if (tab.dataset.view === view) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");

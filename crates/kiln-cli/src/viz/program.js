@@ -1,6 +1,6 @@
 // The program: its lines, the graph of tensors that they made, and the kernels that came of it.
 
-import { h, link, switcher, table } from "./dom.js";
+import { h, link, swap, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
@@ -113,7 +113,7 @@ export class Program {
     if (!schedule) return this.middle.replaceChildren(h("p.empty", {}, "nothing was computed"));
     if (params.mode === "memory") return this.middle.replaceChildren(h("div.body", {}, memoryPlan(this.model, schedule, this.app)));
     const isPasses = params.mode === "passes";
-    this.middle.replaceChildren(isPasses ? this.steps.element : this.graph.element);
+    swap(this.middle, isPasses ? this.steps.element : this.graph.element);
     if (isPasses) {
       const planned = this.model.schedules[schedule.same ?? schedule.at];
       return this.steps.show(`schedule ${planned.at}`, planned.steps, Number(params.step ?? -1));
@@ -203,16 +203,26 @@ export class Program {
       h("p.dim", {}, "Choose a line to see its kernels, or a kernel to see its lines. Double click opens a kernel or a group. ? lists the keys.")];
   }
 
+  askedBy(by) {
+    const { method, place } = maker(by);
+    if (!this.model.lines.some((line) => line.key === place)) return by;
+    return link(`${method} in ${short(place)}`, () => this.app.go("program", { ...this.state(), line: place, k: null }), by);
+  }
+
   // A computation: whether it was remembered, and if not, what differs from one like it.
   tellSchedule(schedule) {
     const go = (at) => link(`computation ${at + 1}`, () => this.app.go("program", { ...this.state(), s: at, node: null, step: null }));
     const [arena, all] = schedule.memory;
     const said = [h("h3", {}, `Computation ${schedule.at + 1}, on ${schedule.device}`), h("p.dim.mono", {}, `key ${schedule.key.slice(0, 16)}…`)];
+    if (schedule.by) said.push(h("p", {}, "Asked for by ", this.askedBy(schedule.by), "."));
     if (schedule.took == null) {
       said.push(h("p", {}, "Remembered: nothing was scheduled or compiled for it. ", schedule.same == null ? "" : h("span", {}, "It is ", go(schedule.same), ".")));
     } else said.push(h("p", {}, `Scheduled in ${time(schedule.took)}${all > 0 ? `; temporaries of ${size(all)} in ${size(arena)}` : ""}.`));
     const differs = this.model.differs(schedule);
-    if (differs) {
+    const alike = this.model.schedules.slice(0, schedule.at).findLast((s) => s.took != null && s.key === schedule.key);
+    if (alike && schedule.took != null) {
+      said.push(h("p", {}, "Its key is that of ", go(alike.at), ". It was scheduled anew because a constant differs."));
+    } else if (differs) {
       said.push(h("p", {}, "Equal but for numbers: ", go(differs.earlier.at), ". Scheduled anew because ",
         differs.is ? h("span.mono", {}, `${differs.is.label} was ${differs.was.label}`) : "a dtype, a device or an order differs",
         differs.is?.by ? ` (${differs.is.by})` : "", "."));

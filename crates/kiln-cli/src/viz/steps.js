@@ -1,6 +1,6 @@
 // The steps of the compiler, forwards and backwards: passes, rewrites and decisions, with the graph before and after.
 
-import { h, link, switcher } from "./dom.js";
+import { h, link, swap, switcher } from "./dom.js";
 import { price } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
@@ -70,6 +70,7 @@ export class Steps {
   }
 
   key(key) {
+    if (!this.rows?.length) return false;
     const isPass = (row) => row.kind === "pass";
     const to = { ArrowRight: this.at + 1, ArrowLeft: this.at - 1,
       "]": this.rows.findIndex((row, at) => at > this.at && isPass(row)),
@@ -114,10 +115,10 @@ export class Steps {
       return this.stage.replaceChildren(h("div.body", {}, nest));
     }
     if (this.mode === "text") {
-      this.stage.replaceChildren(this.text.element);
+      swap(this.stage, this.text.element);
       return this.text.fill(textOf(this.model, change, after));
     }
-    this.stage.replaceChildren(this.graph.element);
+    swap(this.stage, this.graph.element);
     const ids = { both: change.all, before: change.old, after: change.now }[this.mode];
     // a rule that works on indices is seen among indices
     const folds = row.kind === "pass" && ids.length > 24;

@@ -24,6 +24,8 @@ export class Timeline {
       h("span.facts", {}, "drag, wheel or + − 0; click for what it is")), this.frame),
     h("section.pane", {}, h("header", {}, h("h2", {}, "What it is")), this.side));
     this.element.children[1].style.width = "310px";
+    // until the page has laid itself out
+    this.size = { wide: 800, high: 600, ratio: 1 };
     this.all();
     this.listen();
     new ResizeObserver(() => this.resized()).observe(this.frame);
@@ -70,8 +72,8 @@ export class Timeline {
   // The span before or after the chosen one, in its row.
   step(by) {
     const row = this.rows.find((r) => r.spans.includes(this.chosen)) ?? this.rows.find((r) => r.spans.length > 0);
-    const at = row.spans.indexOf(this.chosen) + by;
-    if (row.spans[at]) this.choose(row.spans[at]);
+    const at = (row?.spans.indexOf(this.chosen) ?? 0) + by;
+    if (row?.spans[at]) this.choose(row.spans[at]);
   }
 
   move(dx) {
@@ -126,7 +128,6 @@ export class Timeline {
 
   paint() {
     this.isAsked = false;
-    if (!this.size) return;
     const pen = this.canvas.getContext("2d");
     const colors = palette();
     const { ratio, wide, high } = this.size;

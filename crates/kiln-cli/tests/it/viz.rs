@@ -163,6 +163,38 @@ fn by_clicks(browser: &mut Browser) {
     browser.wait("document.title === 'kiln: Program' && location.hash.includes('line=')");
 }
 
+/// A record that ends in the middle, and one with lines missing, are shown as far as they go.
+#[test]
+fn damaged_records_are_shown() {
+    let Some(mut browser) = Browser::open() else { return };
+    let home = Folder::new();
+    let record = home.path("run.viz");
+    programs::record("writes", &record);
+    let text = std::fs::read_to_string(&record).unwrap();
+    let cut = [4, 9].map(|tenths| text[..text.len() * tenths / 10].to_owned());
+    let thin = [7].map(|nth| {
+        let kept = text.lines().enumerate().filter(|(at, _)| at % nth != nth - 1);
+        kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
+    });
+    for text in cut.iter().chain(&thin) {
+        std::fs::write(&record, text).unwrap();
+        let shown = Shown::new(&record);
+        browser.visit(&shown.address);
+        for name in
+            ["kernel", "decisions", "timeline", "rules", "program?mode=passes", "kernel?tab=steps"]
+        {
+            browser.value(&format!("location.hash = '{name}'"));
+            browser.wait(&format!(
+                "document.querySelector('[aria-current]').dataset.view === '{name}'.split('?')[0]"
+            ));
+            for key in ["ArrowRight", "]", "g", "+", "e", "["] {
+                browser.press(key);
+            }
+        }
+        browser.is_content();
+    }
+}
+
 /// What a kernel reads of another device comes by a copy with its bytes.
 fn copies_are_drawn(browser: &mut Browser) {
     browser.value("kiln.go('program', { s: kiln.model.schedules.at(-1).at })");
@@ -195,6 +227,18 @@ fn by_keys(browser: &mut Browser) {
     browser.wait(&format!("kiln.current.steps.at === {}", last.min(40) - 2));
     browser.press("[");
     browser.wait("kiln.current.steps.rows[kiln.current.steps.at].kind === 'pass'");
+    // from node to node of a graph, into a kernel, and back
+    browser.press("1");
+    browser.wait("document.title === 'kiln: Program'");
+    browser.value("kiln.go('program', { mode: 'schedule' })");
+    browser.wait("kiln.current.params.mode === 'schedule'");
+    browser.value("kiln.current.graph.ready.then(() => kiln.current.graph.canvas.focus())");
+    for node in 0..3 {
+        browser.press("n");
+        browser.wait(&format!("kiln.current.graph.chosen === {node}"));
+    }
+    browser.press("Enter");
+    browser.wait("document.title === 'kiln: Kernels'");
 }
 
 /// The time between frames is told and not judged: another program may hold the processor.
