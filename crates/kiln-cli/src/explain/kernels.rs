@@ -39,7 +39,10 @@ pub(super) fn show(record: &Record, most: usize, out: &mut impl Write) -> Outcom
     let mut all: Vec<Runs<'_>> = by_kernel.into_values().collect();
     all.sort_by(|a, b| b.took.total_cmp(&a.took).then_with(|| a.last.name.cmp(&b.last.name)));
     let total: f64 = all.iter().map(|runs| runs.took).sum();
-    writeln!(out, "\nkernels by time; the floor is the least time of their arithmetic and memory")?;
+    writeln!(
+        out,
+        "\nkernels by time; the floor is the least time of their arithmetic and memory, of caches less"
+    )?;
     writeln!(out, "     time  share   runs    GFLOPS     GB/s   floor  limit    kernel")?;
     all.iter().take(most).try_for_each(|runs| row(record, runs, total, out))
 }

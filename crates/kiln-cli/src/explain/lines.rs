@@ -1,7 +1,7 @@
 //! Lines of the program whose values are computed again and again, by schedules of their own.
 
 use super::finding::{Finding, nodes_of};
-use kiln::record::{Record, Schedule};
+use kiln::record::{Node, Record, Schedule};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What a node computes: its line, its label and its shape.
@@ -12,7 +12,7 @@ pub(super) fn findings(record: &Record) -> Vec<Finding> {
     let mut values: HashMap<Value<'_>, HashSet<&str>> = HashMap::new();
     for schedule in record.schedules.iter().filter(|s| s.took.is_some()) {
         let computed = lines_of(schedule);
-        for node in nodes_of(record, &schedule.roots) {
+        for node in of_data(nodes_of(record, &schedule.roots)) {
             let line =
                 node.by.as_deref().filter(|by| computed.contains(by) && !is_view(&node.label));
             if let Some(line) = line {
@@ -53,6 +53,17 @@ pub(super) fn findings(record: &Record) -> Vec<Finding> {
         Finding { cost: cost * again, text }
     };
     groups.into_iter().map(finding).collect()
+}
+
+/// The nodes that are computed from data. Others, as random numbers, look alike and are not.
+fn of_data(nodes: Vec<&Node>) -> Vec<&Node> {
+    let mut known: HashSet<u32> = HashSet::new();
+    for node in &nodes {
+        if node.label.starts_with("param") || node.sources.iter().any(|s| known.contains(s)) {
+            known.insert(node.id);
+        }
+    }
+    nodes.into_iter().filter(|node| known.contains(&node.id)).collect()
 }
 
 /// The lines that a schedule's kernels compute.

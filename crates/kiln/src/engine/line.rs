@@ -140,7 +140,7 @@ mod tests {
             memory: 120_000_000,
             ns: 7_380,
             total_ns: 10_000,
-            methods: &["add", "relu"],
+            methods: &["add src/main.rs:3", "relu src/main.rs:3"],
         };
         launch.line(color)
     }
@@ -150,7 +150,7 @@ mod tests {
         let name = format!("E_3{}", " ".repeat(33));
         let expected = format!(
             "*** CPU           1 {name} arg  2 mem  0.12 GB tm      7.38us/     0.01ms \
-             (     0.00 GFLOPS    0.0 GB/s) ['add', 'relu']"
+             (     0.00 GFLOPS    0.0|0.0    GB/s) src/main.rs:3 ['add', 'relu']"
         );
         assert_eq!(line(true, false), expected);
         assert_eq!(line(false, false), expected);

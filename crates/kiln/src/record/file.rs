@@ -121,7 +121,7 @@ impl State {
                 return;
             }
             // without the memory for it there is no measurement
-            let Ok(mut peak) = Peak::new(threads) else { return };
+            let Ok(mut peak) = Peak::rough(threads) else { return };
             let (flops, bytes) = (peak.f32_flops(), peak.copy_bytes().max(peak.read_bytes()));
             self.line(&Line::Measured { threads, flops, bytes });
         }
