@@ -1,7 +1,7 @@
 //! What a record costs: three programs, each in processes of its own, in turn without and with `VIZ`. Prints the medians of
 //! the first step, in which everything is compiled, as nothing is kept on disk, and the record's size. Later steps are compared
 //! in one process, a few with a record and a few without it in turn: other work on the machine then falls on both.
-//! Run with `cargo bench -p kiln --bench recording`.
+//! Run with `cargo bench -p kiln --bench recording`, or with `-- decode 9` for nine rounds of one of them.
 #![allow(clippy::print_stdout)]
 
 #[path = "../convnet/model.rs"]
@@ -35,7 +35,9 @@ fn main() -> Result<(), Error> {
         return child(&program);
     }
     let rounds = std::env::args().filter_map(|n| n.parse().ok()).next().unwrap_or(ROUNDS);
-    PROGRAMS.into_iter().for_each(|program| compare(program, rounds));
+    let named: Vec<String> = std::env::args().filter(|a| PROGRAMS.contains(&&a[..])).collect();
+    let is_asked = |program: &&str| named.is_empty() || named.iter().any(|name| name == program);
+    PROGRAMS.into_iter().filter(is_asked).for_each(|program| compare(program, rounds));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::bounded::Bounded;
 use super::line::{Line, Node};
+use super::units::Units;
 use kiln_ir::rewrite::{self, Ruled};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{UOp, text};
@@ -21,6 +22,7 @@ pub(super) struct State {
     /// Nodes that are written, by hash. They are not held: a program may overwrite what nobody holds.
     nodes: FxHashMap<u128, u32>,
     threads: FxHashMap<ThreadId, u32>,
+    pub(super) units: Units,
     /// Numbers of threads of the devices that were opened.
     pub(super) speeds: BTreeSet<usize>,
 }
@@ -32,6 +34,7 @@ impl State {
             out: Bounded::create(path)?,
             nodes: FxHashMap::default(),
             threads: FxHashMap::default(),
+            units: Units::default(),
             speeds: BTreeSet::new(),
         };
         let program = std::env::args().next().unwrap_or_default();

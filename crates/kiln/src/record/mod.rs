@@ -8,7 +8,7 @@
 //!   were written before. So a record that ends in the middle, because the program crashed, say, is good as far as it goes.
 //! - **Threads** have numbers; `thread` names one. What the compiler does on a thread (`pass`, `rules`, `rewrite`, `done`,
 //!   `decision`) belongs to the next `scheduled` or `compiled` line of that thread, which says when that began and how long
-//!   it took. A set of rules may run inside of another; `done` ends the one that began last.
+//!   it took. Of schedules that one line of the program asks for, the first three have their steps. A set of rules may run inside of another; `done` ends the one that began last.
 //! - **Caches.** A `scheduled` line without `took` is a schedule that was remembered, by the `key`; the line with that key
 //!   and `took` may be missing if it is older than the record. `found` is a kernel that was remembered, by the hash of its
 //!   graph after stage `schedule`; a kernel whose `origin` is the cache on disk was found by its text.
@@ -33,6 +33,7 @@ mod reader;
 mod rewrites;
 mod told;
 mod trace;
+mod units;
 mod writer;
 
 pub(crate) use ending::Ending;

@@ -3,6 +3,7 @@
 use super::file::State;
 use super::line::{Line, PlannedKernel, Speed, Temporary};
 use crate::engine::env::VIZ_CODE;
+use kiln_ir::UOp;
 use kiln_ir::observe::{self, Compilation, Decision, Event, Planned};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ impl Telling<'_> {
             | Event::Rules { .. }
             | Event::RulesDone { .. }
             | Event::Rewrite { .. } => self.step(event),
-            Event::Decision(decision) => Some(self.decision(decision)),
+            Event::Decision(decision) => self.is_written(&[]).then(|| self.decision(decision)),
             Event::Compiled(kernel) => Some(self.compiled(kernel)),
             Event::Opened { .. } | Event::Scheduled { .. } | Event::Found { .. } => {
                 self.news(event)
@@ -43,8 +44,21 @@ impl Telling<'_> {
         us(at.saturating_duration_since(self.started))
     }
 
+    /// Whether the steps of this thread are written; the first one has the graph.
+    fn is_written(&mut self, roots: &[UOp]) -> bool {
+        let thread = self.state.thread();
+        self.state.units.is_written(thread, roots)
+    }
+
     /// What a stage did.
     fn step(&mut self, event: &Event<'_>) -> Option<Line> {
+        let roots = match *event {
+            Event::Pass { before: roots, .. } | Event::Rules { roots, .. } => roots,
+            _ => &[],
+        };
+        if !self.is_written(roots) {
+            return None;
+        }
         let thread = self.state.thread();
         Some(match *event {
             Event::Pass { stage, pass, before, after } => Line::Pass {
@@ -84,9 +98,10 @@ impl Telling<'_> {
     }
 
     fn compiled(&mut self, kernel: &Compilation<'_>) -> Line {
-        let program = kernel.program;
+        let (program, thread) = (kernel.program, self.state.thread());
+        self.state.units.end(thread);
         Line::Compiled {
-            thread: self.state.thread(),
+            thread,
             at: self.time(kernel.start),
             took: us(kernel.start.elapsed()),
             name: program.name.to_string(),
@@ -119,9 +134,12 @@ impl Telling<'_> {
                     return None;
                 };
                 let roots = self.state.graph(roots);
-                let (planned, temporaries) = plan();
+                let ((planned, temporaries), thread) = (plan(), self.state.thread());
+                if took.is_some() {
+                    self.state.units.end(thread);
+                }
                 Line::Scheduled {
-                    thread: self.state.thread(),
+                    thread,
                     key: hex(key),
                     device: device.to_owned(),
                     by: by.map(str::to_owned),

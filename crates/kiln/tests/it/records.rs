@@ -370,3 +370,21 @@ fn memory_and_temporaries_are_in_a_record() {
     }
     assert!(record.devices.iter().any(|d| d.name == "CPU"));
 }
+
+#[test]
+fn a_line_has_the_steps_of_its_first_schedules() {
+    let bytes = recorded("lengths", || {
+        for length in [211, 223, 227, 229, 233, 239] {
+            let x = Tensor::full([length, 3], 0.5);
+            x.realize().expect("computes");
+            assert!((&x + 0.25).sum(..).item::<f32>().expect("computes") > 0.0);
+        }
+    });
+    let record = Record::parse(&bytes).expect("a record");
+    let of_line =
+        |s: &&kiln::record::Schedule| s.by.as_ref().is_some_and(|by| by.starts_with("sum "));
+    let schedules = record.schedules.iter().filter(of_line).filter(|s| s.took.is_some());
+    let has_steps: Vec<bool> = schedules.clone().map(|s| !s.steps.is_empty()).collect();
+    assert_eq!(has_steps, [true, true, true, false, false, false]);
+    assert!(schedules.clone().all(|s| !s.roots.is_empty() && !s.kernels.is_empty()));
+}
