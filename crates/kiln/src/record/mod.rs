@@ -1,23 +1,25 @@
 //! Records: what the compiler and the devices do in a run, as a file.
 //!
-//! A record is text, one JSON object a line, each a [`Line`]. `kiln viz FILE` shows a record in the browser, `kiln explain
-//! FILE` says what took the time, and [`Record::open`] reads one. What the lines say, and in which order:
+//! A record is text, one JSON object a line, each a [`Line`](crate::record::Line). `kiln viz FILE` shows a record in the
+//! browser, `kiln explain FILE` says what took the time, and [`Record::open`](crate::record::Record::open) reads one. What
+//! the lines say, and in which order:
 //!
 //! - **The first line** is `kiln`, with the format's number; other numbers are refused.
 //! - **Graphs** are lists of nodes. A `node` is written once, before the first line that names it, and names sources that
 //!   were written before. So a record that ends in the middle, because the program crashed, say, is good as far as it goes.
 //! - **Threads** have numbers; `thread` names one. What the compiler does on a thread (`pass`, `rules`, `rewrite`, `done`,
 //!   `decision`) belongs to the next `scheduled` or `compiled` line of that thread, which says when that began and how long
-//!   it took. Of schedules that one line of the program asks for, the first three have their steps. A set of rules may run inside of another; `done` ends the one that began last.
+//!   it took. Of schedules that one line of the program asks for, the first three have their steps. A set of rules may run
+//!   inside of another; `done` ends the one that began last.
 //! - **Caches.** A `scheduled` line without `took` is a schedule that was remembered, by the `key`; the line with that key
 //!   and `took` may be missing if it is older than the record. `found` is a kernel that was remembered, by the hash of its
 //!   graph after stage `schedule`; a kernel whose `origin` is the cache on disk was found by its text.
 //! - **Why two kernels are not one:** the value between them is stored. `arguments` name it (`temporary 2`), `temporaries`
-//!   name its node, and the `decision` with that `node` has the alternatives and their prices: see [`Schedule::between`].
+//!   name its node, and the `decision` with that `node` has the alternatives and their prices: see [`Schedule::between`](crate::record::Schedule::between).
 //! - **Memory.** `alloc` is written when a block is touched for the first time, `free` when it goes back, with one number.
 //!   Inside of the block that `temporaries` of a schedule share, each has an offset and the kernels that need it.
 //! - **Speeds.** `opened` has what the description of a device says, which kernels are made by; `measured` is written at the
-//!   end, by loops that do nothing but multiply-adds or copies. [`Record::speed`] gives the better one that is there.
+//!   end, by loops that do nothing but multiply-adds or copies. [`Record::speed`](crate::record::Record::speed) gives the better one that is there.
 //!
 //! Devices that are open when a record begins are in it; kernels that were compiled by then are not, but for their launches.
 //! A record has at most `VIZ_MB` megabytes, and then ends with `full`.
