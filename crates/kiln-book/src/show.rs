@@ -14,7 +14,7 @@
 //! | `launches` | a line for each launch and copy |
 //!
 //! `kernel=N` keeps the kernel of that number, `paragraph=N` that paragraph of the output. `from=` and `to=` cut: they name beginnings of lines, without their
-//! indentation, of which the last is shown too. `lines=N` keeps as many lines at most. `llvm=N` says that the text is that of LLVM N: it is not compared with
+//! indentation, of which the last is shown too. `lines=N` keeps as many lines at most. `llvm=N` marks the text of LLVM N: it is not compared with
 //! what others make.
 
 use kiln_ir::observe::{self, Compilation, Event, Kind, Observer};

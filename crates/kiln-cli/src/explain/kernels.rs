@@ -1,4 +1,4 @@
-//! The kernels that took most of the time: how far each is from what the machine can do, and what is in its way.
+//! The slowest kernels: each one's distance from the floor of the machine, and its limit: arithmetic, memory or launching.
 
 use super::units::time;
 use crate::outcome::Outcome;

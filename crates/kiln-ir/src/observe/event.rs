@@ -274,7 +274,7 @@ pub struct Temporary {
     pub bytes: usize,
     /// Where it is in the memory that temporaries share.
     pub offset: usize,
-    /// The kernels, by place in the schedule, between which it is needed: the first that writes and the last that reads.
+    /// The first kernel that writes it and the last that reads it, by place in the schedule.
     pub used: (usize, usize),
 }
 

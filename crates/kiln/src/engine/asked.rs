@@ -20,7 +20,7 @@ struct Asked {
 
 static ASKED: OnceLock<Vec<Asked>> = OnceLock::new();
 
-/// The observers that write what is asked for, and what is wrong with the others.
+/// The observers that variables ask for, and errors of files that cannot be made.
 pub(super) fn begin() -> (Vec<Arc<dyn Observer>>, Vec<String>) {
     let begun = [record(), profile(), graph(), rewrites()].into_iter().flatten();
     let (mut asked, mut failures) = (Vec::new(), Vec::new());
@@ -46,7 +46,7 @@ pub(super) fn end() -> Vec<String> {
     ASKED.get().into_iter().flatten().map(told).collect()
 }
 
-/// Where a variable wants its file: at `kiln-PID` and what follows, or at the path that it has.
+/// The file of a variable: `kiln-PID` and an ending, or the path in the variable.
 fn path(variable: &str, end: &str) -> Option<PathBuf> {
     match scoped::text(variable)?.as_str() {
         "0" => None,

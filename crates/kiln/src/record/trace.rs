@@ -1,4 +1,4 @@
-//! What runs when, in the form that Perfetto and Chrome show: what `PROFILE` writes.
+//! A timeline in the trace format of Perfetto and Chrome: `PROFILE` writes it.
 //!
 //! The first process is the host with its threads: schedules, and kernels that are compiled. Each device is one more, with
 //! launches, copies, and the memory in use.

@@ -210,7 +210,7 @@ impl Network {
         }
     }
 
-    /// Merging takes a block that rises and one that falls. One that is to fall is kept as the complement, which rises.
+    /// Merging takes a rising block and a falling one. A block to be merged as falling is stored as its complement, which rises.
     fn mirror(&mut self, level: usize) {
         let falls = |bit: usize| self.bit(bit);
         let changes = match (falls(level).filter(|_| level > 0), falls(level + 1)) {

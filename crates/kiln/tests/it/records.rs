@@ -185,7 +185,7 @@ fn graphs(nodes: &[Node]) -> Vec<UOp> {
     graphs
 }
 
-/// The spec that a pass leaves, which stands in brackets at the end of what the list of passes says.
+/// The spec of a pass: it stands in brackets at the end of the pass's line in the list of passes.
 fn specs() -> HashMap<&'static str, &'static Spec> {
     let named = [
         &spec::PREPARED,

@@ -1,4 +1,4 @@
-//! What is written beside what is computed: pictures, traces, single passes, rewrites, graphs of tensors, and what a
+//! Files and lines beside the results: pictures, traces, single passes, rewrites, graphs of tensors, and what a
 //! record costs.
 
 use crate::seeing::stderr;
