@@ -10,7 +10,7 @@ mod units;
 use crate::outcome::Outcome;
 use clap::Args;
 use finding::{Finding, compiling};
-use kiln::record::{Record, Step};
+use kiln::record::{Kernel, Record, Step};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -50,20 +50,29 @@ fn totals(record: &Record, out: &mut impl Write) -> Outcome {
     let compiling: f64 = compiling(record).iter().sum();
     let copying: f64 = record.copies.iter().map(|c| c.took).sum::<f64>() + 0.0;
     let new = record.schedules.iter().filter(|s| s.took.is_some()).count();
+    let is_new = |kernel: &&Kernel| !kernel.origin.contains("disk");
+    let compiled = record.kernels.iter().filter(is_new).count();
     let share = |floor: f64| format!(" ({:.0}% is the floor)", 100.0 * floor / launches.max(1e-9));
     let floor = kernels::on_the_floor(record).map_or_else(String::new, share);
     writeln!(
         out,
-        "{}: {} launches {}{floor}, {new} new schedules {}, {} kernels compiled {}, {} copies {}",
+        "{}: {} launches {}{floor}, {new} of {} schedules new {}, {compiled} kernels compiled and {} from the cache on disk {}, \
+         {} copies {}",
         record.program,
         record.launches.len(),
         time(launches),
+        record.schedules.len(),
         time(scheduling),
-        record.kernels.len(),
+        record.kernels.len() - compiled,
         time(compiling),
         record.copies.len(),
         time(copying),
     )?;
+    for device in
+        record.devices.iter().filter(|d| record.launches.iter().any(|l| l.device == d.name))
+    {
+        writeln!(out, "{} is {}: {}", device.name, device.backend, device.compiler)?;
+    }
     if record.is_full {
         writeln!(out, "the record is cut: it has as many bytes as VIZ_MB allows")?;
     }

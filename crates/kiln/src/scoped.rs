@@ -34,9 +34,12 @@ impl Drop for Scope {
     }
 }
 
-/// What `look` makes of a variable's value in this thread's scope, if it is set there.
+/// What `look` makes of a variable's value in this thread's scope, if it is set there. A thread that ends has no scope.
 pub(crate) fn scoped<R>(name: &str, look: impl FnOnce(&str) -> R) -> Option<R> {
-    SETTINGS.with_borrow(|settings| settings.as_ref()?.get(name).map(|value| look(value)))
+    let value = |settings: &RefCell<Settings>| {
+        settings.borrow().as_ref()?.get(name).map(|value| look(value))
+    };
+    SETTINGS.try_with(value).ok().flatten()
 }
 
 /// A variable's value: in this thread's scope, else in the environment; `None` where it is empty.

@@ -1,4 +1,4 @@
-//! Graphs of one form: equal but for numbers. Each of them was scheduled and compiled apart, and something in them says why.
+//! Graphs that were scheduled and compiled apart although they are alike, and why.
 
 use super::finding::{Finding, compiling, nodes_of};
 use kiln::record::{Node, Record, Schedule};
@@ -6,12 +6,40 @@ use std::collections::{HashMap, HashSet};
 
 /// Recompilations, each with what differs, and graphs that grow.
 pub(super) fn findings(record: &Record) -> Vec<Finding> {
-    let compiling = compiling(record);
-    let new = record.schedules.iter().zip(compiling).filter(|(s, _)| s.took.is_some());
+    let mut keys: Vec<Vec<(&Schedule, f64)>> = Vec::new();
+    let mut place: HashMap<&str, usize> = HashMap::new();
+    for (schedule, compiling) in record.schedules.iter().zip(compiling(record)) {
+        let Some(took) = schedule.took else { continue };
+        let at = *place.entry(&schedule.key).or_insert(keys.len());
+        keys.resize_with(keys.len().max(at + 1), Vec::new);
+        keys[at].push((schedule, took + compiling));
+    }
+    let mut all: Vec<Finding> = keys.iter().filter_map(|all| varied(record, all)).collect();
+    all.extend(related(record, keys.iter().map(|all| all[0])));
+    all
+}
+
+/// A graph that was scheduled again with the same key: numbers in it varied, and are arguments of launches from then on.
+fn varied(record: &Record, all: &[(&Schedule, f64)]) -> Option<Finding> {
+    let [(first, _), .., (last, _)] = all else { return None };
+    let [before, after] = [first, last].map(|schedule| nodes_of(record, &schedule.roots));
+    let stayed: HashSet<&str> = after.iter().map(|node| node.label.as_str()).collect();
+    let is_gone = |node: &&&Node| node.sources.is_empty() && !stayed.contains(&node.label[..]);
+    let gone: Vec<&str> =
+        before.iter().filter(is_gone).map(|node| &node.label[..]).take(4).collect();
+    let text = format!(
+        "scheduled {} times, as numbers in it varied ({}): they are arguments of launches now, and there is nothing to do",
+        all.len(),
+        gone.join(", ")
+    );
+    Some(Finding { cost: all.iter().skip(1).map(|(_, cost)| cost).sum(), text })
+}
+
+/// What graphs of different keys have to do with each other.
+fn related<'a>(record: &'a Record, new: impl Iterator<Item = (&'a Schedule, f64)>) -> Vec<Finding> {
     let mut forms: HashMap<String, Vec<(&Schedule, f64)>> = HashMap::new();
     let mut growing: HashMap<String, Vec<(&Schedule, f64)>> = HashMap::new();
-    for (schedule, compiling) in new {
-        let cost = schedule.took.unwrap_or(0.0) + compiling;
+    for (schedule, cost) in new {
         let nodes = nodes_of(record, &schedule.roots);
         let form: Vec<String> = nodes.iter().map(|n| outline(&n.label)).collect();
         forms.entry(form.join("\n")).or_default().push((schedule, cost));

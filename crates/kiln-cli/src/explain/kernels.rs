@@ -9,8 +9,18 @@ use std::io::Write;
 /// All launches of a kernel.
 struct Runs<'a> {
     took: f64,
-    count: usize,
+    /// The time of each.
+    each: Vec<f64>,
     last: &'a Launch,
+}
+
+impl Runs<'_> {
+    /// The middle one of the times: on a busy machine some launches take long.
+    fn median(&self) -> f64 {
+        let mut each = self.each.clone();
+        each.sort_by(f64::total_cmp);
+        each[each.len() / 2]
+    }
 }
 
 /// The least time of a launch in microseconds, and what would take that time.
@@ -32,24 +42,24 @@ fn limit((least, what): (f64, &'static str), took: f64, speed: Speed) -> &'stati
 pub(super) fn show(record: &Record, most: usize, out: &mut impl Write) -> Outcome {
     let mut by_kernel: HashMap<&str, Runs<'_>> = HashMap::new();
     for last in &record.launches {
-        let new = Runs { took: 0.0, count: 0, last };
+        let new = Runs { took: 0.0, each: Vec::new(), last };
         let all = by_kernel.entry(&last.kernel).or_insert(new);
-        (all.took, all.count, all.last) = (all.took + last.took, all.count + 1, last);
+        (all.took, all.last) = (all.took + last.took, last);
+        all.each.push(last.took);
     }
     let mut all: Vec<Runs<'_>> = by_kernel.into_values().collect();
     all.sort_by(|a, b| b.took.total_cmp(&a.took).then_with(|| a.last.name.cmp(&b.last.name)));
     let total: f64 = all.iter().map(|runs| runs.took).sum();
     writeln!(
         out,
-        "\nkernels by time; the floor is the least time of their arithmetic and memory, of caches less"
+        "\nkernels by time; rates are of the median launch; the floor is the least time of their arithmetic and memory, of caches less"
     )?;
     writeln!(out, "     time  share   runs    GFLOPS     GB/s   floor  limit    kernel")?;
     all.iter().take(most).try_for_each(|runs| row(record, runs, total, out))
 }
 
 fn row(record: &Record, runs: &Runs<'_>, total: f64, out: &mut impl Write) -> Outcome {
-    let Runs { took, count, last } = *runs;
-    let each = took / count as f64;
+    let (took, count, last, each) = (runs.took, runs.each.len(), runs.last, runs.median());
     let rate = |work: u64| work as f64 / (each * 1e3).max(1e-9);
     let (share, limit) = match record.speed(&last.device) {
         None => ("?".to_owned(), "?"),

@@ -37,6 +37,14 @@ fn passes_are_listed_in_order_with_what_they_leave() {
 }
 
 #[test]
+fn rules_are_counted_at_exit() {
+    let env = [("TRACK_MATCH_STATS", "1"), ("KILN_CACHE", "none")];
+    let said = kiln(&Folder::new(), "digits --limit 16 --batch 16", &env);
+    assert!(said.ok && said.err.contains("fired / tried"), "{}", said.err);
+    assert!(said.err.lines().last().unwrap().ends_with("total"), "{}", said.err);
+}
+
+#[test]
 fn programs_are_timed_and_searched() {
     let home = Folder::new();
     let listed = kiln(&home, "bench --list", &[]);

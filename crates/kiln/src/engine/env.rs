@@ -180,7 +180,7 @@ static NUMBERS: [&Var; 14] = [
 
 /// Every other variable: its name, what holds where it is not set, and help.
 static TEXTS: [[&str; 3]; 14] = [
-    ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, INTERP, NULL"],
+    ["DEV", "CPU", "the default device: CPU, CPU:LLVM, CPU:C, CL, INTERP, NULL"],
     ["DEFAULT_FLOAT", "f32", "the dtype of new tensors that are given none: f16, bf16, f32, f64"],
     ["KILN_LLVM", "search", "a path to libLLVM; none hides every LLVM"],
     ["KILN_CC", "search", "a path to a C compiler; none hides every one"],
