@@ -194,7 +194,7 @@ fn compiled(part: &str, kernel: &Compilation<'_>) -> Option<String> {
         "optimized" => Some(text::print(kernel.optimized)),
         "list" => Some(text::print_list(&kernel.program.ops)),
         "source" => Some(kernel.program.source.clone()),
-        "machine" => (kernel.disassemble)(),
+        "machine" => (kernel.disassemble)().map(|code| code.text),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::memory::ALIGN;
 use crate::pool::Pool;
+use kiln_ir::observe::MachineCode;
 use kiln_ir::program::Program;
 use std::sync::Arc;
 
@@ -31,6 +32,12 @@ pub trait Backend: Send + Sync {
 
     /// Makes a program ready to run. Loading the same program again is cheap.
     fn load(&self, program: &Program) -> Result<Loaded>;
+
+    /// As [`load`](Backend::load), but the kernel knows the lines of its machine code, where the device can tell. Its
+    /// instructions are the same.
+    fn load_with_lines(&self, program: &Program) -> Result<Loaded> {
+        self.load(program)
+    }
 
     /// As [`load`](Backend::load), but for a program that is perhaps never run again: nothing is remembered.
     fn try_out(&self, program: &Program) -> Result<Arc<dyn Kernel>> {
@@ -93,7 +100,7 @@ pub trait Kernel: Send + Sync {
     }
 
     /// The machine code as text, where the device can show it.
-    fn disassemble(&self) -> Option<String> {
+    fn disassemble(&self) -> Option<MachineCode> {
         None
     }
 }

@@ -22,6 +22,7 @@ pub(super) const FILES: &[File] = &[
     script!("kernel.js"),
     script!("layout.js"),
     script!("list.js"),
+    script!("machine.js"),
     script!("main.js"),
     script!("memory.js"),
     script!("model.js"),

@@ -3,6 +3,7 @@
 import { h, link, swap, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { List } from "./list.js";
+import { Machine } from "./machine.js";
 import { nestElement } from "./nest.js";
 import { roofline } from "./roofline.js";
 import { Steps, decisionElement } from "./steps.js";
@@ -21,6 +22,7 @@ export class Kernel {
     this.steps = new Steps(app, (step) => this.app.go("kernel", { k: this.kernel.at, tab: "steps", step }));
     this.code = new List("Source", { height: 19, row: (line, at) => [h("span.right", {}, String(at + 1)), line] });
     this.code.element.classList.add("code");
+    this.machine = new Machine();
     this.head = h("header");
     this.facts = h("div.step.facts");
     this.stage = h("div.fill");
@@ -84,6 +86,10 @@ export class Kernel {
     if (this.tab === "options") return body(...this.options());
     const text = this.tab === "source" ? compiled.source : compiled.code;
     if (!text) return body(h("p.empty", {}, "No machine code is recorded: VIZ_CODE=1 records it."));
+    if (this.tab === "code" && compiled.lines.length > 0) {
+      swap(this.stage, this.machine.element);
+      return this.machine.fill(compiled);
+    }
     swap(this.stage, this.code.element);
     this.code.fill(text.split("\n"));
   }

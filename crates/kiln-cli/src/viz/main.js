@@ -15,7 +15,7 @@ const VIEWS = { program: ["Program", Program], kernel: ["Kernels", Kernel], deci
 
 const KEYS = [["1 … 5", "program, kernels, decisions, timeline, rules"], ["/", "search everything"],
   ["← →", "in a kernel or schedule: the step before, the next step"], ["[ ]", "in a kernel: the pass before, the next pass"],
-  ["↑ ↓ PgUp PgDn Home End", "in a list"], ["Enter", "open what is chosen"],
+  ["↑ ↓ PgUp PgDn Home End", "in a list"], ["Enter", "open what is chosen; in machine code: the next instructions of the line"],
   ["Tab", "from list to list, and to the graph"], ["+ - 0", "in a graph or timeline: larger, smaller, all of it"],
   ["h j k l", "move a graph"], ["n p", "the next node of a graph, the one before"],
   ["g", "switch between the kinds of picture"], ["e", "open or close all groups"], ["b", "back"], ["t", "light or dark"],

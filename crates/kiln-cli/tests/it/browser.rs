@@ -130,8 +130,18 @@ impl Browser {
         }
     }
 
-    /// Clicks in the middle of the first element whose text contains `text`, by the mouse.
+    /// Clicks on the first element whose text contains `text`.
     pub(crate) fn click(&mut self, selector: &str, text: &str) {
+        self.mouse(&["mousePressed", "mouseReleased"], selector, text);
+    }
+
+    /// Moves the mouse there.
+    pub(crate) fn hover(&mut self, selector: &str, text: &str) {
+        self.mouse(&["mouseMoved"], selector, text);
+    }
+
+    /// Events of the mouse in the middle of the first element whose text contains `text`.
+    fn mouse(&mut self, kinds: &[&str], selector: &str, text: &str) {
         let find = format!(
             "(() => {{ const found = [...document.querySelectorAll({})].find((e) => e.textContent.includes({}));
                if (!found) return null;
@@ -143,8 +153,9 @@ impl Browser {
         );
         self.wait(&format!("{find} !== null"));
         let place = self.value(&find);
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
+        for kind in kinds {
+            let button = if *kind == "mouseMoved" { "none" } else { "left" };
+            let event = json!({ "type": kind, "x": place[0], "y": place[1], "button": button, "clickCount": 1 });
             self.ask("Input.dispatchMouseEvent", event);
         }
     }

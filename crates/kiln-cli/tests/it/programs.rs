@@ -34,6 +34,7 @@ pub(crate) fn record(program: &str, path: &Path) {
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "programs::child", "--ignored"]).env("TEST_PROGRAM", program);
+    command.env("VIZ_CODE", "1");
     let output = command.env("VIZ", path).env("KILN_CACHE", "none").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
@@ -105,7 +106,7 @@ pub(crate) fn strange(path: &Path) {
                 {"kernel": "a", "arguments": [[format!("output {bad}"), 16]], "methods": [by("sum")]}]}}),
         json!({"pass": {"thread": 0, "stage": "optimize", "pass": bad, "before": [2], "after": [2]}}),
         json!({"compiled": {"thread": 0, "at": 3.0, "took": 0.5, "name": bad, "scheduled": "a", "optimized": "b", "graphs": [2, 2],
-            "options": [bad], "origin": bad, "source": bad, "code": bad, "work": [8, 16]}}),
+            "options": [bad], "origin": bad, "source": bad, "code": bad, "lines": [1], "work": [8, 16]}}),
         json!({"alloc": {"device": bad, "block": 1, "bytes": 64, "holder": by("sum"), "reused": false, "at": 3.8, "took": 0.1}}),
         json!({"launch": {"thread": 0, "kernel": "b", "name": bad, "device": bad, "at": 4.0, "took": 1.0, "work": [8, 16],
             "memory": 64, "methods": [by("sum")]}}),

@@ -83,6 +83,7 @@ fn names_with_html_show_as_text() {
         "kernel",
         "kernel?tab=steps",
         "kernel?tab=source",
+        "kernel?tab=code",
         "kernel?tab=options",
         "decisions?s=0&d=3",
         "timeline?launch=0",
@@ -130,6 +131,9 @@ fn each_view_opens_and_leads_to_the_others() {
         }
         if program == "writes" {
             copies_are_drawn(&mut browser);
+        }
+        if program == "decode" {
+            machine_code_is_beside_its_lines(&mut browser);
         }
         if program == "digits" {
             by_clicks(&mut browser);
@@ -201,6 +205,41 @@ fn copies_are_drawn(browser: &mut Browser) {
     browser.wait("kiln.current.shown?.items.some((item) => item.label === 'copy CPU → CPU:1')");
     let texts = browser.value("kiln.current.shown.texts");
     assert!(texts.as_array().unwrap().contains(&json!("400 B")), "{texts}");
+}
+
+/// From a line of the text to its instructions and back, by keys and by the mouse.
+fn machine_code_is_beside_its_lines(browser: &mut Browser) {
+    let kernel = "kiln.model.kernels.findIndex((k) => k.compiled?.source.includes('fadd'))";
+    browser.value(&format!("kiln.go('kernel', {{ k: {kernel}, tab: 'code' }})"));
+    browser.wait("document.querySelectorAll('.code .row').length > 20");
+    browser.value("var both = kiln.current.machine; both.source.element.focus()");
+    let find = "both.source.items.findIndex((i) => i.text.includes('fadd') && i.count > 0)";
+    let line = browser.value(find).as_u64().expect("a line");
+    for _ in 0..=line {
+        browser.press("ArrowDown");
+    }
+    browser.wait(&format!("both.source.chosen === {line}"));
+    let marked = |class: &str, list: &str| {
+        let rows = format!("[...document.querySelectorAll('[aria-label=\"{list}\"] .{class}')]");
+        format!("{rows}.map((row) => row.textContent)")
+    };
+    let instructions = browser.value(&marked("same", "Machine code"));
+    assert!(instructions.to_string().contains("add"), "{instructions}");
+    // of the first instruction of another line, that line
+    browser.value("both.code.element.focus()");
+    let next = "both.code.items.findIndex((i, at) => at > both.code.chosen && i.begins && i.line)";
+    let next = browser.value(next).as_u64().expect("an instruction");
+    while browser.value("both.code.chosen").as_u64() < Some(next) {
+        browser.press("ArrowDown");
+    }
+    let same = format!("both.source.chosen + 1 === both.code.items[{next}].line");
+    browser.wait(&format!("{same} && {}.length === 1", marked("same", "Source")));
+    assert_ne!(browser.value("both.source.chosen"), json!(line));
+    browser.hover(".code .row.same", "");
+    browser.wait(&format!("{}.length > 0", marked("near", "Machine code")));
+    browser.wait(&format!("{}.length === 1", marked("near", "Source")));
+    browser.hover("h2", "");
+    browser.wait("document.querySelectorAll('.near').length === 0");
 }
 
 /// Search, and a walk through the steps of a kernel.

@@ -34,7 +34,7 @@ fn products_follow_each_other_with_nothing_between_that_stores() {
     for (types, name) in [(BF16, "tdpbf16ps"), (BYTES, "tdpbusd"), (SIGNED, "tdpbssd")] {
         let program = compiled(&product(types, [256, 512, 256], true), &target).program;
         let kernel = backend.load(&program).expect("compiles").kernel;
-        let text = kernel.disassemble().expect("LLVM tells");
+        let text = kernel.disassemble().expect("LLVM tells").text;
         let names = text.lines().filter_map(|line| line.split_whitespace().nth(1));
         let matrix = |n: &&str| n.starts_with('t') && !n.starts_with("test") || *n == "ldtilecfg";
         let found: Vec<&str> = names.filter(matrix).collect();

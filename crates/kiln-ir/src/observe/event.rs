@@ -244,7 +244,17 @@ pub struct Compilation<'a> {
     /// When it began; it ends with the event.
     pub start: Instant,
     /// Its machine code as text; `None` without a disassembler.
-    pub disassemble: &'a dyn Fn() -> Option<String>,
+    pub disassemble: &'a dyn Fn() -> Option<MachineCode>,
+}
+
+/// Machine code for people.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct MachineCode {
+    /// A line for each instruction.
+    pub text: String,
+    /// The line of the program's source, counted from 1, that each instruction is of: none where it is of several, or of none.
+    /// Empty where that is not known of any.
+    pub lines: Vec<Option<u32>>,
 }
 
 impl fmt::Debug for Compilation<'_> {

@@ -7,7 +7,7 @@
 mod event;
 mod log;
 
-pub use event::{Compilation, Decision, Event, Kind, Planned, Speed, Temporary};
+pub use event::{Compilation, Decision, Event, Kind, MachineCode, Planned, Speed, Temporary};
 pub use log::{Log, Replay, Seen, replayed};
 
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! A C compiler as a process: it reads the source from standard input and writes an object file. Its messages become
 //! the error.
 
-use super::compiler::{Compiler, file_identity};
+use super::compiler::{Compiler, Instruction, file_identity};
 use super::config::{Choice, CpuConfig};
 use super::process;
 use crate::error::{Error, Result};
@@ -96,7 +96,7 @@ impl Compiler for Cc {
         }
     }
 
-    fn compile(&self, source: &str) -> Result<Vec<u8>> {
+    fn compile(&self, source: &str, _: bool) -> Result<Vec<u8>> {
         let failed = |message| Error::Compile { compiler: self.describe(), message };
         let object = TempFile::new(&self.temp).map_err(|e| failed(e.to_string()))?;
         self.run(source, &object.0).map_err(failed)?;
@@ -107,7 +107,7 @@ impl Compiler for Cc {
         Ok(bytes)
     }
 
-    fn disassemble(&self, _: &[u8]) -> Option<String> {
+    fn disassemble(&self, _: &[u8]) -> Option<Vec<Instruction>> {
         None
     }
 }

@@ -20,6 +20,8 @@ const FEWEST_LOADED: usize = 1024;
 pub(super) struct Codes {
     pub(super) compiler: Box<dyn Compiler>,
     maker: String,
+    /// The same for code that says of which lines it is. So neither is found where the other is wanted.
+    lines_maker: String,
     disk: DiskCache,
     loaded: Mutex<Loaded>,
 }
@@ -43,17 +45,18 @@ pub(super) fn maker(compiler: &dyn Compiler, host: &str) -> String {
 impl Codes {
     pub(super) fn new(compiler: Box<dyn Compiler>, host: &str, disk: DiskCache) -> Codes {
         let maker = maker(&*compiler, host);
-        Codes { compiler, maker, disk, loaded: Mutex::default() }
+        let lines_maker = format!("{maker}\nlines");
+        Codes { compiler, maker, lines_maker, disk, loaded: Mutex::default() }
     }
 
-    /// The code for a source, and where it came from.
-    pub(super) fn get(&self, source: &str) -> Result<(Arc<Code>, Origin)> {
-        let slot = self.slot(source);
+    /// The code for a source, perhaps with its lines, and where it came from.
+    pub(super) fn get(&self, source: &str, lines: bool) -> Result<(Arc<Code>, Origin)> {
+        let slot = self.slot(source, lines);
         let mut code = lock(&slot);
         if let Some(code) = code.upgrade() {
             return Ok((code, Origin::Memory));
         }
-        let (made, origin) = self.make(source)?;
+        let (made, origin) = self.make(source, lines)?;
         let made = Arc::new(made);
         *code = Arc::downgrade(&made);
         Ok((made, origin))
@@ -61,7 +64,7 @@ impl Codes {
 
     /// The code for a source, of which nothing is remembered.
     pub(super) fn make_once(&self, source: &str) -> Result<Code> {
-        Code::load(&self.compiler.compile(source)?)
+        Code::load(&self.compiler.compile(source, false)?)
     }
 
     /// What was noted about something on this machine, with this compiler.
@@ -74,20 +77,22 @@ impl Codes {
         self.disk.set_note(&self.maker, about, text);
     }
 
-    fn make(&self, source: &str) -> Result<(Code, Origin)> {
-        let key = Key { maker: &self.maker, source };
+    fn make(&self, source: &str, lines: bool) -> Result<(Code, Origin)> {
+        let maker = if lines { &self.lines_maker } else { &self.maker };
+        let key = Key { maker, source };
         // An object from disk that does not load is as good as none.
         if let Some(code) = self.disk.get(key).and_then(|object| Code::load(&object).ok()) {
             return Ok((code, Origin::Disk));
         }
-        let object = self.compiler.compile(source)?;
+        let object = self.compiler.compile(source, lines)?;
         let code = Code::load(&object)?;
         self.disk.put(key, &object);
         Ok((code, Origin::Compiled))
     }
 
-    fn slot(&self, source: &str) -> Arc<Slot> {
+    fn slot(&self, source: &str, lines: bool) -> Arc<Slot> {
         let mut mixer = Mixer::default();
+        mixer.write_u8(lines.into());
         mixer.write(source.as_bytes());
         let mut loaded = lock(&self.loaded);
         let Loaded { slots, room } = &mut *loaded;

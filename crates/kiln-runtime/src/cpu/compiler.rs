@@ -15,12 +15,16 @@ pub(super) trait Compiler: Send + Sync {
     /// Whether it can be used at all; may start it.
     fn check(&self) -> Result<(), String>;
 
-    /// An object that defines `kiln_entry`.
-    fn compile(&self, source: &str) -> Result<Vec<u8>>;
+    /// An object that defines `kiln_entry`. With `lines`, it also says of which line of the source each instruction is, if
+    /// this compiler can show instructions; they are the same.
+    fn compile(&self, source: &str, lines: bool) -> Result<Vec<u8>>;
 
-    /// Machine code as text, if this compiler can tell.
-    fn disassemble(&self, code: &[u8]) -> Option<String>;
+    /// The instructions of machine code, if this compiler can tell.
+    fn disassemble(&self, code: &[u8]) -> Option<Vec<Instruction>>;
 }
+
+/// An instruction: where it is in the code, and its text.
+pub(super) type Instruction = (usize, String);
 
 /// A file's path, size and time: another release of a compiler differs in one of them.
 pub(super) fn file_identity(path: &Path) -> String {

@@ -9,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::{Kernel, Prepared, check_arguments, facts};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGN, Memory};
+use kiln_ir::observe::MachineCode;
 use kiln_ir::program::Program;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -86,8 +87,12 @@ impl Kernel for CpuKernel {
         self.program.size() + self.code.size()
     }
 
-    fn disassemble(&self) -> Option<String> {
-        self.codes.compiler.disassemble(self.code.text())
+    fn disassemble(&self) -> Option<MachineCode> {
+        let instructions = self.codes.compiler.disassemble(self.code.text())?;
+        let text = instructions.iter().map(|(at, text)| format!("{at:6x}  {text}\n")).collect();
+        let lines = self.code.lines();
+        let lines = lines.map(|lines| instructions.iter().map(|(at, _)| lines.of(*at)).collect());
+        Some(MachineCode { text, lines: lines.unwrap_or_default() })
     }
 }
 

@@ -4,6 +4,7 @@
 //! final protection. The object's bytes come from a compiler or from our own cache. So they are checked for damage
 //! (every offset is bounds-checked), not for malice: whoever can choose the code can run it.
 
+use super::lines::Lines;
 use super::reloc::{self, Refers};
 use super::symbols;
 use crate::error::{Error, Result};
@@ -25,6 +26,7 @@ pub(super) struct Code {
     entry: usize,
     /// The instructions, without the stubs.
     text: Range<usize>,
+    lines: Option<Lines>,
 }
 
 /// What a section needs; each access has pages of its own.
@@ -79,9 +81,10 @@ impl Code {
         fill(&file, &layout, &mut map)?;
         relocate(&file, &layout, &relocations, &mut map)?;
         let entry = find_entry(&file, &layout)?;
+        let lines = Lines::read(&file, |relocation| in_text(&file, &layout, relocation));
         let map = MmapRaw::from(map);
         protect(&map, &layout)?;
-        Ok(Code { map, entry, text: layout.text })
+        Ok(Code { map, entry, text: layout.text, lines })
     }
 
     /// The function. It lives as long as `self`.
@@ -94,7 +97,12 @@ impl Code {
     /// About how much memory it takes: pages, and what the system knows of them.
     pub(super) fn size(&self) -> usize {
         const OF_A_MAPPING: usize = 1024;
-        self.map.len() + OF_A_MAPPING
+        self.map.len() + OF_A_MAPPING + self.lines.as_ref().map_or(0, Lines::size)
+    }
+
+    /// The lines of the instructions, if the object tells.
+    pub(super) fn lines(&self) -> Option<&Lines> {
+        self.lines.as_ref()
     }
 
     /// The bytes of the instructions.
@@ -319,6 +327,17 @@ fn find_entry(file: &object::File<'_>, layout: &Layout) -> Result<usize> {
         true => Ok(offset),
         false => Err(load_error(format!("`{ENTRY}` is not a function"))),
     }
+}
+
+/// The offset in `text` that a relocation refers to.
+fn in_text(
+    file: &object::File<'_>,
+    layout: &Layout,
+    relocation: &object::Relocation,
+) -> Option<u64> {
+    let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+    let symbol = symbol_address(file, layout, 0, index).ok()?;
+    symbol.checked_add_signed(relocation.addend())?.checked_sub(layout.text.start as u64)
 }
 
 /// Gives each group of pages its final protection.

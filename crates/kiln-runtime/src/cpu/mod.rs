@@ -11,6 +11,7 @@ mod cc;
 mod process;
 mod codes;
 mod loader;
+mod lines;
 mod reloc;
 mod symbols;
 mod launch;
@@ -153,10 +154,16 @@ impl CpuBackend {
         if self.note(&about).is_none() {
             let attributes = format!("\"target-cpu\"=\"{cpu}\" \"target-features\"=\"\"");
             let nothing = format!("define void @kiln_entry() {attributes} {{\n  ret void\n}}\n");
-            self.codes.compiler.compile(&nothing)?;
+            self.codes.compiler.compile(&nothing, false)?;
             self.set_note(&about, "known");
         }
         Ok(())
+    }
+
+    fn load_code(&self, program: &Program, lines: bool) -> Result<Loaded> {
+        let (code, origin) = self.codes.get(&program.source, lines)?;
+        let kernel = CpuKernel::new(program, code, self.codes.clone(), self.workers.clone())?;
+        Ok(Loaded { kernel: Arc::new(kernel), origin })
     }
 
     /// How many threads share a launch.
@@ -211,9 +218,11 @@ impl Backend for CpuBackend {
     }
 
     fn load(&self, program: &Program) -> Result<Loaded> {
-        let (code, origin) = self.codes.get(&program.source)?;
-        let kernel = CpuKernel::new(program, code, self.codes.clone(), self.workers.clone())?;
-        Ok(Loaded { kernel: Arc::new(kernel), origin })
+        self.load_code(program, false)
+    }
+
+    fn load_with_lines(&self, program: &Program) -> Result<Loaded> {
+        self.load_code(program, self.rung == Rung::Llvm)
     }
 
     fn try_out(&self, program: &Program) -> Result<Arc<dyn Kernel>> {

@@ -45,7 +45,7 @@ pub(crate) fn c(before: &str, body: &str) -> String {
 }
 
 /// `b[i] = a[i] * a[i] + var` over the `Thread` range, in both languages.
-fn square_plus(rung: Rung) -> String {
+pub(crate) fn square_plus(rung: Rung) -> String {
     match rung {
         Rung::C => c(
             "",
@@ -288,7 +288,7 @@ fn llvm_compiles_on_many_threads_at_once() {
 fn code_can_be_shown() {
     let mut program = program(&square_plus(Rung::Llvm), 2, 1);
     program.vars = vec![DType::F32];
-    let text = device(Rung::Llvm).load(&program).unwrap().kernel.disassemble().unwrap();
+    let text = device(Rung::Llvm).load(&program).unwrap().kernel.disassemble().unwrap().text;
     assert!(text.contains("ret") && !text.contains("(bad)"), "{text}");
 }
 

@@ -8,4 +8,5 @@ mod hanging;
 mod interp;
 #[allow(clippy::print_stdout, reason = "a child process tells its parent")]
 mod ladder;
+mod lines;
 mod memory;

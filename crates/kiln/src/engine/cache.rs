@@ -138,8 +138,10 @@ fn raw(value: Const, dtype: DType) -> i64 {
 /// By the graph's shape, the device, and how its kernels are compiled.
 type Schedules = Generations<(u128, Arc<str>, How), Vec<Arc<Ready>>>;
 
-/// The width of the search for kernels, whether they are optimized, and `LENGTHS`.
-type How = (usize, bool, i64);
+/// The width of the search for kernels, how they are made, and `LENGTHS`.
+type How = (usize, Made, i64);
+/// Whether kernels are optimized, and whether their machine code tells its lines.
+type Made = (bool, bool);
 static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
 
 /// An empty map of schedules or kernels. It may hold twice its bound, so both maps together hold what `KILN_CACHE_MB`
@@ -168,8 +170,12 @@ pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<A
 }
 
 fn key_of(key: u128, device: &Device) -> (u128, Arc<str>, How) {
-    let how = (search::width(), env::NOOPT.get() == 0, env::LENGTHS.get());
+    let how = (search::width(), made(), env::LENGTHS.get());
     (key, device.shared_name(), how)
+}
+
+fn made() -> Made {
+    (env::NOOPT.get() == 0, env::VIZ_CODE.get() != 0)
 }
 
 fn variants(key: &(u128, Arc<str>, How)) -> Vec<Arc<Ready>> {
@@ -294,9 +300,9 @@ fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]
     }
 }
 
-/// The key of a kernel's code: the kernel, the backend, the target, whether it is optimized, the width of a search. So
+/// The key of a kernel's code: the kernel, the backend, the target, how it is made, the width of a search. So
 /// `CPU:1` and `CPU:2` share their code.
-type Key = (u128, String, Arc<kiln_compile::target::Target>, bool, usize);
+type Key = (u128, String, Arc<kiln_compile::target::Target>, Made, usize);
 static CODES: LazyLock<Mutex<Generations<Key, Arc<Code>>>> = LazyLock::new(remembering);
 
 /// Compiles the new kernels, on as many threads as the device has.
@@ -342,7 +348,7 @@ fn tally(done: &[(Origin, Duration)], took: Duration) {
 
 fn key(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Key {
     let backend = opened.backend.name().to_owned();
-    (kernel.ast.hash(), backend, opened.target.clone(), env::NOOPT.get() == 0, width)
+    (kernel.ast.hash(), backend, opened.target.clone(), made(), width)
 }
 
 fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option<Arc<Code>> {
@@ -376,7 +382,10 @@ fn compile(
         debug::fell_back(&ast, bug, &report::filed(&bug.to_string()));
     }
     let lowering = start.elapsed();
-    let loaded = opened.backend.load(&compiled.program);
+    let loaded = match made() {
+        (_, true) => opened.backend.load_with_lines(&compiled.program),
+        (_, false) => opened.backend.load(&compiled.program),
+    };
     let loaded = loaded.map_err(|error| report::short(&error.to_string()))?;
     observed::compiled(&kernel.ast, &compiled, &loaded, start);
     let key = compiled.ast.hash();

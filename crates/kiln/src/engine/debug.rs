@@ -204,7 +204,7 @@ fn compiled(kernel: &Compilation<'_>) {
     }
     if at(7) {
         let none = || "no disassembler is at hand".to_owned();
-        eprintln!("{}", disassemble().unwrap_or_else(none));
+        eprintln!("{}", disassemble().map_or_else(none, |code| code.text));
     }
 }
 

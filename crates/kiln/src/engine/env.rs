@@ -92,7 +92,7 @@ pub(crate) static VIZ_MB: Var = Var::new(
 );
 /// Machine code in records.
 pub(crate) static VIZ_CODE: Var =
-    Var::new("VIZ_CODE", 0, "1 puts machine code into a record of `VIZ`, which takes time");
+    Var::new("VIZ_CODE", 0, "1 puts machine code, with lines, into a record of `VIZ`; takes time");
 
 /// Verification in release builds.
 pub(crate) static SPEC: Var = Var::new(

@@ -65,6 +65,8 @@ pub enum Line {
         origin: String,
         source: String,
         code: Option<String>,
+        #[serde(default)]
+        lines: Vec<Option<u32>>,
         work: (u64, u64),
         #[serde(default)]
         instructions: u64,

@@ -118,8 +118,12 @@ pub struct Kernel {
     pub origin: String,
     /// Its text.
     pub source: String,
-    /// Its machine code.
+    /// Its machine code, an instruction a line.
     pub code: Option<String>,
+    /// The line of `source`, counted from 1, that each instruction is of: none where it is of several, or of none. Empty where
+    /// that is not known of any. What LLVM adds on its own, such as the load of a constant, may have the line of the
+    /// instruction before it.
+    pub lines: Vec<Option<u32>>,
     /// Arithmetic operations and bytes of a launch.
     pub work: (u64, u64),
     /// About how many instructions a launch executes.

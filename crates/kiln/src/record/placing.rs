@@ -195,6 +195,7 @@ impl Placing {
             origin,
             source,
             code,
+            lines,
             work,
             instructions,
         } = line
@@ -217,6 +218,7 @@ impl Placing {
             origin,
             source,
             code,
+            lines,
             work,
             instructions,
             steps,

@@ -100,6 +100,8 @@ impl Telling<'_> {
     fn compiled(&mut self, kernel: &Compilation<'_>) -> Line {
         let (program, thread) = (kernel.program, self.state.thread());
         self.state.units.end(thread);
+        let code = (VIZ_CODE.get() != 0).then(|| (kernel.disassemble)()).flatten();
+        let (code, lines) = code.map(|code| (code.text, code.lines)).unzip();
         Line::Compiled {
             thread,
             at: self.time(kernel.start),
@@ -111,7 +113,8 @@ impl Telling<'_> {
             options: kernel.options.to_vec(),
             origin: kernel.origin.to_owned(),
             source: program.source.clone(),
-            code: (VIZ_CODE.get() != 0).then(|| (kernel.disassemble)()).flatten(),
+            code,
+            lines: lines.unwrap_or_default(),
             work: (program.flops, program.bytes),
             instructions: program.instructions(),
         }

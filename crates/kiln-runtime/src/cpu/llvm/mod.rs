@@ -5,10 +5,12 @@
 
 mod apart;
 mod api;
+mod disassemble;
 mod find;
+mod lines;
 mod room;
 
-use super::compiler::{Compiler, file_identity};
+use super::compiler::{Compiler, Instruction, file_identity};
 use super::config::CpuConfig;
 use crate::error::{Error, Result};
 use api::{Api, Message, Ref};
@@ -36,7 +38,6 @@ const CODE_MODEL_DEFAULT: i32 = 0;
 const VERIFY_RETURN_STATUS: i32 = 2;
 const OBJECT_FILE: i32 = 1;
 const SEVERITY_ERROR: i32 = 0;
-const INTEL_SYNTAX: u64 = 4;
 
 /// A library that was found. It is opened when something must be compiled.
 pub(super) struct Llvm {
@@ -81,15 +82,15 @@ impl Compiler for Llvm {
         self.open().map(|_| ())
     }
 
-    fn compile(&self, source: &str) -> Result<Vec<u8>> {
-        let source = source.to_owned();
+    fn compile(&self, source: &str, lines: bool) -> Result<Vec<u8>> {
+        let source = if lines { lines::told(source) } else { source.to_owned() };
         let _room = room::of_compiling(source.len())?;
         let compile = |opened| apart::apart(move || Session::new(opened).compile(&source));
         let compiled = self.open().and_then(compile);
         compiled.map_err(|message| Error::Compile { compiler: self.describe(), message })
     }
 
-    fn disassemble(&self, code: &[u8]) -> Option<String> {
+    fn disassemble(&self, code: &[u8]) -> Option<Vec<Instruction>> {
         self.open().ok()?.disassemble(code)
     }
 }
@@ -148,63 +149,6 @@ impl Opened {
                 Ok(machine)
             }
         }
-    }
-
-    fn disassemble(&self, code: &[u8]) -> Option<String> {
-        let api = &self.api;
-        // SAFETY: strings live through the call; no callbacks are registered.
-        let disassembler = unsafe {
-            (api.LLVMCreateDisasmCPUFeatures)(
-                self.triple.as_ptr(),
-                self.cpu.as_ptr(),
-                self.features.as_ptr(),
-                null_mut(),
-                0,
-                null_mut(),
-                null_mut(),
-            )
-        };
-        if disassembler.is_null() {
-            return None;
-        }
-        // SAFETY: it is disposed of once, after its last use.
-        unsafe {
-            (api.LLVMSetDisasmOptions)(disassembler, INTEL_SYNTAX);
-            let text = self.instructions(disassembler, code);
-            (api.LLVMDisasmDispose)(disassembler);
-            Some(text)
-        }
-    }
-
-    /// One line per instruction.
-    ///
-    /// # Safety
-    /// The disassembler is valid.
-    unsafe fn instructions(&self, disassembler: Ref, code: &[u8]) -> String {
-        let (mut text, mut at) = (String::new(), 0);
-        // LLVM's parameter is not const, so it gets a copy.
-        let mut code = code.to_vec();
-        while at < code.len() {
-            let mut line = [0; 256];
-            // SAFETY: the lengths are those of the buffers; the line comes back terminated.
-            let (size, line) = unsafe {
-                let (bytes, left) = (code[at..].as_mut_ptr(), (code.len() - at) as u64);
-                let (out, room) = (line.as_mut_ptr(), line.len());
-                let size = (self.api.LLVMDisasmInstruction)(
-                    disassembler,
-                    bytes,
-                    left,
-                    at as u64,
-                    out,
-                    room,
-                );
-                (size, CStr::from_ptr(line.as_ptr()).to_string_lossy())
-            };
-            let line = if size == 0 { "(bad)" } else { line.trim_start() };
-            text.push_str(&format!("{at:6x}  {}\n", line.replace('\t', " ")));
-            at += size.max(1);
-        }
-        text
     }
 }
 
