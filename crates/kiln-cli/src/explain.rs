@@ -5,6 +5,8 @@ mod forms;
 mod kernels;
 mod lines;
 mod memory;
+mod rules;
+mod schedule;
 mod units;
 
 use crate::outcome::Outcome;
@@ -23,12 +25,24 @@ pub(crate) struct Options {
     /// How many kernels, findings and decisions to show at most
     #[arg(long, default_value_t = 10)]
     most: usize,
+    /// Show the kernels of the schedule of this number, and why they are not fewer
+    #[arg(long)]
+    schedule: Option<usize>,
+    /// Show which rewrite rules took the time, and how often they fired
+    #[arg(long)]
+    rules: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let record = Record::open(&options.file)?;
     let mut out = std::io::stdout().lock();
     totals(&record, &mut out)?;
+    if let Some(number) = options.schedule {
+        return schedule::show(&record, number, &mut out);
+    }
+    if options.rules {
+        return rules::show(&record, options.most, &mut out);
+    }
     let mut findings = forms::findings(&record);
     findings.extend(lines::findings(&record));
     findings.extend(copies(&record));

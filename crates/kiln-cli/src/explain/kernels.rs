@@ -52,7 +52,8 @@ pub(super) fn show(record: &Record, most: usize, out: &mut impl Write) -> Outcom
     let total: f64 = all.iter().map(|runs| runs.took).sum();
     writeln!(
         out,
-        "\nkernels by time; rates are of the median launch; the floor is the least time of their arithmetic and memory, of caches less"
+        "\nkernels by time; rates are of the median launch; the floor is the least time of their arithmetic and memory, of caches less; \
+         a name says r for a reduction or E for none, and how long the loops are"
     )?;
     writeln!(out, "     time  share   runs    GFLOPS     GB/s   floor  limit    kernel")?;
     all.iter().take(most).try_for_each(|runs| row(record, runs, total, out))

@@ -100,6 +100,33 @@ fn a_value_that_is_computed_twice() {
 }
 
 #[test]
+fn the_kernels_of_a_schedule_and_what_is_between_them() {
+    let (x, w) = (data(&[64, 300]), data(&[300, 300]));
+    let file = File::new("two");
+    let program = || x.matmul(&w).matmul(&w).realize().map(drop).expect("computes");
+    kiln::record(&file.0, program).expect("a file can be written");
+    let said = |number: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        command.arg("explain").arg(&file.0).args(["--schedule", number]).output().expect("runs")
+    };
+    let all = String::from_utf8(said("1").stdout).expect("text");
+    let (_, all) = all.split_once("the kernels of schedule 1").expect("a list");
+    assert!(all.contains("   0: matmul ") && all.contains("   1: matmul "), "{all}");
+    let why = all.lines().find(|l| l.contains("not one with 1: ")).expect(all);
+    assert!(
+        why.contains("[64, 300]") && why.contains("is in memory, estimated as inline "),
+        "{all}"
+    );
+    let mut rules = Command::new(env!("CARGO_BIN_EXE_kiln"));
+    let rules = rules.arg("explain").arg(&file.0).arg("--rules").output().expect("runs");
+    let rules = String::from_utf8(rules.stdout).expect("text");
+    assert!(rules.contains(" rules were tried") && rules.contains("rules/"), "{rules}");
+    let none = said("9");
+    assert!(!none.status.success());
+    assert!(String::from_utf8_lossy(&none.stderr).contains("none is number 9"));
+}
+
+#[test]
 fn a_program_without_faults() {
     let (x, w, mut state) = (data(&[96, 300]), data(&[300, 97]), data(&[48, 49]));
     let (first, _) = explained("fine", || {
