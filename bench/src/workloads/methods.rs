@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
         25,
         || {
             let (x, w) = (floats(1, &[64, 1, 28, 28])?, floats(2, &[32, 1, 5, 5])?);
-            run(move || x.conv2d(&w, None, 1, 0, 1, 1))
+            run(move || x.conv2d(&w, None, 1, 1, 1, 0))
         },
     ),
     method("matmul-32", "A @ B, 32 x 32", [2048, 1024], 32, || {

@@ -13,12 +13,13 @@ use kiln_ir::{DType, Op, UOp};
 const LANES: usize = 64;
 
 /// One of so many keys goes on to the next round of a selection.
-const BLOCK: usize = 16;
+const BLOCK: usize = 8;
 
-/// The positions along the first axis of `x`, `[n, columns]`, in order; the first `count` of them. i32.
-pub(super) fn first_places(x: &UOp, count: usize, descending: bool) -> UOp {
+/// The positions along the first axis of `x`, `[n, columns]`, in order; the first `count` of them. i32. `as_rows` says that
+/// neighbours along that axis are neighbours in memory.
+pub(super) fn first_places(x: &UOp, count: usize, descending: bool, as_rows: bool) -> UOp {
     let keys = Keys::of(x, descending);
-    let keys = if count == x.shape()[0] { keys.sorted() } else { keys.first(count) };
+    let keys = if count == x.shape()[0] { keys.sorted() } else { keys.first(count, as_rows) };
     keys.cut(count).places()
 }
 
@@ -119,7 +120,7 @@ impl Keys {
     }
 
     /// The first `count` keys, in order. They are in the `count` blocks whose least keys come first.
-    fn first(&self, count: usize) -> Keys {
+    fn first(&self, count: usize, as_rows: bool) -> Keys {
         if self.len() <= BLOCK * count {
             return self.sorted().cut(count);
         }
@@ -128,8 +129,8 @@ impl Keys {
         let all = self.padded(blocks * BLOCK);
         let leaders = all.map(|word| word.reshape(Shape::from_slice(&[blocks, BLOCK, columns])));
         // a leader is known by its block: blocks are in the order of positions
-        let leaders = leaders.least().numbered();
-        let chosen = leaders.first(count).places();
+        let leaders = leaders.least().numbered().stored(as_rows);
+        let chosen = leaders.first(count, as_rows).places();
         let at = all.of_blocks(&chosen);
         let candidates = all.map(|word| word.gather(&at));
         candidates.sorted().cut(count)
@@ -144,7 +145,13 @@ impl Keys {
             [.., last] => *last = place,
             [] => {}
         }
-        Keys { words: words.iter().map(UOp::contiguous).collect() }
+        Keys { words }
+    }
+
+    /// The same keys in memory, in the order of what they are computed from, so that it is read in order.
+    fn stored(&self, as_rows: bool) -> Keys {
+        let axes = if as_rows { [1, 0] } else { [0, 1] };
+        self.map(|word| word.permute(&axes[..]).contiguous().permute(&axes[..]))
     }
 
     /// The positions in memory of all keys of these blocks, `[blocks, columns]`.

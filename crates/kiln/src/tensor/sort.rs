@@ -20,7 +20,7 @@ fn order(x: &UOp, axis: usize, count: usize, descending: bool) -> UOp {
         return UOp::constant(0, DType::I32).broadcast_to(&shape).permute(front);
     }
     let columns = moved.reshape(Shape::from_slice(&[n, x.numel() / n]));
-    first_places(&columns, count, descending).reshape(shape).permute(front)
+    first_places(&columns, count, descending, axis + 1 == rank).reshape(shape).permute(front)
 }
 
 /// Order along an axis. NaN is larger than anything.
