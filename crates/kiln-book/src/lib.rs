@@ -1,7 +1,7 @@
 //! The book's programs and what it shows of them: docs/book/src.
 //!
-//! A block that begins with ```` ```rust ```` is a program: the body of a function that may fail. A block that begins with
-//! ```` ```text PART .. ```` shows a part of what the program above it makes; see [`show`] for the parts. The tests run each
+//! A ```` ```rust ```` block is a program: the body of a function that may fail. A ```` ```text PART .. ```` block shows a part
+//! of the compilation of the program above it; see [`show`] for the parts. The tests run each
 //! program, and compare each block; `UPDATE_EXPECT=1 cargo test -p kiln-book` writes the blocks anew.
 
 /// Chapters as blocks.

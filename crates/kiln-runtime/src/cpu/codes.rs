@@ -20,7 +20,7 @@ const FEWEST_LOADED: usize = 1024;
 pub(super) struct Codes {
     pub(super) compiler: Box<dyn Compiler>,
     maker: String,
-    /// The same for code that says of which lines it is. So neither is found where the other is wanted.
+    /// The same for code with line information, which has cache keys of its own.
     lines_maker: String,
     disk: DiskCache,
     loaded: Mutex<Loaded>,

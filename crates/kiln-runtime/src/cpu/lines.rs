@@ -1,4 +1,4 @@
-//! Which instruction is of which line of a source: the table that a compiler writes into an object for debuggers.
+//! Source lines of instructions: the line table that a compiler writes into an object for debuggers.
 
 use gimli::{DebugLine, DebugLineOffset, EndianSlice, RelocateReader, RunTimeEndian};
 use object::Relocation;

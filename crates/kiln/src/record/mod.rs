@@ -7,9 +7,9 @@
 //! - **The first line** is `kiln`, with the format's number; other numbers are refused.
 //! - **Graphs** are lists of nodes. A `node` is written once, before the first line that names it, and names sources that
 //!   were written before. So a record that ends in the middle, because the program crashed, say, is good as far as it goes.
-//! - **Threads** have numbers; `thread` names one. What the compiler does on a thread (`pass`, `rules`, `rewrite`, `done`,
-//!   `decision`) belongs to the next `scheduled` or `compiled` line of that thread, which says when that began and how long
-//!   it took. Of schedules that one line of the program asks for, the first three have their steps. A set of rules may run
+//! - **Threads** have numbers; `thread` names one. The compiler's steps on a thread (`pass`, `rules`, `rewrite`, `done`,
+//!   `decision`) belong to the next `scheduled` or `compiled` line of the same thread. That line has their start and their
+//!   duration. Of schedules that one line of the program asks for, the first three have their steps. A set of rules may run
 //!   inside of another; `done` ends the one that began last.
 //! - **Caches.** A `scheduled` line without `took` is a schedule that was remembered, by the `key`; the line with that key
 //!   and `took` may be missing if it is older than the record. `found` is a kernel that was remembered, by the hash of its

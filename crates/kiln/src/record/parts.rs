@@ -120,9 +120,9 @@ pub struct Kernel {
     pub source: String,
     /// Its machine code, an instruction a line.
     pub code: Option<String>,
-    /// The line of `source`, counted from 1, that each instruction is of: none where it is of several, or of none. Empty where
-    /// that is not known of any. What LLVM adds on its own, such as the load of a constant, may have the line of the
-    /// instruction before it.
+    /// The line of `source` of each instruction, counted from 1; none for an instruction of several lines or of no line.
+    /// Empty without line information. An instruction that LLVM adds on its own, such as the load of a constant, may have
+    /// the line of the instruction before it.
     pub lines: Vec<Option<u32>>,
     /// Arithmetic operations and bytes of a launch.
     pub work: (u64, u64),
@@ -196,8 +196,7 @@ pub struct Block {
     pub device: String,
     /// How much.
     pub bytes: usize,
-    /// What holds it: the method that made the value, with the line that called it, `temporaries`, `copies`, or `data of
-    /// the program`.
+    /// Its holder: a method with the calling line, `temporaries`, `copies`, or `data of the program`.
     pub holder: String,
     /// Whether it was freed before, and kept.
     pub is_reused: bool,
