@@ -6,7 +6,7 @@ use crate::outcome::Outcome;
 use clap::Args;
 use kiln::record::{Kernel, Record};
 use similar::TextDiff;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -25,13 +25,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let [base, now] = [Record::open(&options.base)?, Record::open(&options.now)?];
     let (base, now) = (kernels(&base), kernels(&now));
     let out = &mut std::io::stdout().lock();
-    let known: HashMap<&str, &Kernel> = base.iter().map(|k| (&k.scheduled[..], *k)).collect();
-    let is_in =
-        |kernels: &[&Kernel], k: &Kernel| kernels.iter().any(|o| o.scheduled == k.scheduled);
+    let (known, present) = (by_graph(&base), by_graph(&now));
     let pairs: Vec<[&Kernel; 2]> =
         now.iter().filter_map(|k| Some([*known.get(&k.scheduled[..])?, *k])).collect();
     let differ: Vec<&[&Kernel; 2]> = pairs.iter().filter(|[a, b]| a.source != b.source).collect();
-    let gone: Vec<&&Kernel> = base.iter().filter(|k| !is_in(&now, k)).collect();
+    let gone: Vec<&&Kernel> =
+        base.iter().filter(|k| !present.contains_key(&k.scheduled[..])).collect();
     let new: Vec<&&Kernel> = now.iter().filter(|k| !known.contains_key(&k.scheduled[..])).collect();
     for [before, after] in &differ {
         writeln!(out, "differs  {}", change(before, after))?;
@@ -55,9 +54,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 /// Each kernel once.
 fn kernels(record: &Record) -> Vec<&Kernel> {
-    let mut seen = HashMap::new();
-    let is_new = |k: &&Kernel| seen.insert(k.scheduled.clone(), ()).is_none();
-    record.kernels.iter().filter(is_new).collect()
+    let mut seen = HashSet::new();
+    record.kernels.iter().filter(|kernel| seen.insert(&kernel.scheduled)).collect()
+}
+
+/// Kernels by the graph that stage `schedule` left.
+fn by_graph<'a>(kernels: &[&'a Kernel]) -> HashMap<&'a str, &'a Kernel> {
+    kernels.iter().map(|kernel| (&kernel.scheduled[..], *kernel)).collect()
 }
 
 fn total(kernels: &[&Kernel]) -> u64 {

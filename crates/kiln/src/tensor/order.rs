@@ -219,9 +219,8 @@ impl Network {
 
     /// Merging takes a rising block and a falling one. A block to be merged as falling is stored as its complement, which rises.
     fn mirror(&mut self, level: usize) {
-        let falls = |bit: usize| self.bit(bit);
-        let changes = match (falls(level).filter(|_| level > 0), falls(level + 1)) {
-            (Some(is), Some(was)) => is ^ was,
+        let changes = match (self.bit(level).filter(|_| level > 0), self.bit(level + 1)) {
+            (Some(before), Some(now)) => before ^ now,
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => return,
         };
