@@ -4,6 +4,7 @@
 //! Groups have few sizes (1, 2, 4, 8, 16), so one compiled program serves all groups of a size, in every model.
 
 use super::build::{Built, Source};
+use super::choices::Choices;
 use super::cost;
 use super::memory::number_vars;
 use super::order::overwritable;
@@ -18,8 +19,13 @@ const MAX_KERNELS: usize = 16;
 const MAX_NODES: usize = 1024;
 
 /// Forms groups; a group takes the place of its first kernel. The other kernels keep their order.
-pub(super) fn batch(roots: &[usize], kernels: Vec<Built>, costs: &Costs) -> Vec<Built> {
-    let alike = alike(roots, &kernels, costs);
+pub(super) fn batch(
+    roots: &[usize],
+    kernels: Vec<Built>,
+    costs: &Costs,
+    choices: &Choices,
+) -> Vec<Built> {
+    let alike = alike(roots, &kernels, costs, choices);
     let mut kernels: Vec<Option<Built>> = kernels.into_iter().map(Some).collect();
     for alike in alike {
         let nodes = kernels[alike[0]].as_ref().map_or(1, |k| k.nodes().len());
@@ -62,12 +68,12 @@ fn joined(group: Vec<Built>) -> Built {
 }
 
 /// Groups of independent small kernels that are equal except for their arguments, in order.
-fn alike(roots: &[usize], kernels: &[Built], costs: &Costs) -> Vec<Vec<usize>> {
+fn alike(roots: &[usize], kernels: &[Built], costs: &Costs, choices: &Choices) -> Vec<Vec<usize>> {
     let (levels, overwritten) = (levels(kernels), Overwritten::of(roots, kernels));
     let mut numbers: FxHashMap<(usize, UOp), usize> = FxHashMap::default();
     let mut found: Vec<Vec<usize>> = Vec::new();
     for (k, kernel) in kernels.iter().enumerate() {
-        if !kernel.is_small(costs) || overwritten.by_others(k, kernel) {
+        if !choices.choose(kernel.is_small(costs)) || overwritten.by_others(k, kernel) {
             continue;
         }
         let (stores, _) = number_vars(&kernel.stores);

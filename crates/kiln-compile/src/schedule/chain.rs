@@ -4,6 +4,7 @@
 
 use super::assign::{Plan, about};
 use super::build::{Built, Source};
+use super::choices::Choices;
 use super::cost::Between;
 use super::index::{flatten, simplify};
 use crate::target::Target;
@@ -21,7 +22,12 @@ const MAX_NODES: usize = 256;
 const SHORTEST: usize = 16;
 
 /// Joins all pairs that can be joined, and notes each decision. The other kernels keep their order.
-pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -> Vec<Built> {
+pub(super) fn chain(
+    plan: &mut Plan,
+    mut kernels: Vec<Built>,
+    target: &Target,
+    choices: &Choices,
+) -> Vec<Built> {
     let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
     let readers = only_readers(&kernels);
     let mut gone = vec![false; kernels.len()];
@@ -32,7 +38,7 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -
         else {
             continue;
         };
-        if let Some(joined) = join(&kernels[k], &kernels[reader], output, target) {
+        if let Some(joined) = join(&kernels[k], &kernels[reader], output, (target, choices)) {
             let node = &plan.nodes[output];
             let rows = node.numel() / joined.row;
             observe::decision(|| Decision {
@@ -72,7 +78,12 @@ struct Joined {
 
 /// One kernel of two, if every iteration of some outer loops of `reader` reads only what the same iteration of `maker`
 /// stores, and if the cost model is for it.
-fn join(maker: &Built, reader: &Built, output: usize, target: &Target) -> Option<Joined> {
+fn join(
+    maker: &Built,
+    reader: &Built,
+    output: usize,
+    (target, choices): (&Target, &Choices),
+) -> Option<Joined> {
     let suits = |k: &Built| k.starts_from.is_none() && k.stores.len() == 1;
     if !suits(maker) || !suits(reader) || maker.nests() + reader.nests() > MAX_NESTS {
         return None;
@@ -88,7 +99,7 @@ fn join(maker: &Built, reader: &Built, output: usize, target: &Target) -> Option
     let shared = shared_loops(maker, reader, &loads)?;
     let row = size(&maker.loops[shared..]);
     let worth = row >= SHORTEST && between(maker, reader, shared).pays(target);
-    worth.then(|| Joined { kernel: joined(maker, reader, output, shared), row })
+    choices.choose(worth).then(|| Joined { kernel: joined(maker, reader, output, shared), row })
 }
 
 /// The most loops that can be around both.
