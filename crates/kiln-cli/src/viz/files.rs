@@ -37,4 +37,5 @@ pub(super) const FILES: &[File] = &[
     script!("source.js"),
     script!("steps.js"),
     script!("timeline.js"),
+    script!("words.js"),
 ];

@@ -133,6 +133,7 @@ fn each_view_opens_and_leads_to_the_others() {
             copies_are_drawn(&mut browser);
         }
         if program == "decode" {
+            search_knows_the_names_of_methods(&mut browser);
             machine_code_is_beside_its_lines(&mut browser);
         }
         if program == "digits" {
@@ -197,6 +198,35 @@ fn damaged_records_are_shown() {
         }
         browser.is_content();
     }
+}
+
+/// Ops are found by the methods that made them, and by what methods become; kernels and rules by their names.
+fn search_knows_the_names_of_methods(browser: &mut Browser) {
+    browser.press("/");
+    browser.wait("kiln.search.input.isConnected");
+    let mut found = |words: &str| {
+        let find = format!("kiln.search.input.value = '{words}'; kiln.search.find()");
+        browser.value(&find);
+        let texts = "kiln.search.list.items.map((i) => `${i.text} | ${i.note ?? ''}`).join('\\n')";
+        browser.value(texts).as_str().expect("text").to_owned()
+    };
+    for (words, op) in [
+        ("arange", "range index"),
+        ("sum", "reduce f32 add"),
+        ("softmax", "exp f32"),
+        ("softmax", "reduce f32 max"),
+        ("matmul programs.rs", "reduce f32 add"),
+        ("conv2d", "muladd f32"),
+        ("index_sum", "rules/index.rs"),
+        ("r_64", "r_64_16"),
+        ("softmax programs.rs:76", "reduce f32 max"),
+    ] {
+        let all = found(words);
+        let is_hit = |line: &&str| line.contains(op);
+        assert!(all.lines().any(|line| is_hit(&line)), "{words} finds no {op}: {all}");
+    }
+    assert_eq!(found("no_such_method"), "");
+    browser.press("Escape");
 }
 
 /// What a kernel reads of another device comes by a copy with its bytes.
