@@ -19,7 +19,7 @@ export class Kernel {
     this.list = new List("Kernels", { height: 44, kind: () => "two", row: (kernel) => this.row(kernel),
       choose: (kernel) => this.app.go("kernel", { k: kernel.at, tab: this.tab }) });
     this.list.fill(this.kernels);
-    this.steps = new Steps(app, (step) => this.app.go("kernel", { k: this.kernel.at, tab: "steps", step }));
+    this.steps = new Steps(app, (step, node) => this.app.go("kernel", { k: this.kernel.at, tab: "steps", step, node }));
     this.code = new List("Source", { height: 19, row: (line, at) => [h("span.right", {}, String(at + 1)), line] });
     this.code.element.classList.add("code");
     this.machine = new Machine();
@@ -46,6 +46,7 @@ export class Kernel {
     if (!kernel) return this.stage.replaceChildren(h("p.empty", {}, "no kernel ran or was compiled"));
     this.kernel = kernel;
     this.step = params.get("step");
+    this.node = params.get("node") === null ? null : Number(params.get("node"));
     this.tab = this.step !== null ? "steps" : params.get("tab") ?? this.tab;
     this.list.mark(this.kernels.indexOf(kernel));
     this.header();
@@ -78,7 +79,7 @@ export class Kernel {
     const body = (...parts) => this.stage.replaceChildren(h("div.body", {}, parts));
     if (this.tab === "steps") {
       swap(this.stage, this.steps.element);
-      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), compiled?.options);
+      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), { options: compiled?.options, node: this.node });
     }
     if (this.tab === "roofline") return body(roofline(this.model, this.kernel, (other) => this.app.go("kernel", { k: other.at, tab: "roofline" })));
     if (!compiled) return body(h("p.empty", {}, "The record has no passes of this kernel: it was compiled before the record began, or lines of the record are missing."));

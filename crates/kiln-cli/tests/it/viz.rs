@@ -134,6 +134,7 @@ fn each_view_opens_and_leads_to_the_others() {
         }
         if program == "decode" {
             search_knows_the_names_of_methods(&mut browser);
+            nodes_know_what_they_become(&mut browser);
             machine_code_is_beside_its_lines(&mut browser);
         }
         if program == "digits" {
@@ -227,6 +228,54 @@ fn search_knows_the_names_of_methods(browser: &mut Browser) {
     }
     assert_eq!(found("no_such_method"), "");
     browser.press("Escape");
+}
+
+/// A node of one pass's graph leads to what it is in the next, with the rule that did it, and back.
+fn nodes_know_what_they_become(browser: &mut Browser) {
+    let kernel = "var rewrites = (k) => k.steps.filter((s) => s.kind === 'rewrite').length;
+        kiln.model.kernels.reduce((a, b) => (rewrites(b) > rewrites(a) ? b : a)).at";
+    let kernel = browser.value(kernel);
+    browser.value(&format!("kiln.go('kernel', {{ k: {kernel}, step: 0 }})"));
+    browser.wait("kiln.current.steps?.rows?.length > 40");
+    // by rules, the root of each pass becomes the root of the next
+    let roots = "import('/life.js').then((life) => {
+        const { rows } = kiln.current.steps;
+        const passes = rows.map((row, at) => ({ ...row, at })).filter((row) => row.kind === 'pass' && row.of.before.length === 1 && row.of.after.length === 1 && row.changes);
+        const is = (row) => life.becomes(kiln.model, rows, row.at, row.of.before[0])[0]?.to === row.of.after[0];
+        return [passes.length, passes.filter(is).length]; })";
+    let counts = browser.value(roots);
+    assert!(counts[0].as_u64() > Some(2) && counts[0] == counts[1], "{counts}");
+    // a node that a rule rewrites in the graph of a pass
+    let find = "import('/life.js').then((life) => {
+        const { rows } = kiln.current.steps;
+        for (const [at, row] of rows.entries()) {
+            if (row.kind !== 'pass' || row.of.before.length !== 1) continue;
+            for (const id of kiln.model.below(row.of.before)) {
+                const [next] = life.becomes(kiln.model, rows, at, id);
+                const back = next?.how === 'rule' && life.comesFrom(kiln.model, rows, at, next.to);
+                if (back && back[0]?.to === id) return { id, step: row.step, to: next.to, rule: next.rules[0].rule };
+            }
+        }
+        return null; })";
+    let found = browser.value(find);
+    let (id, to) = (&found["id"], &found["to"]);
+    browser.value(&format!("kiln.current.steps.go({}, {id})", found["step"]));
+    browser.wait("!kiln.current.steps.panel.hidden");
+    let panel = "kiln.current.steps.panel.textContent";
+    let told = browser.value(panel);
+    let told = told.as_str().expect("text");
+    let rule = found["rule"].as_str().expect("a rule");
+    assert!(told.contains(&format!("Becomes %{to} ")) && told.contains(rule), "{found}: {told}");
+    assert!(told.contains(".rs:"), "{told}");
+    browser.click(".node button.link", &format!("%{to} "));
+    browser.wait(&format!("location.hash.includes('node={to}')"));
+    browser.wait(&format!("{panel}.includes('Comes from %{id} ')"));
+    // a node of the tensor graph: passes of the schedule, and kernels
+    let node =
+        "kiln.model.nodes.find((n) => n.by?.startsWith('softmax') && n.label.startsWith('exp')).id";
+    browser.value(&format!("kiln.search.node({node})"));
+    browser.wait("kiln.current.side?.textContent.includes('What it becomes')");
+    browser.wait("/Its line is computed in \\d+: /.test(kiln.current.side.textContent)");
 }
 
 /// What a kernel reads of another device comes by a copy with its bytes.
