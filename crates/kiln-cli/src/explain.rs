@@ -2,6 +2,7 @@
 
 mod finding;
 mod forms;
+mod kernel;
 mod kernels;
 mod lines;
 mod memory;
@@ -28,6 +29,10 @@ pub(crate) struct Options {
     /// Show the kernels of the schedule of this number, and why they are not fewer
     #[arg(long)]
     schedule: Option<usize>,
+    /// Show the kernel of this name, such as r_64_16: where its code comes from, the loops after each of its options with
+    /// their prices, its linear program, text and machine code, its launches and the roof
+    #[arg(long)]
+    kernel: Option<String>,
     /// Show which rewrite rules took the time, and how often they fired
     #[arg(long)]
     rules: bool,
@@ -39,6 +44,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     totals(&record, &mut out)?;
     if let Some(number) = options.schedule {
         return schedule::show(&record, number, &mut out);
+    }
+    if let Some(name) = &options.kernel {
+        return kernel::show(&record, name, &mut out);
     }
     if options.rules {
         return rules::show(&record, options.most, &mut out);

@@ -4,7 +4,8 @@ import { h, link, swap, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { List } from "./list.js";
 import { Machine } from "./machine.js";
-import { nestElement } from "./nest.js";
+import { afterOptions } from "./model.js";
+import { linesElement, nestElement } from "./nest.js";
 import { roofline } from "./roofline.js";
 import { Steps, decisionElement } from "./steps.js";
 
@@ -110,13 +111,29 @@ export class Kernel {
 
   options() {
     const { options } = this.kernel.compiled;
-    const decisions = this.model.decisions(this.kernel.steps);
+    const decisions = distinct(this.model.decisions(this.kernel.steps));
+    const each = h("div", {}, h("p.dim", {}, "…"));
+    this.fillOptions(this.kernel, each);
     return [h("h3", {}, "Options that were applied, in order"),
       options.length > 0 ? table(["#", "option", "what it does"], options.map((o, at) => [String(at + 1), h("span.mono", {}, o), meaning(o)]))
         : h("p.dim", {}, "none: the loops stayed as they were scheduled"),
+      h("h3", {}, "The loops after each of them"), each,
       h("h3", {}, "Alternatives and their prices"),
       ...decisions.map((d) => h("div", {}, decisionElement(d), link("in its pass →", () => this.app.go("kernel", { k: this.kernel.at, step: d.step })))),
       decisions.length === 0 ? h("p.dim", {}, "nothing had to be weighed for this kernel") : null].filter(Boolean);
+  }
+
+  // Fills itself in when the server has applied the options again. A nest that stayed as it was is not drawn again.
+  async fillOptions(kernel, element) {
+    let before = "";
+    const parts = (await afterOptions(kernel)).map(({ option, nest, without, decided }) => {
+      const now = JSON.stringify(nest);
+      const loops = without ? h("p.dim", {}, `takes effect with the options that follow: ${without}`)
+        : now === before ? h("p.dim", {}, "the loops stay as they are") : linesElement(nest);
+      before = without ? before : now;
+      return h("details.option", { open: true }, h("summary.mono", {}, option ?? "as scheduled"), ...decided.map(decisionElement), loops);
+    });
+    element.replaceChildren(...(parts.length > 0 ? parts : [h("p.dim", {}, "the record has no graph of this kernel")]));
   }
 
   key(key) {
@@ -143,6 +160,12 @@ const MEANINGS = { VECTOR: "so many neighbours are lanes of a vector", UPCAST: "
   DOT: "narrow factors are packed into words for dot products", MMA: "a matrix unit multiplies blocks of these sides",
   STAGE: "an operand is copied into scratch, in the order in which it is read", KEEP: "a value of a reduction is kept in scratch for later loops",
   ROWS: "so many rows in one nest before the next nest", NEST: "what follows is for this nest" };
+
+// Decisions, each once: a kernel is planned several times, for several numbers of threads.
+function distinct(decisions) {
+  const seen = new Set();
+  return decisions.filter(({ step, ...rest }) => !seen.has(JSON.stringify(rest)) && seen.add(JSON.stringify(rest)));
+}
 
 function meaning(option) {
   return MEANINGS[/^[A-Z]+/.exec(option)?.[0]] ?? "";

@@ -9,6 +9,13 @@ export function maker(text) {
   return { method: text.slice(0, space), place, file: place.slice(0, colon), line: Number(place.slice(colon + 1)) };
 }
 
+// What each option did to a kernel that was compiled: [{option, nest, without, decided}]. The server applies them again.
+export async function afterOptions(kernel) {
+  kernel.applied ??= fetch(`/options?kernel=${kernel.compiled.number}`).then((answer) => (answer.ok ? answer.json() : []));
+  const all = await kernel.applied;
+  return all.map((applied) => ({ ...applied, decided: applied.decided.map(step) }));
+}
+
 // A step of the compiler as {kind, ...}: the record says {Pass: {..}}.
 function step(entry) {
   const [kind, fields] = Object.entries(entry)[0];
@@ -25,7 +32,7 @@ export class Model {
       steps: schedule.steps.map(step) }));
     this.kernels = [];
     this.byHash = new Map();
-    record.kernels.forEach((kernel) => this.compiled(kernel));
+    record.kernels.forEach((kernel, at) => this.compiled({ ...kernel, number: at }));
     for (const { scheduled, optimized } of record.found) {
       const known = this.byHash.get(optimized);
       if (known && !this.byHash.has(scheduled)) this.byHash.set(scheduled, known);

@@ -127,6 +127,44 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
 }
 
 #[test]
+fn everything_about_a_kernel() {
+    let (x, w) = (data(&[64, 310]), data(&[310, 96]));
+    let file = File::new("kernel");
+    let program = || {
+        for _ in 0..3 {
+            x.matmul(&w).realize().map(drop).expect("computes");
+        }
+    };
+    kiln::record(&file.0, program).expect("a file can be written");
+    let record = kiln::record::Record::open(&file.0).expect("a record");
+    let kernel = record.kernels.iter().find(|k| k.options.len() > 2).expect("a product");
+    let said = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        command.arg("explain").arg(&file.0).args(["--kernel", name]).output().expect("runs")
+    };
+    let all = String::from_utf8(said(&kernel.name).stdout).expect("text");
+    let has = |text: &str| assert!(all.contains(text), "{text}: {all}");
+    has(&format!("{}: {}", kernel.name, kernel.origin));
+    has(&kernel.scheduled);
+    has("3 launches on CPU");
+    has(": median ");
+    has("the roof is ");
+    has("loops as scheduled");
+    kernel.options.iter().for_each(|option| has(option));
+    has("(vector)");
+    has("  priced: tile of registers: VECTOR(");
+    has("linear program, ");
+    has(kernel.source.lines().next().expect("a line"));
+    has("no machine code is recorded: VIZ_CODE=1");
+    // by the beginning of its key, too
+    let by_key = String::from_utf8(said(&kernel.scheduled[..9]).stdout).expect("text");
+    assert!(by_key.contains(&format!("{}: ", kernel.name)), "{by_key}");
+    let none = said("no_such_kernel");
+    assert!(!none.status.success());
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no kernel no_such_kernel"));
+}
+
+#[test]
 fn a_program_without_faults() {
     let (x, w, mut state) = (data(&[96, 300]), data(&[300, 97]), data(&[48, 49]));
     let (first, _) = explained("fine", || {

@@ -135,6 +135,7 @@ fn each_view_opens_and_leads_to_the_others() {
         if program == "decode" {
             search_knows_the_names_of_methods(&mut browser);
             nodes_know_what_they_become(&mut browser);
+            each_option_shows_its_loops(&mut browser);
             machine_code_is_beside_its_lines(&mut browser);
         }
         if program == "digits" {
@@ -276,6 +277,21 @@ fn nodes_know_what_they_become(browser: &mut Browser) {
     browser.value(&format!("kiln.search.node({node})"));
     browser.wait("kiln.current.side?.textContent.includes('What it becomes')");
     browser.wait("/Its line is computed in \\d+: /.test(kiln.current.side.textContent)");
+}
+
+/// The loops of a kernel after each of its options, with the prices of the alternatives.
+fn each_option_shows_its_loops(browser: &mut Browser) {
+    let most = "kiln.model.kernels.reduce((a, b) =>
+        ((b.compiled?.options.length ?? 0) > (a.compiled?.options.length ?? 0) ? b : a)).at";
+    let kernel = browser.value(most);
+    browser.value(&format!("kiln.go('kernel', {{ k: {kernel}, tab: 'options' }})"));
+    let options = browser.value(&format!("kiln.model.kernels[{kernel}].compiled.options.length"));
+    let count = options.as_u64().expect("a number");
+    assert!(count > 1, "{count}");
+    browser.wait(&format!("document.querySelectorAll('details.option').length === {}", count + 1));
+    browser.wait("document.querySelectorAll('details.option .loop').length > 2");
+    let priced = "document.querySelectorAll('details.option .chosen-price').length > 0";
+    assert_eq!(browser.value(priced), json!(true));
 }
 
 /// What a kernel reads of another device comes by a copy with its bytes.

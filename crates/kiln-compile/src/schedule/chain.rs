@@ -38,7 +38,7 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -
             observe::decision(|| Decision {
                 about: about(node),
                 node: Some(node.clone()),
-                alternatives: vec![("memory", None), ("scratch", None)],
+                alternatives: vec![("memory".into(), None), ("scratch".into(), None)],
                 unit: "us",
                 chosen: 1,
                 note: format!("{} elements for each of {rows} rows", joined.row),

@@ -90,7 +90,8 @@ impl Price {
     /// The choice, as a value.
     pub(super) fn decision(&self, about: String, node: &UOp) -> Decision {
         let us = |ns: f64| Some(ns / NS_PER_US);
-        let alternatives = vec![("inline", us(self.inline)), ("memory", us(self.stored))];
+        let alternatives =
+            vec![("inline".into(), us(self.inline)), ("memory".into(), us(self.stored))];
         let chosen = !self.inline_wins() as usize;
         let note = format!("{} use{}", self.uses, if self.uses == 1 { "" } else { "s" });
         let node = Some(node.clone());
