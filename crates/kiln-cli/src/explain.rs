@@ -6,6 +6,7 @@ mod kernel;
 mod kernels;
 mod lines;
 mod memory;
+mod names;
 mod rules;
 mod schedule;
 mod units;

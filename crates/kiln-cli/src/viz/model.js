@@ -202,6 +202,12 @@ export class Model {
     return kind === "output" ? placed[Number(number)] ?? null : null;
   }
 
+  // The values that the kernel at a place stores: of its memory what no earlier kernel of the schedule has.
+  storedBy(schedule, place) {
+    const isNew = ([name]) => !schedule.places.some((p) => p.at < place.at && p.arguments.some(([other]) => other === name));
+    return place.arguments.filter(isNew).map(([name]) => this.valueOf(schedule, name)).filter((value) => value !== null);
+  }
+
   // Why was it scheduled anew? The earlier computation whose graph is equal but for numbers, and the first node that
   // differs: {earlier, was, is}, or null.
   differs(schedule) {

@@ -210,7 +210,7 @@ function tellDecision(view, row) {
 // A decision with the prices of what was not taken.
 export function decisionElement(of) {
   const rows = of.alternatives.map(([name, value], at) =>
-    h(at === of.chosen ? "p.chosen-price" : "p", {}, `${at === of.chosen ? "✓" : "·"} ${name}: ${price(value, of.unit)}`));
+    h(at === of.chosen ? "p.chosen-price" : "p", {}, `${at === of.chosen ? "✓" : "·"} ${name}${value == null ? "" : `: ${price(value, of.unit)}`}`));
   return h("div", {}, h("b", {}, of.about), rows, of.note ? h("p.dim", {}, of.note) : null);
 }
 

@@ -111,12 +111,21 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
     };
     let all = String::from_utf8(said("1").stdout).expect("text");
     let (_, all) = all.split_once("the kernels of schedule 1").expect("a list");
-    assert!(all.contains("   0: matmul ") && all.contains("   1: matmul "), "{all}");
-    let why = all.lines().find(|l| l.contains("not one with 1: ")).expect(all);
+    let record = kiln::record::Record::open(&file.0).expect("a record");
+    for number in [1, 2] {
+        let row = all.lines().find(|l| l.starts_with(&format!("{number:>4}: "))).expect(all);
+        let name = row.split(' ').find(|word| word.starts_with("r_")).expect(row);
+        assert!(record.kernels.iter().any(|k| k.name == name) && row.contains(" matmul "), "{row}");
+    }
+    let why = all.lines().find(|l| l.contains("not one with 2: ")).expect(all);
     assert!(
         why.contains("[64, 300]") && why.contains("is in memory, estimated as inline "),
         "{all}"
     );
+    // each pass that makes one kernel of several says why it left them apart
+    for pass in ["merge: a kernel of its own: ", "chain: memory", "batch: a launch of its own: "] {
+        assert!(all.contains(pass), "{pass}: {all}");
+    }
     let mut rules = Command::new(env!("CARGO_BIN_EXE_kiln"));
     let rules = rules.arg("explain").arg(&file.0).arg("--rules").output().expect("runs");
     let rules = String::from_utf8(rules.stdout).expect("text");

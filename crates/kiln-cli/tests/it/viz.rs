@@ -136,6 +136,7 @@ fn each_view_opens_and_leads_to_the_others() {
             search_knows_the_names_of_methods(&mut browser);
             nodes_know_what_they_become(&mut browser);
             each_option_shows_its_loops(&mut browser);
+            each_pair_of_kernels_has_an_answer(&mut browser);
             machine_code_is_beside_its_lines(&mut browser);
         }
         if program == "digits" {
@@ -292,6 +293,23 @@ fn each_option_shows_its_loops(browser: &mut Browser) {
     browser.wait("document.querySelectorAll('details.option .loop').length > 2");
     let priced = "document.querySelectorAll('details.option .chosen-price').length > 0";
     assert_eq!(browser.value(priced), json!(true));
+}
+
+/// Of any two kernels of a computation the page says why they are not one.
+fn each_pair_of_kernels_has_an_answer(browser: &mut Browser) {
+    let most =
+        "kiln.model.schedules.reduce((a, b) => (b.kernels.length > a.kernels.length ? b : a)).at";
+    let schedule = browser.value(most);
+    browser.value(&format!("kiln.go('decisions', {{ s: {schedule} }})"));
+    browser.wait("kiln.current.schedule?.places.length > 5");
+    let silent = "import('/pair.js').then(({ explainPair }) => {
+        const { schedule } = kiln.current;
+        const pairs = schedule.places.flatMap((a) => schedule.places.filter((b) => b.at > a.at).map((b) => [a.at, b.at]));
+        const said = ([a, b]) => explainPair(kiln.model, schedule, a, b, kiln).map((e) => e.textContent).join(' ');
+        const answers = [/inline: [\\d.]+ us/, /merge: a kernel of its own: \\w/, /the kernel that uses it is full/, /No price was asked/];
+        return pairs.filter((pair) => !answers.some((answer) => answer.test(said(pair)))).map((pair) => [pair, said(pair)]); })";
+    let silent = browser.value(silent);
+    assert_eq!(silent, json!([]));
 }
 
 /// What a kernel reads of another device comes by a copy with its bytes.
