@@ -7,6 +7,7 @@ mod kernels;
 mod lines;
 mod memory;
 mod names;
+mod program;
 mod rules;
 mod schedule;
 mod units;
@@ -34,6 +35,9 @@ pub(crate) struct Options {
     /// their prices, its linear program, text and machine code, its launches and the roof
     #[arg(long)]
     kernel: Option<String>,
+    /// Show the lines of the program: nodes and kernels that each made, and their time
+    #[arg(long)]
+    lines: bool,
     /// Show which rewrite rules took the time, and how often they fired
     #[arg(long)]
     rules: bool,
@@ -48,6 +52,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     if let Some(name) = &options.kernel {
         return kernel::show(&record, name, &mut out);
+    }
+    if options.lines {
+        return program::show(&record, options.most, &mut out);
     }
     if options.rules {
         return rules::show(&record, options.most, &mut out);

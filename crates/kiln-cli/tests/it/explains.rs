@@ -136,6 +136,37 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
 }
 
 #[test]
+fn the_lines_of_the_program() {
+    let (x, w) = (data(&[64, 311]), data(&[311, 97]));
+    let file = File::new("lines");
+    let [first, second] = [line!() + 3, line!() + 4];
+    let program = || {
+        for _ in 0..3 {
+            let y = x.matmul(&w);
+            let z = y.tanh();
+            z.realize().map(drop).expect("computes");
+        }
+    };
+    kiln::record(&file.0, program).expect("a file can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+    let output = command.arg("explain").arg(&file.0).arg("--lines").output().expect("runs");
+    let all = String::from_utf8(output.stdout).expect("text");
+    for (line, method) in [(first, "matmul"), (second, "tanh")] {
+        let place = format!("explains.rs:{line} {method}: ");
+        let row = all.lines().find(|l| l.contains(&place)).expect(&all);
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let is_time = |value: &str, unit: &str| {
+            value.parse::<f64>().is_ok_and(|us| us > 0.0) && ["us", "ms"].contains(&unit)
+        };
+        assert!(is_time(cells[0], cells[1]) && is_time(cells[2], cells[3]), "{row}");
+        // three launches, of one kernel or of two
+        let number = |at: usize| cells[at].parse::<usize>().expect(row);
+        assert_eq!(number(4) % 3, 0, "{row}");
+        assert!(number(4) >= 3 && number(5) > 0 && (1..3).contains(&number(6)), "{row}");
+    }
+}
+
+#[test]
 fn everything_about_a_kernel() {
     let (x, w) = (data(&[64, 310]), data(&[310, 96]));
     let file = File::new("kernel");
