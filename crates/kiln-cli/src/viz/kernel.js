@@ -59,16 +59,16 @@ export class Kernel {
     const tab = (tab) => this.app.go("kernel", { k: kernel.at, tab });
     this.head.replaceChildren(h("h2.mono", { title: kernel.name }, kernel.name), switcher(TABS, this.tab, tab));
     const runs = kernel.launches.length;
-    const each = runs > 0 ? kernel.took / runs : null;
+    const each = kernel.median ?? null;
     const [flops, bytes] = kernel.work ?? [null, null];
     const rate = (work) => (each && work != null ? `${(work / (each * 1e3)).toFixed(2)}` : "?");
     const speed = this.model.speed(kernel.launches[0]?.device);
     const floor = speed && each && flops != null ? Math.max(flops / (speed.gflops * 1e3), bytes / (speed.gbps * 1e3)) : null;
     const lines = this.model.placesOf(kernel);
     const first = [...kernel.schedules][0];
-    this.facts.replaceChildren(h("div", {}, h("b", {}, time(each) || "never ran"), each == null ? "" : ` a launch · ${runs} launches · ${share(kernel.took, this.model.total)} of all · `,
+    this.facts.replaceChildren(h("div", {}, h("b", {}, time(each) || "never ran"), each == null ? "" : ` median · ${runs} launches, ${time(kernel.took)} · ${share(kernel.took, this.model.total)} of all · `,
       h("b", {}, flops == null ? "?" : count(flops)), " flops · ", h("b", {}, size(bytes) || "?"), ` · ${rate(flops)} GFLOPS · ${rate(bytes)} GB/s`,
-      floor ? ` · floor ${time(floor)}` : "",
+      floor ? ` · floor ${time(floor)}, ${share(floor, each)} of the median` : "",
       kernel.compiled ? ` · ${kernel.compiled.origin}` : " · not compiled in this run"),
     h("div", {}, "Made by ", ...lines.flatMap((line) => [link(line.place ? short(line.key) : line.key,
       () => this.app.go("program", { line: line.key, s: first }), line.key), " "]),

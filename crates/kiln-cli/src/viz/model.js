@@ -9,6 +9,12 @@ export function maker(text) {
   return { method: text.slice(0, space), place, file: place.slice(0, colon), line: Number(place.slice(colon + 1)) };
 }
 
+// The middle one of some times, of two the larger, as `kiln explain` has it; null of none. On a busy machine some launches
+// take long, so that a mean says little.
+export function median(times) {
+  return times.length > 0 ? [...times].sort((a, b) => a - b)[times.length >> 1] : null;
+}
+
 // What each option did to a kernel that was compiled: [{option, nest, without, decided}]. The server applies them again.
 export async function afterOptions(kernel) {
   kernel.applied ??= fetch(`/options?kernel=${kernel.compiled.number}`).then((answer) => (answer.ok ? answer.json() : []));
@@ -38,6 +44,7 @@ export class Model {
       if (known && !this.byHash.has(scheduled)) this.byHash.set(scheduled, known);
     }
     this.launches = record.launches.map((launch, at) => this.launched(launch, at));
+    for (const kernel of this.kernels) kernel.median = median(kernel.launches.map((launch) => launch.took));
     this.plan();
     this.lines = this.linesOf();
     this.rules = this.rulesOf();

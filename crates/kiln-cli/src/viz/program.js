@@ -254,9 +254,9 @@ export class Program {
   tellKernel(kernel) {
     const lines = this.model.placesOf(kernel);
     const place = this.schedule?.places.find((p) => p.kernel === kernel);
-    return [h("p", {}, h("b.mono", {}, kernel.name)),
+    return [h("p", {}, h("b.mono", {}, `${place ? `${place.at + 1}: ` : ""}${kernel.name}`)),
       h("p", {}, link("open: passes, loops, code →", () => this.app.go("kernel", { k: kernel.at }))),
-      h("p", {}, `${kernel.launches.length} launches, ${time(kernel.took)} (${share(kernel.took, this.model.total)})`),
+      h("p", {}, `${kernel.launches.length} launches, ${time(kernel.took)} (${share(kernel.took, this.model.total)}), median ${time(kernel.median)}`),
       place ? h("h3", {}, "Memory") : null,
       place ? table(["argument", "#bytes"], place.arguments.map(([name, bytes]) => [name, size(bytes)])) : null,
       h("h3", {}, "Its lines"),

@@ -116,7 +116,11 @@ export class Timeline {
   show(params) {
     const at = params.get("launch");
     const launch = at === null ? null : this.rows.flatMap((r) => r.spans).find((s) => s.launch?.index === Number(at));
-    if (launch) this.choose(launch);
+    const [row, place] = (params.get("span") ?? "").split(".").map(Number);
+    const span = launch ?? this.rows[row]?.spans[place];
+    const [from, to] = (params.get("view") ?? "").split(":").map(Number);
+    if (to > from) this.view = { from, to };
+    if (span) this.choose(span);
     else if (!this.chosen) this.summary();
     this.draw();
   }
@@ -233,8 +237,11 @@ export class Timeline {
     if (span) this.choose(span);
   }
 
+  // The address keeps what is chosen and what is in sight, for links.
   choose(span) {
     this.chosen = span;
+    const row = this.rows.findIndex((r) => r.spans.includes(span));
+    this.app.keep({ launch: null, span: `${row}.${this.rows[row]?.spans.indexOf(span)}`, view: `${Math.round(this.view.from)}:${Math.round(this.view.to)}` });
     this.draw();
     const { launch, kernel, schedule } = span;
     const parts = [h("p", {}, h("b", {}, span.name)), h("p", {}, `${time(span.took)}, from ${time(span.at)}`)];

@@ -130,6 +130,7 @@ fn each_view_opens_and_leads_to_the_others() {
                 .wait(&format!("document.getElementById('view').textContent.includes('{text}')"));
         }
         if program == "writes" {
+            what_is_chosen_is_in_the_address(&mut browser, &shown.address);
             copies_are_drawn(&mut browser);
         }
         if program == "decode" {
@@ -310,6 +311,41 @@ fn each_pair_of_kernels_has_an_answer(browser: &mut Browser) {
         return pairs.filter((pair) => !answers.some((answer) => answer.test(said(pair)))).map((pair) => [pair, said(pair)]); })";
     let silent = browser.value(silent);
     assert_eq!(silent, json!([]));
+}
+
+/// A link to the page shows what was chosen when it was copied; rules have the order that it names.
+fn what_is_chosen_is_in_the_address(browser: &mut Browser, address: &str) {
+    browser.press("4");
+    browser.wait("document.title === 'kiln: Timeline'");
+    browser.value("kiln.current.choose(kiln.current.rows[1].spans.at(-1))");
+    let chosen = "kiln.current.side.textContent";
+    let told = browser.value(chosen);
+    let hash = browser.value("location.hash");
+    assert!(hash.as_str().is_some_and(|hash| hash.contains("span=1.")), "{hash}");
+    browser.visit(&format!("{address}{}", hash.as_str().expect("text")));
+    browser.wait("document.title === 'kiln: Timeline' && kiln.current.chosen !== undefined");
+    assert_eq!(browser.value(chosen), told);
+    for (sort, of) in
+        [("count", "r.total ?? r.fired.length"), ("time", "r.took ?? 0"), ("name", "r.key")]
+    {
+        browser.value(&format!("kiln.go('rules', {{ sort: '{sort}' }})"));
+        browser.wait(&format!("kiln.current.sort === '{sort}'"));
+        let values = browser.value(&format!("kiln.current.shown.map((r) => {of})"));
+        let values = values.as_array().expect("a list");
+        assert!(values.len() > 3, "{values:?}");
+        let mut pairs = values.windows(2);
+        let is_sorted = match sort {
+            "name" => pairs.all(|pair| pair[0].as_str() <= pair[1].as_str()),
+            _ => pairs.all(|pair| pair[0].as_f64() >= pair[1].as_f64()),
+        };
+        assert!(is_sorted, "{sort}: {values:?}");
+    }
+    // one statistic, in the header and under the roof
+    let median = "var k = kiln.model.kernels.find((k) => k.launches.length > 0);
+        kiln.go('kernel', { k: k.at, tab: 'roofline' }); k.median";
+    assert!(browser.value(median).as_f64() > Some(0.0));
+    browser.wait("document.querySelector('.body')?.textContent.includes('its median launch took')");
+    browser.wait("document.querySelector('.step.facts').textContent.includes(' median · ')");
 }
 
 /// What a kernel reads of another device comes by a copy with its bytes.
