@@ -126,12 +126,12 @@ export class Kernel {
   // Fills itself in when the server has applied the options again. A nest that stayed as it was is not drawn again.
   async fillOptions(kernel, element) {
     let before = "";
-    const parts = (await afterOptions(kernel)).map(({ option, nest, without, decided }) => {
+    const parts = (await afterOptions(kernel)).map(({ option, nest, without, decided }, at) => {
       const now = JSON.stringify(nest);
       const loops = without ? h("p.dim", {}, `takes effect with the options that follow: ${without}`)
         : now === before ? h("p.dim", {}, "the loops stay as they are") : linesElement(nest);
       before = without ? before : now;
-      return h("details.option", { open: true }, h("summary.mono", {}, option ?? "as scheduled"), ...decided.map(decisionElement), loops);
+      return h("details.option", { open: true }, h("summary.mono", {}, option === null ? "as scheduled" : `${at}: ${option}`), ...decided.map(decisionElement), loops);
     });
     element.replaceChildren(...(parts.length > 0 ? parts : [h("p.dim", {}, "the record has no graph of this kernel")]));
   }

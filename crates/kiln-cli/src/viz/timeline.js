@@ -144,8 +144,10 @@ export class Timeline {
 
   scale(pen, colors) {
     const span = this.view.to - this.view.from;
-    const step = 10 ** Math.floor(Math.log10(span / 3));
-    const by = span / step > 8 ? step * 2 : step;
+    // round numbers, far enough from each other for their texts
+    const least = (span * 84) / this.wide();
+    const step = 10 ** Math.floor(Math.log10(least));
+    const by = step * ([1, 2, 5].find((times) => times * step >= least) ?? 10);
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "left";
     for (let at = Math.ceil(this.view.from / by) * by; at < this.view.to; at += by) {
@@ -154,7 +156,7 @@ export class Timeline {
       pen.fillStyle = colors.rule;
       pen.fillRect(x, 0, 1, this.size.high);
       pen.fillStyle = colors.dim;
-      pen.fillText(time(Math.max(0, at)), x + 4, 14);
+      pen.fillText(at <= 0 ? "0" : time(at).replace(/\.?0+ /, " "), x + 4, 14);
     }
   }
 

@@ -71,6 +71,10 @@ impl Record {
                 Err(why) => (Vec::new(), Some(why)),
             };
             let decided = option.as_deref().map_or_else(Vec::new, |option| kernel.decided(option));
+            // a choice of several options is told with the first of them
+            let earlier = &kernel.options[..count.saturating_sub(1)];
+            let is_new = |step: &Step| !earlier.iter().any(|option| takes(step, option));
+            let decided = decided.into_iter().filter(is_new).collect();
             Applied { option, nest, without, decided }
         };
         (0..=kernel.options.len()).map(applied).collect()
@@ -96,14 +100,18 @@ impl Kernel {
     pub fn decided(&self, option: &str) -> Vec<Step> {
         let mut all: Vec<Step> = Vec::new();
         for step in &self.steps {
-            let Step::Decision { alternatives, chosen, .. } = step else { continue };
-            let is_part = alternatives.get(*chosen).is_some_and(|(name, _)| name.contains(option));
-            if is_part && !all.contains(step) {
+            if takes(step, option) && !all.contains(step) {
                 all.push(step.clone());
             }
         }
         all
     }
+}
+
+/// Whether a decision took an option.
+fn takes(step: &Step, option: &str) -> bool {
+    let Step::Decision { alternatives, chosen, .. } = step else { return false };
+    alternatives.get(*chosen).is_some_and(|(name, _)| name.contains(option))
 }
 
 fn attempt(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {

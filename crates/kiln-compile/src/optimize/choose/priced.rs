@@ -22,7 +22,7 @@ pub(super) fn decided(
         return;
     }
     let (all, taken) = alternatives();
-    let Some(taken) = taken else { return };
+    let Some(taken) = taken.filter(|_| all.len() > 1) else { return };
     observe::decision(|| {
         let mut order: Vec<usize> = (0..all.len()).filter(|&i| i != taken).collect();
         order.sort_by(|&a, &b| all[a].1.total_cmp(&all[b].1));
