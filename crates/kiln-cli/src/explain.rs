@@ -2,9 +2,12 @@
 
 mod finding;
 mod forms;
+mod kernel;
 mod kernels;
 mod lines;
 mod memory;
+mod names;
+mod program;
 mod rules;
 mod schedule;
 mod units;
@@ -28,6 +31,13 @@ pub(crate) struct Options {
     /// Show the kernels of the schedule of this number, and why they are not fewer
     #[arg(long)]
     schedule: Option<usize>,
+    /// Show the kernel of this name, such as r_64_16: where its code comes from, the loops after each of its options with
+    /// their prices, its linear program, text and machine code, its launches and the roof
+    #[arg(long)]
+    kernel: Option<String>,
+    /// Show the lines of the program: nodes and kernels that each made, and their time
+    #[arg(long)]
+    lines: bool,
     /// Show which rewrite rules took the time, and how often they fired
     #[arg(long)]
     rules: bool,
@@ -39,6 +49,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
     totals(&record, &mut out)?;
     if let Some(number) = options.schedule {
         return schedule::show(&record, number, &mut out);
+    }
+    if let Some(name) = &options.kernel {
+        return kernel::show(&record, name, &mut out);
+    }
+    if options.lines {
+        return program::show(&record, options.most, &mut out);
     }
     if options.rules {
         return rules::show(&record, options.most, &mut out);

@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         (file, []) => file.clone().expect("one of the two"),
         (file, program) => recorded(file.clone(), program)?,
     };
-    let shown = Shown::new(&Record::open(&path)?)?;
+    let shown = Shown::new(Record::open(&path)?)?;
     let listener = TcpListener::bind(("127.0.0.1", options.port))?;
     let port = listener.local_addr()?.port();
     let mut out = std::io::stdout().lock();
@@ -58,8 +58,9 @@ fn recorded(file: Option<PathBuf>, program: &[String]) -> Outcome<PathBuf> {
 
 /// What the page asks for.
 struct Shown {
+    record: Record,
     /// The record as JSON.
-    record: String,
+    text: String,
     /// What each pass leaves, as JSON.
     passes: String,
     /// Source files that it names.
@@ -67,19 +68,29 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(record: &Record) -> Outcome<Shown> {
-        let sources = sources::named(record);
+    fn new(record: Record) -> Outcome<Shown> {
+        let sources = sources::named(&record);
         let passes = kiln::passes().into_iter().map(|p| json!([p.stage, p.name, p.leaves]));
         let passes = Value::Array(passes.collect()).to_string();
-        let record = serde_json::to_string(record).map_err(Failure::new)?;
-        Ok(Shown { record, passes, sources })
+        let text = serde_json::to_string(&record).map_err(Failure::new)?;
+        Ok(Shown { record, text, passes, sources })
+    }
+
+    /// The loops of a kernel after each of its options, as JSON.
+    fn options(&self, number: usize) -> Option<String> {
+        let kernel = self.record.kernels.get(number)?;
+        serde_json::to_string(&self.record.after_options(kernel)).ok()
     }
 
     fn answer(&self, url: &str) -> Answer<'_> {
         let nothing = ("404 Not Found", "text/plain", Cow::Borrowed("nothing is here"));
-        let json = [("/record", &self.record), ("/passes", &self.passes)];
+        let json = [("/record", &self.text), ("/passes", &self.passes)];
         if let Some((_, text)) = json.iter().find(|(address, _)| *address == url) {
             return ("200 OK", "application/json", Cow::Borrowed(text));
+        }
+        if let Some(number) = url.strip_prefix("/options?kernel=") {
+            let text = number.parse().ok().and_then(|number| self.options(number));
+            return text.map_or(nothing, |t| ("200 OK", "application/json", Cow::Owned(t)));
         }
         if let Some(name) = url.strip_prefix("/source?file=") {
             let text = decoded(name).and_then(|name| sources::text(&self.sources, &name));

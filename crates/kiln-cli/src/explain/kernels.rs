@@ -17,14 +17,19 @@ struct Runs<'a> {
 impl Runs<'_> {
     /// The middle one of the times: on a busy machine some launches take long.
     fn median(&self) -> f64 {
-        let mut each = self.each.clone();
-        each.sort_by(f64::total_cmp);
-        each[each.len() / 2]
+        median(&self.each)
     }
 }
 
+/// The middle one of some times, of two the larger.
+pub(super) fn median(times: &[f64]) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
 /// The least time of a launch in microseconds, and what would take that time.
-fn floor(launch: &Launch, speed: Speed) -> (f64, &'static str) {
+pub(super) fn floor(launch: &Launch, speed: Speed) -> (f64, &'static str) {
     let (flops, bytes) = launch.work;
     let parts = [
         (flops as f64 / speed.flops * 1e6, "compute"),
@@ -34,7 +39,7 @@ fn floor(launch: &Launch, speed: Speed) -> (f64, &'static str) {
 }
 
 /// What limits a kernel that takes so long: arithmetic, memory, or, if there is too little of both, starting it.
-fn limit((least, what): (f64, &'static str), took: f64, speed: Speed) -> &'static str {
+pub(super) fn limit((least, what): (f64, &'static str), took: f64, speed: Speed) -> &'static str {
     if least < speed.launch && took < 8.0 * speed.launch { "launch" } else { what }
 }
 

@@ -1,5 +1,6 @@
-//! The kernels of one schedule: what each reads and writes, and why it is not one with a later one.
+//! The kernels of one schedule: what each reads and writes, and why it is not one with others.
 
+use super::names::named;
 use super::units::size;
 use crate::outcome::{Failure, Outcome};
 use kiln::record::{PlannedKernel, Record, Schedule, Step};
@@ -8,7 +9,7 @@ use std::io::Write;
 
 /// Shows the schedule of this number, counted from 1.
 pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outcome {
-    let asked = number.checked_sub(1).and_then(|at| record.schedules.get(at));
+    let asked = number.checked_sub(1).filter(|&at| at < record.schedules.len());
     let Some(asked) = asked else {
         let count = record.schedules.len();
         return Err(Failure::new(format!(
@@ -16,37 +17,81 @@ pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outc
         )));
     };
     // one that was remembered has its kernels where it was made
-    let is_same = |s: &&Schedule| s.key == asked.key && s.took.is_some();
-    let schedule = record.schedules[..number].iter().rev().find(is_same).unwrap_or(asked);
-    writeln!(out, "\nthe kernels of schedule {number}, and the stored values between them")?;
-    let users = users(&schedule.kernels);
+    let key = &record.schedules[asked].key;
+    let is_same = |s: &&Schedule| s.key == *key && s.took.is_some();
+    let schedule = record.schedules[..number].iter().rev().find(is_same);
+    let schedule = schedule.unwrap_or(&record.schedules[asked]);
+    writeln!(out, "\nthe kernels of schedule {number}, and why they are not fewer")?;
+    let (users, names) = (Users::of(&schedule.kernels), named(record, asked, &schedule.kernels));
     for (at, kernel) in schedule.kernels.iter().enumerate() {
-        writeln!(out, "{at:>4}: {}", described(kernel))?;
-        let later: BTreeSet<usize> = kernel
-            .arguments
-            .iter()
-            .flat_map(|(name, _)| &users[name.as_str()])
-            .copied()
-            .filter(|&user| user > at)
-            .collect();
-        for other in later {
-            for node in schedule.between(at, other) {
-                writeln!(out, "      not one with {other}: {}", why(record, schedule, node))?;
-            }
+        writeln!(out, "{:>4}: {} {}", at + 1, names[at], described(kernel))?;
+        for (node, later) in users.values(schedule, at) {
+            let numbers: Vec<String> = later.iter().map(|k| (k + 1).to_string()).collect();
+            let why = why(record, schedule, node);
+            writeln!(out, "      not one with {}: {why}", numbers.join(", "))?;
+        }
+        for text in apart(schedule, &users.stored(schedule, at)) {
+            writeln!(out, "      {text}")?;
         }
     }
     Ok(())
 }
 
 /// By name of memory: the kernels that have it as an argument.
-fn users(kernels: &[PlannedKernel]) -> HashMap<&str, Vec<usize>> {
-    let mut users: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, kernel) in kernels.iter().enumerate() {
-        for (name, _) in &kernel.arguments {
-            users.entry(name).or_default().push(at);
+struct Users<'a>(HashMap<&'a str, Vec<usize>>);
+
+impl<'a> Users<'a> {
+    fn of(kernels: &'a [PlannedKernel]) -> Users<'a> {
+        let mut users: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, kernel) in kernels.iter().enumerate() {
+            for (name, _) in &kernel.arguments {
+                users.entry(name).or_default().push(at);
+            }
         }
+        Users(users)
     }
-    users
+
+    /// The values that a kernel has in memory, with the later kernels that have them too.
+    fn values(&self, schedule: &Schedule, at: usize) -> Vec<(u32, BTreeSet<usize>)> {
+        let mut all = Vec::new();
+        for (name, _) in &schedule.kernels[at].arguments {
+            let later: BTreeSet<usize> =
+                self.0[name.as_str()].iter().copied().filter(|&user| user > at).collect();
+            // each value is told of by the kernel that stores it
+            let is_stored_here = self.0[name.as_str()].first() == Some(&at);
+            if let Some(node) = schedule.value(name).filter(|_| is_stored_here && !later.is_empty())
+            {
+                all.push((node, later));
+            }
+        }
+        all
+    }
+
+    /// The values that a kernel stores.
+    fn stored(&self, schedule: &Schedule, at: usize) -> Vec<u32> {
+        let is_first = |name: &str| self.0[name].first() == Some(&at);
+        let own = schedule.kernels[at].arguments.iter().filter(|(name, _)| is_first(name));
+        own.filter_map(|(name, _)| schedule.value(name)).collect()
+    }
+}
+
+/// What the passes that make one kernel of several did with a kernel that stores these values.
+fn apart(schedule: &Schedule, stored: &[u32]) -> Vec<String> {
+    let decisions = stored.iter().flat_map(|&node| schedule.decisions_about(node));
+    let mut all: Vec<String> = decisions.filter_map(by_pass).collect();
+    all.dedup();
+    all
+}
+
+/// Such as `merge: a kernel of its own: they read nothing in common`.
+fn by_pass(step: &Step) -> Option<String> {
+    let Step::Decision { about, alternatives, chosen, note, .. } = step else { return None };
+    let (pass, _) = about.split_once(": ")?;
+    let chosen = &alternatives.get(*chosen)?.0;
+    let prices = prices(step);
+    let prices = if prices.is_empty() { String::new() } else { format!(", estimated as {prices}") };
+    let note = if note.is_empty() { String::new() } else { format!(": {note}") };
+    Some(format!("{pass}: {chosen}{prices}{note}"))
 }
 
 fn described(kernel: &PlannedKernel) -> String {
@@ -55,23 +100,29 @@ fn described(kernel: &PlannedKernel) -> String {
     format!("{} ({})", kernel.methods.join(", "), arguments.join(", "))
 }
 
-/// Why a value is stored: the prices, or that there was no choice.
+/// Why a value is stored: the prices, the reason without any, or that there was no choice.
 fn why(record: &Record, schedule: &Schedule, node: u32) -> String {
-    let priced = schedule.decisions_about(node).filter_map(priced).last();
-    priced.unwrap_or_else(|| {
+    let weighed = schedule.decisions_about(node).filter(|step| by_pass(step).is_none());
+    weighed.filter_map(stored).last().unwrap_or_else(|| {
         let node = record.nodes.get(node as usize);
         let value = node.map_or_else(String::new, |n| format!("{} {:?}", n.label, n.shape));
-        format!(
-            "{value} is always stored: it is a result, a write, a part of a sum, or its user is full"
-        )
+        format!("{value} is always stored: it is a result, a write, or a part of a sum")
     })
 }
 
-fn priced(step: &Step) -> Option<String> {
-    let Step::Decision { about, alternatives, unit, chosen, .. } = step else { return None };
+fn stored(step: &Step) -> Option<String> {
+    let Step::Decision { about, alternatives, chosen, note, .. } = step else { return None };
+    let chosen = &alternatives.get(*chosen)?.0;
+    Some(match prices(step) {
+        none if none.is_empty() => format!("{about} is in {chosen}: {note}"),
+        prices => format!("{about} is in {chosen}, estimated as {prices}"),
+    })
+}
+
+fn prices(step: &Step) -> String {
+    let Step::Decision { alternatives, unit, .. } = step else { return String::new() };
     let price =
         |(name, price): &(String, Option<f64>)| Some(format!("{name} {:.2} {unit}", (*price)?));
     let prices: Vec<String> = alternatives.iter().filter_map(price).collect();
-    let chosen = &alternatives.get(*chosen)?.0;
-    Some(format!("{about} is in {chosen}, estimated as {}", prices.join(", ")))
+    prices.join(", ")
 }

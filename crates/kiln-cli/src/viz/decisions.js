@@ -11,13 +11,12 @@ export class Decisions {
   constructor(app) {
     this.app = app;
     this.model = app.model;
-    this.all = this.model.schedules.flatMap((schedule) =>
-      this.model.decisions(schedule.steps).map((of) => ({ of, schedule })));
+    this.all = grouped(this.model);
     this.list = h("div.body");
     this.side = h("div.body");
     this.pick = h("div.step");
     this.element = h("div.columns", {},
-      h("section.pane.wide", {}, h("header", {}, h("h2", {}, "Stored, or computed where it is used?"),
+      h("section.pane.wide", {}, h("header", {}, h("h2", {}, "What was decided"),
         this.filter = h("input", { type: "search", placeholder: "filter by operation or line", "aria-label": "Filter",
           oninput: () => this.fill() }), this.facts = h("span.facts")), this.list),
       h("section.pane", {}, h("header", {}, h("h2", {}, "Why are two kernels not one?")), this.pick, this.side));
@@ -30,7 +29,7 @@ export class Decisions {
     const most = withKernels.reduce((a, b) => (b.kernels.length > a.kernels.length ? b : a), withKernels[0] ?? this.model.schedules[0]);
     this.schedule = this.model.schedules[Number(s ?? most?.at ?? 0)] ?? null;
     this.pair = [params.get("a"), params.get("b")].map((at) => (at === null ? null : Number(at)));
-    this.chosen = d === null ? null : this.all.find((x) => x.schedule === this.schedule && x.of.step === Number(d));
+    this.chosen = d === null ? null : this.all.find((x) => x.rows.some((row) => row.schedule === this.schedule && row.of.step === Number(d)));
     this.fill();
     this.choose();
   }
@@ -39,10 +38,10 @@ export class Decisions {
     const wanted = this.filter.value.toLowerCase();
     const shown = this.all.filter(({ of }) => of.about.toLowerCase().includes(wanted));
     shown.sort((a, b) => (b.of === this.chosen?.of) - (a.of === this.chosen?.of) || gap(b.of) - gap(a.of));
-    this.facts.textContent = `${shown.length} values weighed`;
-    const row = ({ of, schedule }) => ({ chosen: of === this.chosen?.of,
+    this.facts.textContent = `${shown.length} decisions`;
+    const row = ({ of, schedule, rows }) => ({ chosen: of === this.chosen?.of,
       open: () => this.app.go("decisions", { s: schedule.at, d: of.step }),
-      cells: [aboutElement(of.about), ...priceCells(of), of.note, String(schedule.at + 1)] });
+      cells: [aboutElement(of.about), ...priceCells(of), of.note, rows.length > 1 ? `${schedule.at + 1}, and ${rows.length - 1} more` : String(schedule.at + 1)] });
     const rows = shown.slice(0, 400).map(row);
     const chosen = this.chosen ? [this.detail(this.chosen)] : [];
     this.list.replaceChildren(...chosen, table(["value", "taken", "#its price", "else", "#its price", "note", "#computation"], rows));
@@ -79,6 +78,19 @@ export class Decisions {
   }
 
   redraw() {}
+}
+
+// The decisions of all computations. Those that are equal are one row, such as in each step of a loop.
+function grouped(model) {
+  const groups = new Map();
+  for (const schedule of model.schedules) {
+    for (const of of model.decisions(schedule.steps)) {
+      const key = JSON.stringify([of.about, of.alternatives, of.chosen, of.note]);
+      if (!groups.has(key)) groups.set(key, { of, schedule, rows: [] });
+      groups.get(key).rows.push({ of, schedule });
+    }
+  }
+  return [...groups.values()];
 }
 
 // What the best alternative would have cost more: the largest first.

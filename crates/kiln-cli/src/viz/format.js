@@ -27,7 +27,7 @@ export function share(part, whole) {
 }
 
 export function price(value, unit) {
-  if (value == null) return "not priced";
+  if (value == null) return "";
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 3;
   return `${value.toFixed(digits)} ${unit}`;
 }

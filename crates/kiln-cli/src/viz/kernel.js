@@ -4,7 +4,8 @@ import { h, link, swap, switcher, table } from "./dom.js";
 import { count, share, short, size, time } from "./format.js";
 import { List } from "./list.js";
 import { Machine } from "./machine.js";
-import { nestElement } from "./nest.js";
+import { afterOptions } from "./model.js";
+import { linesElement, nestElement } from "./nest.js";
 import { roofline } from "./roofline.js";
 import { Steps, decisionElement } from "./steps.js";
 
@@ -19,7 +20,7 @@ export class Kernel {
     this.list = new List("Kernels", { height: 44, kind: () => "two", row: (kernel) => this.row(kernel),
       choose: (kernel) => this.app.go("kernel", { k: kernel.at, tab: this.tab }) });
     this.list.fill(this.kernels);
-    this.steps = new Steps(app, (step) => this.app.go("kernel", { k: this.kernel.at, tab: "steps", step }));
+    this.steps = new Steps(app, (step, node) => this.app.go("kernel", { k: this.kernel.at, tab: "steps", step, node }));
     this.code = new List("Source", { height: 19, row: (line, at) => [h("span.right", {}, String(at + 1)), line] });
     this.code.element.classList.add("code");
     this.machine = new Machine();
@@ -46,6 +47,7 @@ export class Kernel {
     if (!kernel) return this.stage.replaceChildren(h("p.empty", {}, "no kernel ran or was compiled"));
     this.kernel = kernel;
     this.step = params.get("step");
+    this.node = params.get("node") === null ? null : Number(params.get("node"));
     this.tab = this.step !== null ? "steps" : params.get("tab") ?? this.tab;
     this.list.mark(this.kernels.indexOf(kernel));
     this.header();
@@ -57,16 +59,16 @@ export class Kernel {
     const tab = (tab) => this.app.go("kernel", { k: kernel.at, tab });
     this.head.replaceChildren(h("h2.mono", { title: kernel.name }, kernel.name), switcher(TABS, this.tab, tab));
     const runs = kernel.launches.length;
-    const each = runs > 0 ? kernel.took / runs : null;
+    const each = kernel.median ?? null;
     const [flops, bytes] = kernel.work ?? [null, null];
     const rate = (work) => (each && work != null ? `${(work / (each * 1e3)).toFixed(2)}` : "?");
     const speed = this.model.speed(kernel.launches[0]?.device);
     const floor = speed && each && flops != null ? Math.max(flops / (speed.gflops * 1e3), bytes / (speed.gbps * 1e3)) : null;
     const lines = this.model.placesOf(kernel);
     const first = [...kernel.schedules][0];
-    this.facts.replaceChildren(h("div", {}, h("b", {}, time(each) || "never ran"), each == null ? "" : ` a launch · ${runs} launches · ${share(kernel.took, this.model.total)} of all · `,
+    this.facts.replaceChildren(h("div", {}, h("b", {}, time(each) || "never ran"), each == null ? "" : ` median · ${runs} launches, ${time(kernel.took)} · ${share(kernel.took, this.model.total)} of all · `,
       h("b", {}, flops == null ? "?" : count(flops)), " flops · ", h("b", {}, size(bytes) || "?"), ` · ${rate(flops)} GFLOPS · ${rate(bytes)} GB/s`,
-      floor ? ` · floor ${time(floor)}` : "",
+      floor ? ` · floor ${time(floor)}, ${share(floor, each)} of the median` : "",
       kernel.compiled ? ` · ${kernel.compiled.origin}` : " · not compiled in this run"),
     h("div", {}, "Made by ", ...lines.flatMap((line) => [link(line.place ? short(line.key) : line.key,
       () => this.app.go("program", { line: line.key, s: first }), line.key), " "]),
@@ -78,7 +80,7 @@ export class Kernel {
     const body = (...parts) => this.stage.replaceChildren(h("div.body", {}, parts));
     if (this.tab === "steps") {
       swap(this.stage, this.steps.element);
-      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), compiled?.options);
+      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), { options: compiled?.options, node: this.node });
     }
     if (this.tab === "roofline") return body(roofline(this.model, this.kernel, (other) => this.app.go("kernel", { k: other.at, tab: "roofline" })));
     if (!compiled) return body(h("p.empty", {}, "The record has no passes of this kernel: it was compiled before the record began, or lines of the record are missing."));
@@ -109,13 +111,29 @@ export class Kernel {
 
   options() {
     const { options } = this.kernel.compiled;
-    const decisions = this.model.decisions(this.kernel.steps);
+    const decisions = distinct(this.model.decisions(this.kernel.steps));
+    const each = h("div", {}, h("p.dim", {}, "…"));
+    this.fillOptions(this.kernel, each);
     return [h("h3", {}, "Options that were applied, in order"),
       options.length > 0 ? table(["#", "option", "what it does"], options.map((o, at) => [String(at + 1), h("span.mono", {}, o), meaning(o)]))
         : h("p.dim", {}, "none: the loops stayed as they were scheduled"),
+      h("h3", {}, "The loops after each of them"), each,
       h("h3", {}, "Alternatives and their prices"),
       ...decisions.map((d) => h("div", {}, decisionElement(d), link("in its pass →", () => this.app.go("kernel", { k: this.kernel.at, step: d.step })))),
       decisions.length === 0 ? h("p.dim", {}, "nothing had to be weighed for this kernel") : null].filter(Boolean);
+  }
+
+  // Fills itself in when the server has applied the options again. A nest that stayed as it was is not drawn again.
+  async fillOptions(kernel, element) {
+    let before = "";
+    const parts = (await afterOptions(kernel)).map(({ option, nest, without, decided }, at) => {
+      const now = JSON.stringify(nest);
+      const loops = without ? h("p.dim", {}, `takes effect with the options that follow: ${without}`)
+        : now === before ? h("p.dim", {}, "the loops stay as they are") : linesElement(nest);
+      before = without ? before : now;
+      return h("details.option", { open: true }, h("summary.mono", {}, option === null ? "as scheduled" : `${at}: ${option}`), ...decided.map(decisionElement), loops);
+    });
+    element.replaceChildren(...(parts.length > 0 ? parts : [h("p.dim", {}, "the record has no graph of this kernel")]));
   }
 
   key(key) {
@@ -142,6 +160,12 @@ const MEANINGS = { VECTOR: "so many neighbours are lanes of a vector", UPCAST: "
   DOT: "narrow factors are packed into words for dot products", MMA: "a matrix unit multiplies blocks of these sides",
   STAGE: "an operand is copied into scratch, in the order in which it is read", KEEP: "a value of a reduction is kept in scratch for later loops",
   ROWS: "so many rows in one nest before the next nest", NEST: "what follows is for this nest" };
+
+// Decisions, each once: a kernel is planned several times, for several numbers of threads.
+function distinct(decisions) {
+  const seen = new Set();
+  return decisions.filter(({ step, ...rest }) => !seen.has(JSON.stringify(rest)) && seen.add(JSON.stringify(rest)));
+}
 
 function meaning(option) {
   return MEANINGS[/^[A-Z]+/.exec(option)?.[0]] ?? "";

@@ -67,6 +67,17 @@ class App {
     else location.hash = address;
   }
 
+  // Puts values into the address without showing anything anew.
+  keep(params) {
+    const [name, text] = location.hash.slice(1).split(/\?(.*)/s);
+    const all = new URLSearchParams(text ?? "");
+    for (const [key, value] of Object.entries(params)) {
+      if (value == null) all.delete(key);
+      else all.set(key, String(value));
+    }
+    history.replaceState(null, "", `#${name || "program"}?${all}`);
+  }
+
   show() {
     const [name, text] = location.hash.slice(1).split(/\?(.*)/s);
     const view = VIEWS[name] ? name : "program";

@@ -9,6 +9,19 @@ export function maker(text) {
   return { method: text.slice(0, space), place, file: place.slice(0, colon), line: Number(place.slice(colon + 1)) };
 }
 
+// The middle one of some times, of two the larger, as `kiln explain` has it; null of none. On a busy machine some launches
+// take long, so that a mean says little.
+export function median(times) {
+  return times.length > 0 ? [...times].sort((a, b) => a - b)[times.length >> 1] : null;
+}
+
+// What each option did to a kernel that was compiled: [{option, nest, without, decided}]. The server applies them again.
+export async function afterOptions(kernel) {
+  kernel.applied ??= fetch(`/options?kernel=${kernel.compiled.number}`).then((answer) => (answer.ok ? answer.json() : []));
+  const all = await kernel.applied;
+  return all.map((applied) => ({ ...applied, decided: applied.decided.map(step) }));
+}
+
 // A step of the compiler as {kind, ...}: the record says {Pass: {..}}.
 function step(entry) {
   const [kind, fields] = Object.entries(entry)[0];
@@ -25,12 +38,13 @@ export class Model {
       steps: schedule.steps.map(step) }));
     this.kernels = [];
     this.byHash = new Map();
-    record.kernels.forEach((kernel) => this.compiled(kernel));
+    record.kernels.forEach((kernel, at) => this.compiled({ ...kernel, number: at }));
     for (const { scheduled, optimized } of record.found) {
       const known = this.byHash.get(optimized);
       if (known && !this.byHash.has(scheduled)) this.byHash.set(scheduled, known);
     }
     this.launches = record.launches.map((launch, at) => this.launched(launch, at));
+    for (const kernel of this.kernels) kernel.median = median(kernel.launches.map((launch) => launch.took));
     this.plan();
     this.lines = this.linesOf();
     this.rules = this.rulesOf();
@@ -160,6 +174,13 @@ export class Model {
     return Int32Array.from(seen).sort();
   }
 
+  // The node with the label and shape of another one, over these sources; null if there is none.
+  nodeOver(id, sources) {
+    const key = (node, of) => `${node.label}|${node.shape}|${of}`;
+    this.byContent ??= new Map(this.nodes.map((node) => [key(node, node.sources), node.id]));
+    return this.byContent.get(key(this.nodes[id], sources)) ?? null;
+  }
+
   // How fast a device is: as measured, else as its description says; null if neither is known.
   speed(device) {
     const told = this.record.devices.find((open) => open.name === device)?.speed;
@@ -186,6 +207,12 @@ export class Model {
     if (kind === "temporary") return plan.temporaries[Number(number)]?.value ?? null;
     const placed = plan.steps.find((s) => s.kind === "pass" && s.pass === "assign")?.before ?? [];
     return kind === "output" ? placed[Number(number)] ?? null : null;
+  }
+
+  // The values that the kernel at a place stores: of its memory what no earlier kernel of the schedule has.
+  storedBy(schedule, place) {
+    const isNew = ([name]) => !schedule.places.some((p) => p.at < place.at && p.arguments.some(([other]) => other === name));
+    return place.arguments.filter(isNew).map(([name]) => this.valueOf(schedule, name)).filter((value) => value !== null);
   }
 
   // Why was it scheduled anew? The earlier computation whose graph is equal but for numbers, and the first node that

@@ -2,6 +2,7 @@
 // operands are known.
 
 import { h } from "./dom.js";
+import { cut } from "./format.js";
 import { axisOf, expression, formula, opOf } from "./nodes.js";
 
 // The loops and statements of a graph as a tree: {range, inner: [..]} and {text, id}.
@@ -84,5 +85,19 @@ export function nestElement(model, roots, choose) {
   return h("div.nest", {}, nest.length > 0 ? nest.map(draw) : h("p.empty", {}, "no loops: nothing is stored here"));
 }
 
+// The same of lines that the server made: {depth, kind, text}.
+export function linesElement(lines) {
+  const top = h("div.nest");
+  const open = [top];
+  for (const { depth, kind, text } of lines) {
+    open.length = Math.min(open.length, depth + 1);
+    const title = kind && h("div.title", {}, `for ${text} `, h("span.kind", {}, KINDS[kind] ?? kind));
+    const part = kind ? h("div", { class: `loop ${kind}` }, title) : h("div.statement", {}, cut(text, 700));
+    open.at(-1).append(part);
+    if (kind) open.push(part);
+  }
+  return top;
+}
+
 const KINDS = { loop: "one after the other", thread: "shared by threads", reduce: "a reduction", vector: "lanes of a vector",
-  upcast: "unrolled, in registers", unroll: "unrolled", matrix: "a matrix unit", group: "work-groups", local: "work-items" };
+  upcast: "unrolled, in registers", unroll: "unrolled", matrix: "a matrix unit", group: "work-groups", local: "work-items", global: "work-groups" };

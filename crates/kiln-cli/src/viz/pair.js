@@ -48,14 +48,28 @@ function told(model, schedule, a, b, flow, app) {
   if (flow.direct.length > 0) return stored(model, schedule, a, b, flow.direct, app);
   if (flow.through.length > 0) {
     const names = flow.through.map((at) => `${at + 1}: ${schedule.places[at].kernel.name}`).join(", ");
-    return [h("p", {}, `${b.at + 1} needs what ${a.at + 1} computes only through ${names}. One kernel would have to hold these too.`)];
+    return [h("p", {}, `${b.at + 1} needs what ${a.at + 1} computes only through ${names}. One kernel would have to hold these too.`),
+      ...apart(model, schedule, [a, b], ["merge", "chain"])];
   }
   const [one, other] = [loopsOf(model, a), loopsOf(model, b)];
   const loops = one === other ? "Their loops are the same." : "Their loops differ, and kernels side by side are merged only over the same loops.";
   const shared = flow.shared.length > 0 ? `Both read ${flow.shared.join(", ")}.`
     : "They read nothing in common, and merging is for kernels that share what they read.";
   return [h("p", {}, `Nothing flows from ${a.at + 1} to ${b.at + 1}: each could run without the other. ${shared} ${loops}`),
-    h("p.dim", {}, "Pass merge makes one kernel of several side by side, batch of small ones that are equal but for their arguments.")];
+    h("p.dim", {}, "Pass merge makes one kernel of several side by side, batch of small ones that are equal but for their arguments."),
+    ...apart(model, schedule, [a, b], ["merge", "batch"])];
+}
+
+// What passes decided about the kernels at these places, with the reasons.
+function apart(model, schedule, places, passes) {
+  const plan = model.schedules[schedule.same ?? schedule.at];
+  const decisions = model.decisions(plan.steps);
+  return places.flatMap((place) => {
+    const stored = new Set(model.storedBy(schedule, place));
+    const own = decisions.filter((d) => d.node !== null && stored.has(d.node) && passes.includes(d.about.split(": ")[0]));
+    return own.map((d) => h("p", {}, h("b", {}, `${place.at + 1}, ${d.about.split(": ")[0]}: `), `${d.alternatives[d.chosen][0]}`,
+      h("span.dim", {}, d.note ? `: ${d.note}` : "")));
+  });
 }
 
 // The values that a stores for b, with what was decided about them.
@@ -63,7 +77,8 @@ function stored(model, schedule, a, b, direct, app) {
   const bytes = direct.map(([name, count]) => `${name} (${size(count)})`).join(", ");
   const plan = model.schedules[schedule.same ?? schedule.at];
   const values = new Set(direct.map(([name]) => model.valueOf(schedule, name)));
-  const taken = model.decisions(plan.steps).filter((d) => d.node !== null && values.has(d.node));
+  const about = model.decisions(plan.steps).filter((d) => d.node !== null && values.has(d.node));
+  const [joins, taken] = [about.filter(isOfPass), about.filter((d) => !isOfPass(d))];
   const said = [h("p", {}, `${b.at + 1} reads ${bytes}, which ${a.at + 1} stores.`)];
   if (direct.some(([name]) => name.startsWith("output"))) {
     said.push(h("p", {}, "An output: the program holds this value, so that it has to be in memory in any case."));
@@ -77,7 +92,15 @@ function stored(model, schedule, a, b, direct, app) {
     said.push(h("p", {}, "No price was asked: such a value is always stored. It is a root, a write, a sum that was split for threads, " +
       "what a write would overwrite, or the kernel that needs it is full (must_store in schedule/assign.rs)."));
   }
+  const chained = joins.filter((d) => d.about.startsWith("chain: "));
+  if (chained.length > 0) said.push(h("p", {}, "Two loop nests in one kernel, with the value in scratch, instead of two kernels?"));
+  for (const d of chained) said.push(h("div.sample", {}, h("div.body", {}, decisionElement(d))));
   return said;
+}
+
+// Whether a decision is about kernels that could be one, and not about a value.
+function isOfPass(decision) {
+  return /^(merge|chain|batch): /.test(decision.about);
 }
 
 // The loops of a kernel as it was scheduled: "i0 16, i1 32, reduce i4 9".

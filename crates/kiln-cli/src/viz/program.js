@@ -9,7 +9,9 @@ import { maker } from "./model.js";
 import { picture, formula, opOf } from "./nodes.js";
 import { lineText, sample } from "./source.js";
 import { scheduleGraph } from "./schedule.js";
-import { Steps } from "./steps.js";
+import { becomes } from "./life.js";
+import { rowsOf } from "./rows.js";
+import { Steps, changesElements } from "./steps.js";
 
 const MODES = [["schedule", "Kernels"], ["tensors", "Tensor graph"], ["passes", "Passes"], ["memory", "Memory"]];
 
@@ -24,7 +26,7 @@ export class Program {
       choose: (line) => this.app.go("program", { ...this.state(), line: line.key, k: null, node: null }) });
     this.lines.fill(this.model.lines);
     this.graph = new Graph("Graph", { choose: (at) => this.pick(at), open: (at) => this.enter(at) });
-    this.steps = new Steps(app, (step) => this.app.go("program", { ...this.state(), step }));
+    this.steps = new Steps(app, (step, node) => this.app.go("program", { ...this.state(), mode: "passes", step, node }));
     this.head = h("header");
     this.middle = h("div.fill");
     this.side = h("div.body");
@@ -116,7 +118,7 @@ export class Program {
     swap(this.middle, isPasses ? this.steps.element : this.graph.element);
     if (isPasses) {
       const planned = this.model.schedules[schedule.same ?? schedule.at];
-      return this.steps.show(`schedule ${planned.at}`, planned.steps, Number(params.step ?? -1));
+      return this.steps.show(`schedule ${planned.at}`, planned.steps, Number(params.step ?? -1), { node: this.node?.id ?? null });
     }
     if (params.mode === "schedule") return this.drawSchedule();
     this.drawTensors();
@@ -252,15 +254,29 @@ export class Program {
   tellKernel(kernel) {
     const lines = this.model.placesOf(kernel);
     const place = this.schedule?.places.find((p) => p.kernel === kernel);
-    return [h("p", {}, h("b.mono", {}, kernel.name)),
+    return [h("p", {}, h("b.mono", {}, `${place ? `${place.at + 1}: ` : ""}${kernel.name}`)),
       h("p", {}, link("open: passes, loops, code →", () => this.app.go("kernel", { k: kernel.at }))),
-      h("p", {}, `${kernel.launches.length} launches, ${time(kernel.took)} (${share(kernel.took, this.model.total)})`),
+      h("p", {}, `${kernel.launches.length} launches, ${time(kernel.took)} (${share(kernel.took, this.model.total)}), median ${time(kernel.median)}`),
       place ? h("h3", {}, "Memory") : null,
       place ? table(["argument", "#bytes"], place.arguments.map(([name, bytes]) => [name, size(bytes)])) : null,
       h("h3", {}, "Its lines"),
       ...lines.map((line) => h("p", {}, link(line.place ? short(line.key) : line.key,
         () => this.app.go("program", { ...this.state(), line: line.key, k: null }), line.key), " ",
       h("span.dim", {}, this.texts.get(line.key) ?? [...line.methods].join(", "))))].filter(Boolean);
+  }
+
+  // What the stage makes of a node of the tensor graph, and the kernels that its line is in.
+  tellFate(node) {
+    const schedule = this.schedule && this.model.schedules[this.schedule.same ?? this.schedule.at];
+    if (!schedule) return [];
+    schedule.rows ??= rowsOf(schedule.steps);
+    const go = (step, id) => this.app.go("program", { ...this.state(), mode: "passes", step, node: id });
+    const kernels = schedule.places.filter((place) => node.by && place.methods.includes(node.by));
+    const stored = schedule.temporaries.findIndex((temporary) => temporary.value === node.id);
+    return [h("h3", {}, "What it becomes"), ...changesElements(this.model, becomes(this.model, schedule.rows, 0, node.id), "Becomes", go),
+      stored < 0 ? "" : h("p", {}, `Stored as temporary ${stored}.`),
+      ...kernels.map((place) => h("p", {}, "Its line is computed in ", link(`${place.at + 1}: ${place.kernel.name}`,
+        () => this.app.go("kernel", { k: place.kernel.at }))))];
   }
 
   tellNode(node) {
@@ -275,6 +291,7 @@ export class Program {
       h("p.dim", {}, `shape [${node.shape.join(", ")}]`),
       by?.place ? h("p", {}, `${by.method} in `, link(short(by.place), () => this.app.go("program", { ...this.state(), line: by.place, k: null }))) : null,
       by?.place ? sample(by.file, by.line, 2) : null,
+      ...this.tellFate(node),
       h("h3", {}, "Of"), ...node.sources.map((id) => h("p", {}, go(id))),
       h("h3", {}, "Used by"), ...users.map((id) => h("p", {}, go(id))),
       opOf(node) === node.label ? null : h("h3", {}, "As an expression"), h("p.mono", {}, formula(nodes, node.id, 400))].filter(Boolean);

@@ -14,11 +14,11 @@ function ceilings(model, points, chosen) {
 }
 
 function pointsOf(model) {
-  const all = model.kernels.filter((kernel) => kernel.launches.length > 0 && kernel.work && kernel.work[1] > 0 && kernel.took > 0);
+  const all = model.kernels.filter((kernel) => kernel.launches.length > 0 && kernel.work && kernel.work[1] > 0 && kernel.median > 0);
   return all.map((kernel) => {
-    const best = kernel.launches.reduce((least, launch) => Math.min(least, launch.took || Infinity), Infinity);
+    const { median } = kernel;
     const [flops, bytes] = kernel.work;
-    return { kernel, best, gflops: flops / (best * 1e3), gbps: bytes / (best * 1e3), by: Math.max(flops, 1) / bytes };
+    return { kernel, median, gflops: flops / (median * 1e3), gbps: bytes / (median * 1e3), by: Math.max(flops, 1) / bytes };
   });
 }
 
@@ -38,7 +38,7 @@ export function roofline(model, chosen, open) {
   const path = line.map(([a, b], at) => `${at === 0 ? "M" : "L"}${x(a)} ${y(b)}`).join("");
   const dots = points.map((point) => svg("circle", { class: point.kernel === chosen ? "kernel here" : "kernel", cx: x(point.by),
     cy: y(point.gflops), r: point.kernel === chosen ? 7 : 4.5, onclick: () => open(point.kernel) },
-  svg("title", {}, `${point.kernel.name}: ${point.gflops.toFixed(2)} GFLOPS, ${point.gbps.toFixed(2)} GB/s`)));
+  svg("title", {}, `${point.kernel.name}: median ${time(point.median)}, ${point.gflops.toFixed(2)} GFLOPS, ${point.gbps.toFixed(2)} GB/s`)));
   const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: WIDE, height: HIGH, role: "img", "aria-label": "Roofline" },
     ...axes(x, y, low, high, least, top), svg("path", { class: "roof", d: path }),
     svg("text", { x: x(high) - 4, y: y(roof.gflops) - 6, "text-anchor": "end" }, `${roof.gflops.toFixed(1)} GFLOPS`),
@@ -59,9 +59,9 @@ function told(point, roof) {
   const [math, memory] = [flops / (roof.gflops * 1e3), bytes / (roof.gbps * 1e3)];
   const floor = Math.max(math, memory);
   const what = math > memory ? "arithmetic" : "memory";
-  const reached = floor <= point.best ? `${share(floor, point.best)} of the roof.` : "faster than memory: its data were in a cache.";
+  const reached = floor <= point.median ? `${share(floor, point.median)} of the roof.` : "faster than memory: its data were in a cache.";
   return h("p", {}, `${(flops / bytes).toFixed(2)} flops a byte (${count(flops)} flops): ${what} is the limit. The floor is `,
-    h("b", {}, time(floor)), `, its best launch took `, h("b", {}, time(point.best)), `: ${reached}`);
+    h("b", {}, time(floor)), `, its median launch took `, h("b", {}, time(point.median)), `: ${reached}`);
 }
 
 function axes(x, y, low, high, least, top) {

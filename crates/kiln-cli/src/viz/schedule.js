@@ -50,8 +50,8 @@ function outputBox(graph, schedule, name, at) {
 function kernelItem(place) {
   const methods = [...new Set(place.methods.map((method) => method.split(" ")[0]))].join(", ");
   const { kernel } = place;
-  const took = kernel.launches.length > 0 ? ` · ${time(kernel.took / kernel.launches.length)}` : "";
-  return { label: cut(methods || kernel.name, 26), sub: `${cut(kernel.name, 16)}${took}`, kind: "kernel", kernel, place };
+  const took = kernel.median != null ? ` · ${time(kernel.median)}` : "";
+  return { label: `${place.at + 1}: ${cut(methods || kernel.name, 26)}`, sub: `${cut(kernel.name, 16)}${took}`, kind: "kernel", kernel, place };
 }
 
 function isInput(name) {

@@ -3,8 +3,10 @@
 import { h } from "./dom.js";
 import { cut, time } from "./format.js";
 import { List } from "./list.js";
+import { opOf } from "./nodes.js";
+import { fitAll } from "./words.js";
 
-const MOST = 40;
+const [MOST, MOST_OF_OP] = [40, 6];
 
 export class Search {
   constructor(app) {
@@ -51,14 +53,14 @@ export class Search {
     const words = this.input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const has = (text) => words.every((word) => text.toLowerCase().includes(word));
     const items = [];
-    for (const [title, found] of this.groups(has, words.length === 0)) {
+    for (const [title, found] of this.groups(has, words)) {
       if (found.length === 0) continue;
       items.push({ text: `${title}${found.length >= MOST ? `, the first ${MOST}` : ""}` }, ...found);
     }
     this.list.fill(items, items.findIndex((item) => item.go));
   }
 
-  groups(has, isEmpty) {
+  groups(has, words) {
     const { app, model } = this;
     const { program } = app.views;
     const taken = (all, test, item) => {
@@ -76,9 +78,9 @@ export class Search {
       text: `${k.name}  ${[...k.makers].map((m) => m.split(" ")[0]).join(", ")}`, note: time(k.took), go: () => app.go("kernel", { k: k.at }) }));
     const rules = taken(model.rules, (rule) => has(rule.key), (rule) => ({ text: rule.key, note: `${rule.fired.length} fired`,
       go: () => app.go("rules", { rule: rule.key }) }));
-    if (isEmpty) return [["Lines", lines], ["Kernels", kernels], ["Rules", rules]];
+    if (words.length === 0) return [["Lines", lines], ["Kernels", kernels], ["Rules", rules]];
     return [["Lines", lines], ["Kernels", kernels], ["Rules", rules], ["Decisions", this.decisions(has, taken)],
-      ["Sources", this.sources(has, taken)], ["Nodes", this.nodes(has, taken)]];
+      ["Sources", this.sources(has, taken)], ["Nodes", this.nodes(words)]];
   }
 
   decisions(has, taken) {
@@ -94,10 +96,20 @@ export class Search {
       go: () => this.app.go("kernel", { k: kernel.at, tab: "source" }) }));
   }
 
-  // Nodes of tensor graphs: nodes of kernels are found through their kernels.
-  nodes(has, taken) {
-    return taken(this.model.nodes, (node) => has(`%${node.id} ${node.label} ${node.by ?? ""}`), (node) => ({
-      text: `%${node.id} ${node.label}`, note: node.by ? node.by.split("/").at(-1) : "", go: () => this.node(node.id) }));
+  // Nodes that fit best first: those that a method of the name made, then what contains the words, then what they stand for.
+  nodes(words) {
+    const found = [[], [], []];
+    const ofOp = new Map();
+    for (const node of this.model.nodes) {
+      const rank = fitAll(node, words);
+      if (rank === null || found[rank].length >= MOST) continue;
+      const key = `${rank} ${opOf(node)}`;
+      ofOp.set(key, (ofOp.get(key) ?? 0) + 1);
+      // of each op that a word stands for, some
+      if (rank < 2 || ofOp.get(key) <= MOST_OF_OP) found[rank].push(node);
+    }
+    return found.flatMap((nodes, rank) => nodes.map((node) => ({ text: `%${node.id} ${node.label}`, go: () => this.node(node.id),
+      note: node.by ? node.by.split("/").at(-1) : rank === 2 ? `as in ${words.join(" ")}` : "" }))).slice(0, MOST);
   }
 
   // Where a node is: in a computation's graph, or in a pass of a kernel or a computation.

@@ -6,6 +6,8 @@ import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { difference, formula, picture, opOf } from "./nodes.js";
 import { nestElement } from "./nest.js";
+import { comesFrom, becomes } from "./life.js";
+import { rowsOf } from "./rows.js";
 import { sample } from "./source.js";
 
 const MODES = [["both", "Both", "what is gone and what is new"], ["before", "Before"], ["after", "After"],
@@ -26,15 +28,18 @@ export class Steps {
     this.about = h("div.step");
     this.tools = h("header");
     this.stage = h("div.fill");
+    this.panel = h("div.step.node", { hidden: true, "aria-label": "The node" });
     this.element = h("div.columns", {}, h("section.pane", {}, h("header", {}, h("h2", {}, "Steps"),
       this.only = h("span.facts")), this.list.element),
-    h("section.pane.wide", {}, this.tools, this.about, this.stage));
+    h("section.pane.wide", {}, this.tools, this.about, this.stage, this.panel));
     this.element.children[0].style.width = "250px";
   }
 
-  // Rows: each pass, and under it the rewrites and decisions that led to it. `options` are those of the kernel.
-  show(name, steps, at, options = []) {
+  // Rows: each pass, and under it the rewrites and decisions that led to it. `options` are those of the kernel, `node` is one
+  // of the graph that is told about.
+  show(name, steps, at, { options = [], node = null } = {}) {
     this.options = options;
+    this.node = node;
     if (name !== this.name) {
       this.name = name;
       this.rows = rowsOf(steps);
@@ -43,6 +48,7 @@ export class Steps {
       this.only.textContent = `${this.rows.filter((r) => r.kind === "pass").length} passes, ` +
         `${this.rows.filter((r) => r.kind === "rewrite").length} rewrites`;
     }
+    this.panel.hidden = true;
     if (this.rows.length === 0) return this.nothing();
     this.at = Math.max(0, this.rows.findIndex((row) => row.step >= at));
     this.list.mark(this.at);
@@ -106,6 +112,7 @@ export class Steps {
     const change = difference(this.model, before, after);
     this.about.replaceChildren(...about(this, row, change));
     this.picture(row, change, before, after);
+    if (this.node !== null && this.model.nodes[this.node]) this.tell(this.node);
   }
 
   picture(row, change, before, after) {
@@ -126,40 +133,53 @@ export class Steps {
     const twins = this.mode === "both" ? change.twins : undefined;
     this.shown = picture(this.model, ids, { marks, folds, twins });
     this.graph.show({ ...this.shown, name: `${this.name} ${this.mode} ${row.step}` });
+    const at = this.node === null ? -1 : this.shown.at(this.node);
+    if (at >= 0) this.graph.reveal(at);
   }
 
+  // The address keeps what is chosen; the picture stays as it is.
   pick(at) {
     const { id } = this.shown.items[at];
     this.graph.mark(at);
+    this.tell(id);
+    this.app.keep({ node: id });
+  }
+
+  // A node: where it comes from, and what it becomes in this pass and in later ones.
+  tell(id) {
+    this.node = id;
     const node = this.model.nodes[id];
-    const by = node.by ? `, by ${node.by}` : "";
-    this.graph.note.textContent = `%${id} ${node.label}${by}: ${formula(this.model.nodes, id, 160)}`;
+    const at = passAt(this.rows, this.at);
+    const close = h("button.link", { type: "button", onclick: () => (this.panel.hidden = true) }, "close");
+    this.panel.hidden = false;
+    this.panel.replaceChildren(h("div", {}, h("b.mono", {}, `%${id} ${node.label}`), node.by ? ` by ${node.by} ` : " ", close),
+      h("div.mono.dim", {}, formula(this.model.nodes, id, 160)),
+      ...changesElements(this.model, comesFrom(this.model, this.rows, at, id), "Comes from", this.go),
+      ...changesElements(this.model, becomes(this.model, this.rows, at, id), "Becomes", this.go));
   }
 }
+
+// The row of the pass that a row belongs to.
+function passAt(rows, at) {
+  return rows.findLastIndex((row, i) => i <= at && row.kind === "pass");
+}
+
+// Lines such as "Becomes %7 add f32 in lower / expand by rule sum (rules/sum.rs:3)". `go(step, node)` leads there.
+export function changesElements(model, changes, verb, go) {
+  const name = (id) => `%${id} ${model.nodes[id].label}`;
+  return changes.map(({ pass, step, how, rules, to }) => h("div", {}, `${verb} `,
+    to === null ? h("b", {}, "nothing") : link(name(to), () => go(step, to), formula(model.nodes, to, 200)),
+    h("span.dim", {}, ` in ${pass}, ${HOWS[how]}`),
+    ...rules.map((r) => h("span", {}, r === rules[0] ? " by " : ", ", link(r.rule, () => go(r.step, r.before), `${r.file}:${r.line}`),
+      h("span.dim", {}, ` (${r.file.split("/").at(-1)}:${r.line})`)))));
+}
+
+const HOWS = { rule: "rewritten", sources: "the same over new sources", place: "which stands in its place", gone: "where it is no more",
+  made: "where it is made" };
 
 // Indices that changed stay inside of their users, which changed too.
 function foldable(model, marks) {
   return new Map([...marks].filter(([id]) => !/ index/.test(model.nodes[id].label) || opOf(model.nodes[id]) === "range"));
-}
-
-// Passes with what led to them. Sets of rules are not rows; a rewrite knows in which set it was made.
-export function rowsOf(steps) {
-  const [rows, sets] = [[], []];
-  let inner = [];
-  steps.forEach((step, at) => {
-    if (step.kind === "rules") sets.push(step);
-    else if (step.kind === "done") sets.pop();
-    else if (step.kind === "pass") {
-      const changes = step.before.length !== step.after.length || step.before.some((id, i) => id !== step.after[i]);
-      // its own row first: what it was, then how it came about
-      rows.push({ kind: "pass", of: step, step: inner[0]?.step - 0.5 || at, changes }, ...inner);
-      inner = [];
-    } else {
-      const set = sets.at(-1);
-      inner.push({ kind: step.kind, of: step, step: at, set: set?.set, within: set?.roots ?? [step.before], deep: sets.length });
-    }
-  });
-  return rows.concat(inner);
 }
 
 function tellPass(view, row, change) {
@@ -190,7 +210,7 @@ function tellDecision(view, row) {
 // A decision with the prices of what was not taken.
 export function decisionElement(of) {
   const rows = of.alternatives.map(([name, value], at) =>
-    h(at === of.chosen ? "p.chosen-price" : "p", {}, `${at === of.chosen ? "✓" : "·"} ${name}: ${price(value, of.unit)}`));
+    h(at === of.chosen ? "p.chosen-price" : "p", {}, `${at === of.chosen ? "✓" : "·"} ${name}${value == null ? "" : `: ${price(value, of.unit)}`}`));
   return h("div", {}, h("b", {}, of.about), rows, of.note ? h("p.dim", {}, of.note) : null);
 }
 

@@ -116,7 +116,11 @@ export class Timeline {
   show(params) {
     const at = params.get("launch");
     const launch = at === null ? null : this.rows.flatMap((r) => r.spans).find((s) => s.launch?.index === Number(at));
-    if (launch) this.choose(launch);
+    const [row, place] = (params.get("span") ?? "").split(".").map(Number);
+    const span = launch ?? this.rows[row]?.spans[place];
+    const [from, to] = (params.get("view") ?? "").split(":").map(Number);
+    if (to > from) this.view = { from, to };
+    if (span) this.choose(span);
     else if (!this.chosen) this.summary();
     this.draw();
   }
@@ -140,8 +144,10 @@ export class Timeline {
 
   scale(pen, colors) {
     const span = this.view.to - this.view.from;
-    const step = 10 ** Math.floor(Math.log10(span / 3));
-    const by = span / step > 8 ? step * 2 : step;
+    // round numbers, far enough from each other for their texts
+    const least = (span * 84) / this.wide();
+    const step = 10 ** Math.floor(Math.log10(least));
+    const by = step * ([1, 2, 5].find((times) => times * step >= least) ?? 10);
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "left";
     for (let at = Math.ceil(this.view.from / by) * by; at < this.view.to; at += by) {
@@ -150,7 +156,7 @@ export class Timeline {
       pen.fillStyle = colors.rule;
       pen.fillRect(x, 0, 1, this.size.high);
       pen.fillStyle = colors.dim;
-      pen.fillText(time(Math.max(0, at)), x + 4, 14);
+      pen.fillText(at <= 0 ? "0" : time(at).replace(/\.?0+ /, " "), x + 4, 14);
     }
   }
 
@@ -233,8 +239,11 @@ export class Timeline {
     if (span) this.choose(span);
   }
 
+  // The address keeps what is chosen and what is in sight, for links.
   choose(span) {
     this.chosen = span;
+    const row = this.rows.findIndex((r) => r.spans.includes(span));
+    this.app.keep({ launch: null, span: `${row}.${this.rows[row]?.spans.indexOf(span)}`, view: `${Math.round(this.view.from)}:${Math.round(this.view.to)}` });
     this.draw();
     const { launch, kernel, schedule } = span;
     const parts = [h("p", {}, h("b", {}, span.name)), h("p", {}, `${time(span.took)}, from ${time(span.at)}`)];

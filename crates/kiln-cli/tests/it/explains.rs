@@ -111,12 +111,21 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
     };
     let all = String::from_utf8(said("1").stdout).expect("text");
     let (_, all) = all.split_once("the kernels of schedule 1").expect("a list");
-    assert!(all.contains("   0: matmul ") && all.contains("   1: matmul "), "{all}");
-    let why = all.lines().find(|l| l.contains("not one with 1: ")).expect(all);
+    let record = kiln::record::Record::open(&file.0).expect("a record");
+    for number in [1, 2] {
+        let row = all.lines().find(|l| l.starts_with(&format!("{number:>4}: "))).expect(all);
+        let name = row.split(' ').find(|word| word.starts_with("r_")).expect(row);
+        assert!(record.kernels.iter().any(|k| k.name == name) && row.contains(" matmul "), "{row}");
+    }
+    let why = all.lines().find(|l| l.contains("not one with 2: ")).expect(all);
     assert!(
         why.contains("[64, 300]") && why.contains("is in memory, estimated as inline "),
         "{all}"
     );
+    // each pass that makes one kernel of several says why it left them apart
+    for pass in ["merge: a kernel of its own: ", "chain: memory", "batch: a launch of its own: "] {
+        assert!(all.contains(pass), "{pass}: {all}");
+    }
     let mut rules = Command::new(env!("CARGO_BIN_EXE_kiln"));
     let rules = rules.arg("explain").arg(&file.0).arg("--rules").output().expect("runs");
     let rules = String::from_utf8(rules.stdout).expect("text");
@@ -124,6 +133,75 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
     let none = said("9");
     assert!(!none.status.success());
     assert!(String::from_utf8_lossy(&none.stderr).contains("none is number 9"));
+}
+
+#[test]
+fn the_lines_of_the_program() {
+    let (x, w) = (data(&[64, 311]), data(&[311, 97]));
+    let file = File::new("lines");
+    let [first, second] = [line!() + 3, line!() + 4];
+    let program = || {
+        for _ in 0..3 {
+            let y = x.matmul(&w);
+            let z = y.tanh();
+            z.realize().map(drop).expect("computes");
+        }
+    };
+    kiln::record(&file.0, program).expect("a file can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+    let output = command.arg("explain").arg(&file.0).arg("--lines").output().expect("runs");
+    let all = String::from_utf8(output.stdout).expect("text");
+    for (line, method) in [(first, "matmul"), (second, "tanh")] {
+        let place = format!("explains.rs:{line} {method}: ");
+        let row = all.lines().find(|l| l.contains(&place)).expect(&all);
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let is_time = |value: &str, unit: &str| {
+            value.parse::<f64>().is_ok_and(|us| us > 0.0) && ["us", "ms"].contains(&unit)
+        };
+        assert!(is_time(cells[0], cells[1]) && is_time(cells[2], cells[3]), "{row}");
+        // three launches, of one kernel or of two
+        let number = |at: usize| cells[at].parse::<usize>().expect(row);
+        assert_eq!(number(4) % 3, 0, "{row}");
+        assert!(number(4) >= 3 && number(5) > 0 && (1..3).contains(&number(6)), "{row}");
+    }
+}
+
+#[test]
+fn everything_about_a_kernel() {
+    let (x, w) = (data(&[64, 310]), data(&[310, 96]));
+    let file = File::new("kernel");
+    let program = || {
+        for _ in 0..3 {
+            x.matmul(&w).realize().map(drop).expect("computes");
+        }
+    };
+    kiln::record(&file.0, program).expect("a file can be written");
+    let record = kiln::record::Record::open(&file.0).expect("a record");
+    let kernel = record.kernels.iter().find(|k| k.options.len() > 2).expect("a product");
+    let said = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        command.arg("explain").arg(&file.0).args(["--kernel", name]).output().expect("runs")
+    };
+    let all = String::from_utf8(said(&kernel.name).stdout).expect("text");
+    let has = |text: &str| assert!(all.contains(text), "{text}: {all}");
+    has(&format!("{}: {}", kernel.name, kernel.origin));
+    has(&kernel.scheduled);
+    has("3 launches on CPU");
+    has(": median ");
+    has("the roof is ");
+    has("loops as scheduled");
+    kernel.options.iter().for_each(|option| has(option));
+    has("(vector)");
+    has("  priced: tile of registers: VECTOR(");
+    has("linear program, ");
+    has(kernel.source.lines().next().expect("a line"));
+    has("no machine code is recorded: VIZ_CODE=1");
+    // by the beginning of its key, too
+    let by_key = String::from_utf8(said(&kernel.scheduled[..9]).stdout).expect("text");
+    assert!(by_key.contains(&format!("{}: ", kernel.name)), "{by_key}");
+    let none = said("no_such_kernel");
+    assert!(!none.status.success());
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no kernel no_such_kernel"));
 }
 
 #[test]

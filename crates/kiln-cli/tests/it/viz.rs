@@ -130,9 +130,14 @@ fn each_view_opens_and_leads_to_the_others() {
                 .wait(&format!("document.getElementById('view').textContent.includes('{text}')"));
         }
         if program == "writes" {
+            what_is_chosen_is_in_the_address(&mut browser, &shown.address);
             copies_are_drawn(&mut browser);
         }
         if program == "decode" {
+            search_knows_the_names_of_methods(&mut browser);
+            nodes_know_what_they_become(&mut browser);
+            each_option_shows_its_loops(&mut browser);
+            each_pair_of_kernels_has_an_answer(&mut browser);
             machine_code_is_beside_its_lines(&mut browser);
         }
         if program == "digits" {
@@ -197,6 +202,150 @@ fn damaged_records_are_shown() {
         }
         browser.is_content();
     }
+}
+
+/// Ops are found by the methods that made them, and by what methods become; kernels and rules by their names.
+fn search_knows_the_names_of_methods(browser: &mut Browser) {
+    browser.press("/");
+    browser.wait("kiln.search.input.isConnected");
+    let mut found = |words: &str| {
+        let find = format!("kiln.search.input.value = '{words}'; kiln.search.find()");
+        browser.value(&find);
+        let texts = "kiln.search.list.items.map((i) => `${i.text} | ${i.note ?? ''}`).join('\\n')";
+        browser.value(texts).as_str().expect("text").to_owned()
+    };
+    for (words, op) in [
+        ("arange", "range index"),
+        ("sum", "reduce f32 add"),
+        ("softmax", "exp f32"),
+        ("softmax", "reduce f32 max"),
+        ("matmul programs.rs", "reduce f32 add"),
+        ("conv2d", "muladd f32"),
+        ("index_sum", "rules/index.rs"),
+        ("r_64", "r_64_16"),
+        ("softmax programs.rs:76", "reduce f32 max"),
+    ] {
+        let all = found(words);
+        let is_hit = |line: &&str| line.contains(op);
+        assert!(all.lines().any(|line| is_hit(&line)), "{words} finds no {op}: {all}");
+    }
+    assert_eq!(found("no_such_method"), "");
+    browser.press("Escape");
+}
+
+/// A node of one pass's graph leads to what it is in the next, with the rule that did it, and back.
+fn nodes_know_what_they_become(browser: &mut Browser) {
+    let kernel = "var rewrites = (k) => k.steps.filter((s) => s.kind === 'rewrite').length;
+        kiln.model.kernels.reduce((a, b) => (rewrites(b) > rewrites(a) ? b : a)).at";
+    let kernel = browser.value(kernel);
+    browser.value(&format!("kiln.go('kernel', {{ k: {kernel}, step: 0 }})"));
+    browser.wait("kiln.current.steps?.rows?.length > 40");
+    // by rules, the root of each pass becomes the root of the next
+    let roots = "import('/life.js').then((life) => {
+        const { rows } = kiln.current.steps;
+        const passes = rows.map((row, at) => ({ ...row, at })).filter((row) => row.kind === 'pass' && row.of.before.length === 1 && row.of.after.length === 1 && row.changes);
+        const is = (row) => life.becomes(kiln.model, rows, row.at, row.of.before[0])[0]?.to === row.of.after[0];
+        return [passes.length, passes.filter(is).length]; })";
+    let counts = browser.value(roots);
+    assert!(counts[0].as_u64() > Some(2) && counts[0] == counts[1], "{counts}");
+    // a node that a rule rewrites in the graph of a pass
+    let find = "import('/life.js').then((life) => {
+        const { rows } = kiln.current.steps;
+        for (const [at, row] of rows.entries()) {
+            if (row.kind !== 'pass' || row.of.before.length !== 1) continue;
+            for (const id of kiln.model.below(row.of.before)) {
+                const [next] = life.becomes(kiln.model, rows, at, id);
+                const back = next?.how === 'rule' && life.comesFrom(kiln.model, rows, at, next.to);
+                if (back && back[0]?.to === id) return { id, step: row.step, to: next.to, rule: next.rules[0].rule };
+            }
+        }
+        return null; })";
+    let found = browser.value(find);
+    let (id, to) = (&found["id"], &found["to"]);
+    browser.value(&format!("kiln.current.steps.go({}, {id})", found["step"]));
+    browser.wait("!kiln.current.steps.panel.hidden");
+    let panel = "kiln.current.steps.panel.textContent";
+    let told = browser.value(panel);
+    let told = told.as_str().expect("text");
+    let rule = found["rule"].as_str().expect("a rule");
+    assert!(told.contains(&format!("Becomes %{to} ")) && told.contains(rule), "{found}: {told}");
+    assert!(told.contains(".rs:"), "{told}");
+    browser.click(".node button.link", &format!("%{to} "));
+    browser.wait(&format!("location.hash.includes('node={to}')"));
+    browser.wait(&format!("{panel}.includes('Comes from %{id} ')"));
+    // a node of the tensor graph: passes of the schedule, and kernels
+    let node =
+        "kiln.model.nodes.find((n) => n.by?.startsWith('softmax') && n.label.startsWith('exp')).id";
+    browser.value(&format!("kiln.search.node({node})"));
+    browser.wait("kiln.current.side?.textContent.includes('What it becomes')");
+    browser.wait("/Its line is computed in \\d+: /.test(kiln.current.side.textContent)");
+}
+
+/// The loops of a kernel after each of its options, with the prices of the alternatives.
+fn each_option_shows_its_loops(browser: &mut Browser) {
+    let most = "kiln.model.kernels.reduce((a, b) =>
+        ((b.compiled?.options.length ?? 0) > (a.compiled?.options.length ?? 0) ? b : a)).at";
+    let kernel = browser.value(most);
+    browser.value(&format!("kiln.go('kernel', {{ k: {kernel}, tab: 'options' }})"));
+    let options = browser.value(&format!("kiln.model.kernels[{kernel}].compiled.options.length"));
+    let count = options.as_u64().expect("a number");
+    assert!(count > 1, "{count}");
+    browser.wait(&format!("document.querySelectorAll('details.option').length === {}", count + 1));
+    browser.wait("document.querySelectorAll('details.option .loop').length > 2");
+    let priced = "document.querySelectorAll('details.option .chosen-price').length > 0";
+    assert_eq!(browser.value(priced), json!(true));
+}
+
+/// Of any two kernels of a computation the page says why they are not one.
+fn each_pair_of_kernels_has_an_answer(browser: &mut Browser) {
+    let most =
+        "kiln.model.schedules.reduce((a, b) => (b.kernels.length > a.kernels.length ? b : a)).at";
+    let schedule = browser.value(most);
+    browser.value(&format!("kiln.go('decisions', {{ s: {schedule} }})"));
+    browser.wait("kiln.current.schedule?.places.length > 5");
+    let silent = "import('/pair.js').then(({ explainPair }) => {
+        const { schedule } = kiln.current;
+        const pairs = schedule.places.flatMap((a) => schedule.places.filter((b) => b.at > a.at).map((b) => [a.at, b.at]));
+        const said = ([a, b]) => explainPair(kiln.model, schedule, a, b, kiln).map((e) => e.textContent).join(' ');
+        const answers = [/inline: [\\d.]+ us/, /merge: a kernel of its own: \\w/, /the kernel that uses it is full/, /No price was asked/];
+        return pairs.filter((pair) => !answers.some((answer) => answer.test(said(pair)))).map((pair) => [pair, said(pair)]); })";
+    let silent = browser.value(silent);
+    assert_eq!(silent, json!([]));
+}
+
+/// A link to the page shows what was chosen when it was copied; rules have the order that it names.
+fn what_is_chosen_is_in_the_address(browser: &mut Browser, address: &str) {
+    browser.press("4");
+    browser.wait("document.title === 'kiln: Timeline'");
+    browser.value("kiln.current.choose(kiln.current.rows[1].spans.at(-1))");
+    let chosen = "kiln.current.side.textContent";
+    let told = browser.value(chosen);
+    let hash = browser.value("location.hash");
+    assert!(hash.as_str().is_some_and(|hash| hash.contains("span=1.")), "{hash}");
+    browser.visit(&format!("{address}{}", hash.as_str().expect("text")));
+    browser.wait("document.title === 'kiln: Timeline' && kiln.current.chosen !== undefined");
+    assert_eq!(browser.value(chosen), told);
+    for (sort, of) in
+        [("count", "r.total ?? r.fired.length"), ("time", "r.took ?? 0"), ("name", "r.key")]
+    {
+        browser.value(&format!("kiln.go('rules', {{ sort: '{sort}' }})"));
+        browser.wait(&format!("kiln.current.sort === '{sort}'"));
+        let values = browser.value(&format!("kiln.current.shown.map((r) => {of})"));
+        let values = values.as_array().expect("a list");
+        assert!(values.len() > 3, "{values:?}");
+        let mut pairs = values.windows(2);
+        let is_sorted = match sort {
+            "name" => pairs.all(|pair| pair[0].as_str() <= pair[1].as_str()),
+            _ => pairs.all(|pair| pair[0].as_f64() >= pair[1].as_f64()),
+        };
+        assert!(is_sorted, "{sort}: {values:?}");
+    }
+    // one statistic, in the header and under the roof
+    let median = "var k = kiln.model.kernels.find((k) => k.launches.length > 0);
+        kiln.go('kernel', { k: k.at, tab: 'roofline' }); k.median";
+    assert!(browser.value(median).as_f64() > Some(0.0));
+    browser.wait("document.querySelector('.body')?.textContent.includes('its median launch took')");
+    browser.wait("document.querySelector('.step.facts').textContent.includes(' median · ')");
 }
 
 /// What a kernel reads of another device comes by a copy with its bytes.

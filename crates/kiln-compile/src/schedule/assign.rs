@@ -255,7 +255,7 @@ impl Planner<'_> {
             observe::decision(|| Decision {
                 about: self.about(i),
                 node: Some(node.clone()),
-                alternatives: vec![("memory", None)],
+                alternatives: vec![("memory".into(), None)],
                 unit: "us",
                 chosen: 0,
                 note: "the kernel that uses it is full".to_string(),

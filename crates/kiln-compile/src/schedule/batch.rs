@@ -3,11 +3,13 @@
 //!
 //! Groups have few sizes (1, 2, 4, 8, 16), so one compiled program serves all groups of a size, in every model.
 
+use super::assign::Plan;
 use super::build::{Built, Source};
 use super::choices::Choices;
 use super::cost;
 use super::memory::number_vars;
 use super::order::overwritable;
+use super::told;
 use crate::target::Costs;
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Arg, Op, UOp};
@@ -20,24 +22,45 @@ const MAX_NODES: usize = 1024;
 
 /// Forms groups; a group takes the place of its first kernel. The other kernels keep their order.
 pub(super) fn batch(
-    roots: &[usize],
+    plan: &Plan,
     kernels: Vec<Built>,
     costs: &Costs,
     choices: &Choices,
 ) -> Vec<Built> {
-    let alike = alike(roots, &kernels, costs, choices);
+    let alike = alike(plan, &kernels, costs, choices);
     let mut kernels: Vec<Option<Built>> = kernels.into_iter().map(Some).collect();
     for alike in alike {
         let nodes = kernels[alike[0]].as_ref().map_or(1, |k| k.nodes().len());
         let mut rest = &alike[..];
         while !rest.is_empty() {
             let (group, others) = rest.split_at(group_size(rest.len(), MAX_NODES / nodes));
-            let taken = group.iter().filter_map(|&k| kernels[k].take()).collect();
+            let taken: Vec<Built> = group.iter().filter_map(|&k| kernels[k].take()).collect();
+            taken
+                .iter()
+                .for_each(|kernel| tell(plan, kernel, group.len(), &|| why_alone(alike.len())));
             kernels[group[0]] = Some(joined(taken));
             rest = others;
         }
     }
     kernels.into_iter().flatten().collect()
+}
+
+/// Tells of a kernel with how many it shares a launch, and if with none, why.
+fn tell(plan: &Plan, kernel: &Built, group: usize, why: &dyn Fn() -> String) {
+    let Some(&output) = kernel.outputs.first() else { return };
+    let ways = [("a launch of its own", None), ("one launch with equal kernels", None)];
+    told::kernel(&plan.nodes[output], "batch", ways, (group > 1) as usize, || match group {
+        0 | 1 => why(),
+        _ => format!("{group} kernels in all"),
+    });
+}
+
+/// Why a small kernel is alone, of so many that are equal.
+fn why_alone(alike: usize) -> String {
+    match alike {
+        0 | 1 => "no other small kernel that it does not wait for is equal to it".to_owned(),
+        _ => format!("groups have 2, 4, 8 or 16 kernels, and it is left over of {alike}"),
+    }
 }
 
 /// The largest power of two, up to the number of kernels and the room for them.
@@ -68,12 +91,18 @@ fn joined(group: Vec<Built>) -> Built {
 }
 
 /// Groups of independent small kernels that are equal except for their arguments, in order.
-fn alike(roots: &[usize], kernels: &[Built], costs: &Costs, choices: &Choices) -> Vec<Vec<usize>> {
-    let (levels, overwritten) = (levels(kernels), Overwritten::of(roots, kernels));
+fn alike(plan: &Plan, kernels: &[Built], costs: &Costs, choices: &Choices) -> Vec<Vec<usize>> {
+    let (levels, overwritten) = (levels(kernels), Overwritten::of(&plan.roots, kernels));
     let mut numbers: FxHashMap<(usize, UOp), usize> = FxHashMap::default();
     let mut found: Vec<Vec<usize>> = Vec::new();
     for (k, kernel) in kernels.iter().enumerate() {
-        if !choices.choose(kernel.is_small(costs)) || overwritten.by_others(k, kernel) {
+        let refusal = kernel.refusal(costs);
+        if !choices.choose(refusal.is_none()) {
+            tell(plan, kernel, 1, &|| refusal.unwrap_or(told::AT_ANOTHER_LENGTH).to_owned());
+            continue;
+        }
+        if overwritten.by_others(k, kernel) {
+            tell(plan, kernel, 1, &|| "another kernel overwrites what it reads".to_owned());
             continue;
         }
         let (stores, _) = number_vars(&kernel.stores);
@@ -166,14 +195,18 @@ impl Built {
         self
     }
 
-    /// Whether starting the kernel takes longer than its work, which is all elementwise.
-    fn is_small(&self, costs: &Costs) -> bool {
+    /// Why the kernel gets a launch of its own; none if starting it takes longer than its work, which is all elementwise.
+    fn refusal(&self, costs: &Costs) -> Option<&'static str> {
         if self.starts_from.is_some() || self.shared.is_some() {
-            return false;
+            return Some("it updates memory, or has several loop nests");
         }
         let nodes = self.nodes();
         let plain = |n: &UOp| !matches!(n.op(), Op::Reduce | Op::Local | Op::After);
+        if !nodes.iter().all(plain) {
+            return Some("it has a reduction, and only elementwise kernels share a launch");
+        }
         let iterations: f64 = self.loops.iter().map(|r| r.max() as f64 + 1.0).product();
-        nodes.iter().all(plain) && cost::is_small(costs, &nodes, iterations)
+        let is_small = cost::is_small(costs, &nodes, iterations);
+        (!is_small).then_some("its work takes longer than starting it")
     }
 }

@@ -2,14 +2,14 @@
 //! reads them, row by row, both become loop nests of one kernel, inside the loops over rows. One row is kept in
 //! scratch. So the scores of attention never go to memory.
 
-use super::assign::{Plan, about};
+use super::assign::Plan;
 use super::build::{Built, Source};
 use super::choices::Choices;
 use super::cost::Between;
 use super::index::{flatten, simplify};
-use crate::target::Target;
+use super::told;
+use crate::target::{NS_PER_US, Target};
 use kiln_ir::arg::Space;
-use kiln_ir::observe::{self, Decision};
 use kiln_ir::uop::{axis_of, free_local, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,25 +32,33 @@ pub(super) fn chain(
     let readers = only_readers(&kernels);
     let mut gone = vec![false; kernels.len()];
     for k in (0..kernels.len()).rev() {
-        let [output] = kernels[k].outputs[..] else { continue };
-        let reader = readers.get(&output).copied().flatten();
-        let Some(reader) = reader.filter(|&r| r != k && !gone[r] && !roots.contains(&output))
-        else {
+        let [output] = kernels[k].outputs[..] else {
+            let outputs = kernels[k].outputs.iter();
+            outputs.for_each(|&output| tell(&plan.nodes[output], &Refused::Never(SEVERAL)));
             continue;
         };
-        if let Some(joined) = join(&kernels[k], &kernels[reader], output, (target, choices)) {
-            let node = &plan.nodes[output];
-            let rows = node.numel() / joined.row;
-            observe::decision(|| Decision {
-                about: about(node),
-                node: Some(node.clone()),
-                alternatives: vec![("memory", None), ("scratch", None)],
-                unit: "us",
-                chosen: 1,
-                note: format!("{} elements for each of {rows} rows", joined.row),
-            });
-            kernels[reader] = joined.kernel;
-            gone[k] = true;
+        let node = &plan.nodes[output];
+        let joined = match readers.get(&output) {
+            // nobody reads it here
+            None => continue,
+            Some(_) if roots.contains(&output) => {
+                Err(Refused::Never("the program holds it, so it has to be in memory"))
+            }
+            Some(Some(reader)) if *reader == k || gone[*reader] => continue,
+            Some(None) => Err(Refused::Never("several kernels read it")),
+            Some(Some(reader)) => join(&kernels[k], &kernels[*reader], output, (target, choices))
+                .map(|joined| (joined, *reader)),
+        };
+        match joined {
+            Ok((joined, reader)) => {
+                let (row, rows) = (joined.row, node.numel() / joined.row);
+                told::kernel(node, "chain", ways(joined.prices), 1, || {
+                    format!("{row} elements for each of {rows} rows")
+                });
+                kernels[reader] = joined.kernel;
+                gone[k] = true;
+            }
+            Err(why) => tell(node, &why),
         }
     }
     kernels.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(k, _)| k).collect()
@@ -70,8 +78,36 @@ fn only_readers(kernels: &[Built]) -> FxHashMap<usize, Option<usize>> {
     readers
 }
 
+/// Why two kernels are not joined.
+enum Refused {
+    Never(&'static str),
+    /// What the value costs in memory, and in scratch.
+    Price([f64; 2]),
+}
+
+const SEVERAL: &str = "the kernel that stores it has several results";
+
+/// The two ways of a value between two kernels, with prices in nanoseconds.
+fn ways(prices: [f64; 2]) -> [(&'static str, Option<f64>); 2] {
+    let [memory, scratch] = prices.map(|ns| Some(ns / NS_PER_US));
+    [("memory", memory), ("scratch", scratch)]
+}
+
+/// Tells that a value stays in memory.
+fn tell(node: &UOp, why: &Refused) {
+    match *why {
+        Refused::Never(why) => {
+            let ways = [("memory", None), ("scratch", None)];
+            told::kernel(node, "chain", ways, 0, || why.to_owned());
+        }
+        Refused::Price(prices) => told::kernel(node, "chain", ways(prices), 0, String::new),
+    }
+}
+
 struct Joined {
     kernel: Built,
+    /// What the value would cost in memory, and costs in scratch.
+    prices: [f64; 2],
     /// Elements between the nests for each iteration of the loops around both.
     row: usize,
 }
@@ -83,23 +119,41 @@ fn join(
     reader: &Built,
     output: usize,
     (target, choices): (&Target, &Choices),
-) -> Option<Joined> {
+) -> Result<Joined, Refused> {
     let suits = |k: &Built| k.starts_from.is_none() && k.stores.len() == 1;
-    if !suits(maker) || !suits(reader) || maker.nests() + reader.nests() > MAX_NESTS {
-        return None;
+    if !suits(maker) || !suits(reader) {
+        return Err(Refused::Never("one of the two kernels updates memory or has several results"));
     }
-    let slot = reader.args.iter().position(|a| *a == Source::Stored(output))?;
+    if maker.nests() + reader.nests() > MAX_NESTS {
+        return Err(Refused::Never("one kernel of both would have more than 4 loop nests"));
+    }
+    let slot = reader.args.iter().position(|a| *a == Source::Stored(output));
+    let slot = slot.ok_or(Refused::Never("the other kernel does not read it"))?;
     let nodes = toposort(&reader.stores[0]);
     if nodes.len() + toposort(&maker.stores[0]).len() > MAX_NODES * (maker.nests() + reader.nests())
     {
-        return None;
+        return Err(Refused::Never("one kernel of both would be too long to compile"));
     }
     let of_it = |n: &&UOp| n.op() == Op::Load && n.src(0).arg().slot() == Some(slot);
     let loads: Vec<UOp> = nodes.iter().filter(of_it).cloned().collect();
-    let shared = shared_loops(maker, reader, &loads)?;
+    let shared = shared_loops(maker, reader, &loads);
+    let shared = shared.ok_or(Refused::Never(
+        "no loop can be around both: its iterations would read what other iterations store",
+    ))?;
     let row = size(&maker.loops[shared..]);
-    let worth = row >= SHORTEST && between(maker, reader, shared).pays(target);
-    choices.choose(worth).then(|| Joined { kernel: joined(maker, reader, output, shared), row })
+    let between = between(maker, reader, shared);
+    let prices = between.prices(target);
+    let refusal = match row < SHORTEST {
+        true => Some(Refused::Never("a row between the two has less than 16 elements")),
+        false if !between.fits(target) => Some(Refused::Never(
+            "there are too few rows for threads, or a row does not fit a cache",
+        )),
+        false => (prices[0] <= prices[1]).then_some(Refused::Price(prices)),
+    };
+    if !choices.choose(refusal.is_none()) {
+        return Err(refusal.unwrap_or(Refused::Never(told::AT_ANOTHER_LENGTH)));
+    }
+    Ok(Joined { kernel: joined(maker, reader, output, shared), row, prices })
 }
 
 /// The most loops that can be around both.

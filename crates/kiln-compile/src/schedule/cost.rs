@@ -90,7 +90,8 @@ impl Price {
     /// The choice, as a value.
     pub(super) fn decision(&self, about: String, node: &UOp) -> Decision {
         let us = |ns: f64| Some(ns / NS_PER_US);
-        let alternatives = vec![("inline", us(self.inline)), ("memory", us(self.stored))];
+        let alternatives =
+            vec![("inline".into(), us(self.inline)), ("memory".into(), us(self.stored))];
         let chosen = !self.inline_wins() as usize;
         let note = format!("{} use{}", self.uses, if self.uses == 1 { "" } else { "s" });
         let node = Some(node.clone());
@@ -174,17 +175,25 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// Whether keeping the rows in a cache costs less than storing them. If most of the traffic is other memory, two
-    /// kernels lose more by giving up plans of their own.
-    pub(super) fn pays(&self, target: &Target) -> bool {
-        let (costs, room) = (&target.costs, target.cache_bytes[1] as f64 / 2.0);
-        let block = (room / self.row).floor().min(costs.chained_rows);
-        let blocks = (self.rows / block).ceil() * self.times;
+    /// Whether a row fits a cache, and there are enough of them for threads.
+    pub(super) fn fits(&self, target: &Target) -> bool {
+        self.block(target) >= 1.0 && self.rows * self.times >= target.costs.parallel
+    }
+
+    /// Rows that are kept at once.
+    fn block(&self, target: &Target) -> f64 {
+        let room = target.cache_bytes[1] as f64 / 2.0;
+        (room / self.row).floor().min(target.costs.chained_rows)
+    }
+
+    /// What storing the rows costs, and what keeping them in a cache costs, in nanoseconds. If most of the traffic is other
+    /// memory, two kernels lose more by giving up plans of their own.
+    pub(super) fn prices(&self, target: &Target) -> [f64; 2] {
+        let costs = &target.costs;
+        let blocks = (self.rows / self.block(target)).ceil() * self.times;
         let memory = self.row * self.rows * self.times * costs.byte_ns * (costs.write + 1.0);
         let again = blocks * self.again * costs.near_byte_ns;
-        block >= 1.0
-            && self.rows * self.times >= costs.parallel
-            && memory > self.others * costs.byte_ns + again + costs.launch_ns
+        [memory, self.others * costs.byte_ns + again + costs.launch_ns]
     }
 }
 

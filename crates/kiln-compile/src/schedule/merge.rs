@@ -3,17 +3,20 @@
 //!
 //! Matrix products are not fused: a tile reads its operands a few times at most, and its sums fill all registers.
 
+use super::assign::about;
 use super::build::{Built, Source};
+use super::told;
 use kiln_ir::scope::Ranges;
 use kiln_ir::uop::{axis_of, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 
 /// A merged kernel stores at most this many outputs: registers run out, and reading the kernel becomes hard.
 const MAX_OUTPUTS: usize = 8;
 
 /// Merges what can be merged; the order of the kernels that stay is kept.
-pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
+pub(super) fn merge(nodes: &[UOp], mut kernels: Vec<Built>) -> Vec<Built> {
     let mut by_shape: FxHashMap<(Vec<UOp>, Vec<Standing>), Vec<usize>> = FxHashMap::default();
     let mut gone = vec![false; kernels.len()];
     let tiled: Vec<bool> = kernels.iter().map(Built::is_tiled).collect();
@@ -22,12 +25,23 @@ pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
         .enumerate()
         .flat_map(|(k, kernel)| kernel.outputs.iter().map(move |&o| (o, k)));
     let mut makers: Makers = outputs.collect();
-    for k in (0..kernels.len()).filter(|&k| !tiled[k]) {
+    for k in 0..kernels.len() {
+        if tiled[k] {
+            tell(nodes, &kernels[k], None, || PRODUCT.to_owned());
+            continue;
+        }
         let peers =
             by_shape.entry((kernels[k].loops.clone(), kernels[k].reductions())).or_default();
-        // only the latest few are tried: a long program must not compare everything with everything
-        let host =
-            peers.iter().rev().take(8).copied().find(|&j| can_merge(&kernels, &makers, j, k));
+        // a long program must not compare everything with everything
+        let host = peers
+            .iter()
+            .rev()
+            .take(TRIED)
+            .copied()
+            .find(|&j| refusal(&kernels, &makers, j, k).is_none());
+        tell(nodes, &kernels[k], host.map(|j| &kernels[j]), || {
+            why_alone(&kernels, &makers, peers, k)
+        });
         match host {
             Some(j) => {
                 let guest = kernels[k].clone();
@@ -41,6 +55,35 @@ pub(super) fn merge(mut kernels: Vec<Built>) -> Vec<Built> {
     kernels.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(k, _)| k).collect()
 }
 
+/// Only the latest few are tried.
+const TRIED: usize = 8;
+
+const PRODUCT: &str = "it is a product that will be tiled: its sums fill the registers, and a tile reads its operands few times";
+
+/// Tells whether a kernel became one with a host, and if not, why.
+fn tell(nodes: &[UOp], kernel: &Built, host: Option<&Built>, why: impl FnOnce() -> String) {
+    let Some(&output) = kernel.outputs.first() else { return };
+    let ways = [("a kernel of its own", None), ("one with others side by side", None)];
+    told::kernel(&nodes[output], "merge", ways, host.is_some() as usize, || match host {
+        Some(host) => format!("with {}", about(&nodes[host.outputs[0]])),
+        None => why(),
+    });
+}
+
+/// Why none of the kernels over the same loops takes it in: each reason, and how many kernels have it.
+fn why_alone(kernels: &[Built], makers: &Makers, peers: &[usize], k: usize) -> String {
+    let tried = peers.iter().rev().take(TRIED);
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for why in tried.filter_map(|&j| refusal(kernels, makers, j, k)) {
+        *count.entry(why).or_default() += 1;
+    }
+    if count.is_empty() {
+        return "no kernel before it has its loops".to_owned();
+    }
+    let reasons: Vec<String> = count.iter().map(|(why, n)| format!("{n}: {why}")).collect();
+    format!("of the kernels before it over the same loops, {}", reasons.join("; "))
+}
+
 /// The loop of a reduction, and those around it, outermost first. Kernels that become one share the loops of their
 /// reductions, so each must stand in the same place in both.
 #[derive(PartialEq, Eq, Hash)]
@@ -52,15 +95,20 @@ struct Standing {
 /// The kernel that makes each stored node.
 type Makers = FxHashMap<usize, usize>;
 
-fn can_merge(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> bool {
+/// Why two kernels cannot be one; none if they can.
+fn refusal(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> Option<&'static str> {
     let (host, guest) = (&kernels[a], &kernels[b]);
-    // the loops of an update are its own
-    host.starts_from.is_none()
-        && guest.starts_from.is_none()
-        && host.outputs.len() + guest.outputs.len() <= MAX_OUTPUTS
-        && host.shares_input(guest)
-        && !depends(kernels, makers, a, b)
-        && !depends(kernels, makers, b, a)
+    if host.starts_from.is_some() || guest.starts_from.is_some() {
+        return Some("one of the two updates memory, and the loops of an update are its own");
+    }
+    if host.outputs.len() + guest.outputs.len() > MAX_OUTPUTS {
+        return Some("together they would have more than 8 results");
+    }
+    if !host.shares_input(guest) {
+        return Some("they read nothing in common");
+    }
+    let waits = depends(kernels, makers, a, b) || depends(kernels, makers, b, a);
+    waits.then_some("one needs what the other computes")
 }
 
 /// Whether `user` needs `source`'s outputs, directly or not.

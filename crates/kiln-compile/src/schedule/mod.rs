@@ -9,6 +9,8 @@
 mod scheduled;
 /// How each update is computed: as a store, or as a select.
 mod writes;
+/// Why kernels stay apart, as observers see it.
+mod told;
 /// Rewrites what only tensor graphs know (updates, notes) into plain values.
 mod prepare;
 /// One-hot sums become lookups.
@@ -110,7 +112,8 @@ impl Scheduling {
     }
 
     pub(crate) fn merge(&mut self) {
-        self.kernels = merge::merge(std::mem::take(&mut self.kernels));
+        let kernels = std::mem::take(&mut self.kernels);
+        self.kernels = merge::merge(&self.plan().nodes, kernels);
     }
 
     pub(crate) fn chain(&mut self) {
@@ -125,7 +128,7 @@ impl Scheduling {
 
     pub(crate) fn batch(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
-        self.kernels = batch::batch(&self.plan().roots, kernels, &self.target.costs, &self.choices);
+        self.kernels = batch::batch(self.plan(), kernels, &self.target.costs, &self.choices);
     }
 
     pub(crate) fn order(&mut self) {

@@ -2,6 +2,7 @@
 
 use crate::program::Program;
 use crate::uop::UOp;
+use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -296,7 +297,7 @@ pub struct Decision {
     /// The node that it is about, in the graph of the pass that decides.
     pub node: Option<UOp>,
     /// The alternatives, each with its price; none where the price did not matter.
-    pub alternatives: Vec<(&'static str, Option<f64>)>,
+    pub alternatives: Vec<(Cow<'static, str>, Option<f64>)>,
     /// What prices are counted in.
     pub unit: &'static str,
     /// Which of them is taken.

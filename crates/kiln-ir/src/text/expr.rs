@@ -18,12 +18,21 @@ enum Piece<'a> {
 /// The expression in infix form with as few parentheses as Rust would need: `r0` is the range of axis 0, `v0` the
 /// variable and `p0` the parameter of slot 0. Not parsed back; cut with `...` where it is very long.
 pub fn expr(node: &UOp) -> String {
+    expr_with(node, &|_| None)
+}
+
+/// The same, with names in the place of some nodes.
+pub(super) fn expr_with(node: &UOp, name: &dyn Fn(&UOp) -> Option<String>) -> String {
     let mut out = String::new();
     let mut todo = vec![Piece::Node(node, 0)];
     while let Some(piece) = todo.pop() {
         match piece {
             Piece::Text(text) => out += &text,
             Piece::Node(node, tightness) => {
+                if let Some(name) = name(node) {
+                    out += &name;
+                    continue;
+                }
                 let mut pieces = Vec::new();
                 spell(node, tightness, &mut pieces);
                 todo.extend(pieces.into_iter().rev());

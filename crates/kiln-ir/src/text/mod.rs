@@ -33,10 +33,12 @@ mod cursor;
 mod expr;
 mod fields;
 mod lex;
+mod nest;
 mod parse;
 mod tree;
 
 pub use expr::expr;
+pub use nest::{NestLine, nest};
 pub use parse::{ParseError, parse, parse_list};
 pub use tree::tree;
 

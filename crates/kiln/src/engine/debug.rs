@@ -9,9 +9,10 @@ use super::env::{DEBUG, TRACK_MATCH_STATS};
 use super::line::Launch;
 use kiln_compile::pipeline::Bug;
 use kiln_ir::observe::{self, Compilation, Event, Kind, Observer};
-use kiln_ir::{UOp, rewrite, text};
+use kiln_ir::{Arg, UOp, rewrite, text};
 use kiln_runtime::exit;
 use kiln_runtime::warnings::warn_once;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,6 +66,36 @@ fn warn_of_unknown_passes() {
     }
 }
 
+thread_local! {
+    /// The name of the kernel that this thread lowers, or the beginning of its hash before it has one.
+    static KERNEL: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Of which kernel a pass is: its name, and before it has one the beginning of its hash. `kiln explain --kernel` knows both.
+/// A list of ops has no name, and is of the kernel before it. Passes of schedules have several kernels or none.
+fn kernel_of(stage: &str, pass: &str, before: &[UOp], after: &[UOp]) -> String {
+    if stage == "schedule" {
+        return String::new();
+    }
+    let name = |node: &UOp| match node.arg() {
+        Arg::Kernel { name } if !name.is_empty() => Some(name.to_string()),
+        _ => None,
+    };
+    let graphs = [after, before].into_iter().filter(|graph| graph.len() == 1);
+    let known = graphs.filter_map(|graph| name(&graph[0])).next();
+    KERNEL.with_borrow_mut(|kernel| {
+        match known {
+            Some(name) => *kernel = name,
+            // the first pass of a kernel: until it has a name, the key by which caches know it
+            None if pass == "collapse" => {
+                *kernel = format!("{:032x}", before[0].hash())[..9].to_owned();
+            }
+            None => {}
+        }
+        format!(" of {kernel}")
+    })
+}
+
 /// The graph before and after a pass.
 fn passed(stage: &str, pass: &str, before: &[UOp], after: &[UOp]) {
     let text = |graph: &[UOp]| match graph {
@@ -73,8 +104,11 @@ fn passed(stage: &str, pass: &str, before: &[UOp], after: &[UOp]) {
         _ if stage == "lower" || stage == "render" => text::print_list(graph),
         _ => graph.iter().map(text::print).collect::<Vec<_>>().join("\n"),
     };
+    let kernel = kernel_of(stage, pass, before, after);
     let (before, after) = (text(before), text(after));
-    eprintln!("--- before {stage}: {pass}\n{before}--- after {stage}: {pass}\n{after}");
+    eprintln!(
+        "--- before {stage}: {pass}{kernel}\n{before}--- after {stage}: {pass}{kernel}\n{after}"
+    );
 }
 
 fn report_rules() {

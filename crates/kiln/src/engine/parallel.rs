@@ -97,7 +97,7 @@ mod tests {
         let decision = observe::Decision {
             about: "a test".to_string(),
             node: None,
-            alternatives: vec![("this", None)],
+            alternatives: vec![("this".into(), None)],
             unit: "us",
             chosen: 0,
             note: String::new(),

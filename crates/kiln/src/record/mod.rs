@@ -27,7 +27,9 @@
 mod bounded;
 mod ending;
 mod file;
+mod graph;
 mod line;
+mod options;
 mod parts;
 mod picture;
 mod placing;
@@ -40,6 +42,7 @@ mod writer;
 
 pub(crate) use ending::Ending;
 pub use line::{Line, Node, PlannedKernel, Speed, Temporary};
+pub use options::{Applied, LoopLine};
 pub use parts::{
     Block, Copy, Found, Kernel, Launch, Measured, OpenDevice, Record, Rule, Schedule, Step,
 };

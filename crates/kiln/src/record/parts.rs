@@ -255,19 +255,26 @@ impl Schedule {
     /// The values that one kernel stores and a later one reads, as numbers of nodes: because of them the two are not one
     /// kernel. A value that is a result of the schedule is a node of the graph that pass `assign` is given.
     pub fn between(&self, first: usize, second: usize) -> Vec<u32> {
-        let of = |kernel: usize| self.kernels.get(kernel).map_or(&[][..], |k| &k.arguments[..]);
-        let placed = self.placed();
-        let value = |(name, _): &(String, usize)| {
-            let (kind, number) = name.split_once(' ')?;
-            let number: usize = number.parse().ok()?;
-            match kind {
-                "temporary" => self.temporaries.get(number)?.value,
-                "output" => placed.get(number).copied(),
-                _ => None,
-            }
-        };
-        let is_read = |argument: &&(String, usize)| of(second).iter().any(|a| a.0 == argument.0);
-        of(first).iter().filter(is_read).filter_map(value).collect()
+        let read = self.arguments(second);
+        let is_read = |argument: &&(String, usize)| read.iter().any(|a| a.0 == argument.0);
+        let of_first = self.arguments(first).iter().filter(is_read);
+        of_first.filter_map(|(name, _)| self.value(name)).collect()
+    }
+
+    fn arguments(&self, kernel: usize) -> &[(String, usize)] {
+        self.kernels.get(kernel).map_or(&[], |k| &k.arguments)
+    }
+
+    /// The value of an argument such as `temporary 2` or `output 0`, as the number of a node. What passes `merge`, `chain` and
+    /// `batch` did with the kernel that stores it is among the decisions about it.
+    pub fn value(&self, argument: &str) -> Option<u32> {
+        let (kind, number) = argument.split_once(' ')?;
+        let number: usize = number.parse().ok()?;
+        match kind {
+            "temporary" => self.temporaries.get(number)?.value,
+            "output" => self.placed().get(number).copied(),
+            _ => None,
+        }
     }
 
     /// The decisions about a node.

@@ -90,7 +90,9 @@ impl Telling<'_> {
             thread: self.state.thread(),
             about: decision.about.clone(),
             node: decision.node.as_ref().map(|node| self.state.node(node)),
-            alternatives: alternatives.map(|(name, price)| ((*name).to_owned(), *price)).collect(),
+            alternatives: alternatives
+                .map(|(name, price)| (name.clone().into_owned(), *price))
+                .collect(),
             unit: decision.unit.to_owned(),
             chosen: decision.chosen,
             note: decision.note.clone(),

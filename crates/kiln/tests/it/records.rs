@@ -44,6 +44,9 @@ fn look(record: &Record) -> usize {
             }
         }
     }
+    for kernel in record.kernels.iter().take(2) {
+        assert!(record.after_options(kernel).len() <= kernel.options.len() + 1);
+    }
     record.devices.iter().filter_map(|device| record.speed(&device.name)).count();
     serde_json::to_vec(record).expect("a record is JSON").len()
 }
@@ -369,6 +372,35 @@ fn memory_and_temporaries_are_in_a_record() {
         assert!((kernel.thread as usize) < record.threads.len());
     }
     assert!(record.devices.iter().any(|d| d.name == "CPU"));
+}
+
+#[test]
+fn options_are_applied_again_one_by_one() {
+    let bytes = recorded("options", || {
+        let x = Tensor::rand([67, 300]);
+        let y = x.softmax(-1).matmul(&x.permute([1, 0]));
+        assert!(y.sum(..).item::<f32>().expect("computes").is_finite());
+    });
+    let record = Record::parse(&bytes).expect("a record");
+    let mut refused = 0;
+    for kernel in &record.kernels {
+        let all = record.after_options(kernel);
+        assert_eq!(all.len(), kernel.options.len() + 1, "{}", kernel.name);
+        assert!(all[0].option.is_none() && !all[0].nest.is_empty());
+        for (after, option) in all[1..].iter().zip(&kernel.options) {
+            assert_eq!(after.option.as_ref(), Some(option));
+            assert_eq!(after.nest.is_empty(), after.without.is_some(), "{option}");
+            refused += usize::from(after.without.is_some());
+        }
+        // the last is the kernel that was compiled
+        let last = all.last().expect("the kernel itself");
+        assert!(last.without.is_none(), "{}: {:?}", kernel.name, last.without);
+        let kinds = |kind: &str| last.nest.iter().any(|line| line.kind == Some(kind));
+        let has = |option: &str| kernel.options.iter().any(|o| o.starts_with(option));
+        assert_eq!((kinds("vector"), kinds("thread")), (has("VECTOR"), has("THREAD")));
+    }
+    let options: usize = record.kernels.iter().map(|k| k.options.len()).sum();
+    assert!(options > 5 && refused < options / 2, "{refused} of {options}");
 }
 
 #[test]

@@ -102,17 +102,28 @@ fn a_profile_is_a_trace() {
 
 #[test]
 fn single_passes_are_shown() {
-    let text = said("dense", "DEBUG_PASS", "expand,nosuch");
+    let text = said("dense", "DEBUG_PASS", "expand,linearize,collapse,nosuch");
     let warning = text.lines().find(|line| line.contains("nosuch")).expect("a warning");
     assert!(warning.starts_with("kiln: warning: DEBUG_PASS: ") && warning.contains(" linearize, "));
-    let parts: Vec<&str> = text.split("--- before lower: expand\n").skip(1).collect();
+    // headers name the kernel; a list of ops has its name, and a kernel without a name its key
+    let of = |header: &str| -> Vec<&str> {
+        text.lines().filter_map(|line| line.strip_prefix(header)).collect()
+    };
+    let names = of("--- before lower: expand of ");
+    assert!(!names.is_empty() && names.iter().all(|n| n.starts_with(['r', 'E'])), "{text}");
+    assert_eq!(names, of("--- after lower: linearize of "));
+    let is_key = |key: &&str| key.len() == 9 && key.chars().all(|c| c.is_ascii_hexdigit());
+    assert!(of("--- before optimize: collapse of ").iter().all(is_key), "{text}");
+    let parts = text.split("--- before lower: expand of ").skip(1);
+    let parts: Vec<&str> = parts.map(|part| part.split_once('\n').expect("a line").1).collect();
     assert!(!parts.is_empty(), "{text}");
     // what the pass writes out
     let is_written_out =
         |text: &str| [" unroll ", " upcast "].iter().any(|kind| text.contains(kind));
     let mut is_seen = false;
     for part in parts {
-        let (before, rest) = part.split_once("--- after lower: expand\n").expect("both");
+        let (before, rest) = part.split_once("--- after lower: expand of ").expect("both");
+        let (_, rest) = rest.split_once('\n').expect("a line");
         is_seen |= is_written_out(before);
         let after = rest.split("\n---").next().expect("a text");
         let after: String = after

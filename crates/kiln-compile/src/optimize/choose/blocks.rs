@@ -4,6 +4,7 @@
 use super::super::opt::Opt;
 use super::operand::Operand;
 use super::planner::{Planner, Tile};
+use super::priced;
 use super::tile::largest_divisor;
 use kiln_ir::arg::RangeKind;
 
@@ -267,8 +268,18 @@ impl Planner<'_> {
         let other = |i: &&usize| ![tile.lane_loop, tile.row_loop].contains(i) && left(**i) > 1;
         let first = self.outputs.iter().find(other).copied();
         let candidates = first.into_iter().chain([tile.row_loop, tile.lane_loop]);
-        let fits = candidates.filter(|&i| left(i) >= threads);
-        fits.min_by(|&a, &b| price(a).total_cmp(&price(b)))
+        let fits: Vec<usize> = candidates.filter(|&i| left(i) >= threads).collect();
+        let best = fits.iter().copied().min_by(|&a, &b| price(a).total_cmp(&price(b)))?;
+        let option = |i: usize| Opt::Split { kind: RangeKind::Thread, axis: self.axis(i), by: 1 };
+        priced::decided(
+            || "loop that threads share".to_owned(),
+            "cycles of the last thread",
+            || {
+                let all = fits.iter().map(|&i| (vec![option(i)], price(i))).collect();
+                (all, fits.iter().position(|&i| i == best))
+            },
+        );
+        Some(best)
     }
 
     /// Stages an operand inside the last loop that it moves along.
@@ -279,7 +290,15 @@ impl Planner<'_> {
         let last = axes.iter().rposition(|&axis| facts.moves(axis)).map_or(0, |at| at + 1);
         let in_thread = self.chooser.has_threads() as usize;
         let lanes = if self.target.masks || !facts.gated { tile.lanes } else { 1 };
-        self.chooser.options.push(Opt::Stage { operand, depth: last.max(in_thread), lanes });
+        let option = Opt::Stage { operand, depth: last.max(in_thread), lanes };
+        if let Some([place, copied]) = self.stage_prices(facts, tile) {
+            priced::decided(
+                || format!("operand {operand}"),
+                "cycles",
+                || (vec![(Vec::new(), place), (vec![option], copied)], Some(1)),
+            );
+        }
+        self.chooser.options.push(option);
     }
 }
 

@@ -4,8 +4,10 @@
 //! They pay where few rows meet a large matrix that is read once, as in a linear layer over a small batch: the few rows
 //! stay in a cache while the matrix passes.
 
+use super::super::opt::Opt;
 use super::operand::Operand;
 use super::planner::Planner;
+use super::priced::{self, Priced};
 use kiln_ir::arg::RangeKind;
 
 /// A tile of inner products: `few` rows of an operand that stays in the caches, and `many` of one that passes. Of each,
@@ -99,8 +101,30 @@ impl Planner<'_> {
         if n.is_multiple_of(by) { 1.0 } else { ragged() }
     }
 
+    /// The choice of a tile of inner products, with the cheapest others.
+    fn tell_inner(&self, taken: &Inner, lanes: usize) {
+        let split = |kind, i, by| Opt::Split { kind, axis: self.axis(i), by };
+        let options = |t: &Inner| {
+            let [many, few] = [t.many, t.few].map(|(i, by)| split(RangeKind::Upcast, i, by));
+            vec![split(RangeKind::Vector, t.lane_loop, lanes), many, few]
+        };
+        priced::decided(
+            || "tile of inner products".to_owned(),
+            "cycles a point",
+            || {
+                let tiles = self.inner_tiles(lanes);
+                let price = |t: &Inner| (options(t), self.inner_cost(t, lanes));
+                let all: Vec<Priced> = tiles.iter().map(price).collect();
+                let own = options(taken);
+                let at = all.iter().position(|(options, _)| *options == own);
+                (all, at)
+            },
+        );
+    }
+
     /// The few rows are read again for each tile of the many.
     pub(super) fn carry_out_inner(&mut self, tile: Inner, lanes: usize) {
+        self.tell_inner(&tile, lanes);
         self.chooser.apply(RangeKind::Vector, tile.lane_loop, lanes);
         let (few, many) = (tile.few, tile.many);
         self.chooser.apply(RangeKind::Upcast, many.0, many.1);

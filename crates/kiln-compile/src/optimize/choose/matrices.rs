@@ -7,6 +7,7 @@ use super::chooser::{Chooser, Context};
 use super::operand::Operand;
 use super::order::{Chosen, Form};
 use super::planner::{Planner, Tile};
+use super::priced;
 use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -26,7 +27,12 @@ pub(super) fn plan(
     let mut planner = Planner::of(&mut chooser, &packed, target)?;
     let depth = planner.reduces.iter().copied().find(|&i| planner.axis(i) == axis)?;
     let (price, tile) = planner.best_matrices(&unit, depth)?;
-    if price / dot::count(unit.parts[0]) as f64 >= least_of_others() {
+    let (price, others) = (price / dot::count(unit.parts[0]) as f64, least_of_others());
+    if context.order.is_none() {
+        let ways = [("matrix unit", price), ("vectors", others)];
+        priced::between("sums of products", "cycles a point", ways, (price >= others) as usize);
+    }
+    if price >= others {
         return None;
     }
     planner.carry_out_matrices(&unit, depth, tile);

@@ -3,6 +3,7 @@
 use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
 use super::planner::{Planner, Tile};
+use super::priced;
 use crate::target;
 use kiln_ir::affine::gcd;
 
@@ -14,12 +15,20 @@ impl Planner<'_> {
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
+        self.stage_prices(operand, tile).is_some_and(|[place, copied]| place > copied)
+    }
+
+    /// What an operand costs in its place and as a copy; none if there is no choice.
+    pub(super) fn stage_prices(&self, operand: &Operand, tile: &Tile) -> Option<[f64; 2]> {
+        if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
+            return None;
+        }
         let slides = self.slides(operand);
         if slides && !self.has_panel_of_windows(operand) {
-            return false;
+            return None;
         }
         if self.is_in_a_row(operand, tile) {
-            return false;
+            return None;
         }
         let loaded = self.loads(operand, tile) as f64 * operand.bytes;
         let packed = loaded / LINE * self.lanes_of(operand, tile) * self.costs().line_in_a_row;
@@ -27,7 +36,18 @@ impl Planner<'_> {
         // a panel that holds windows one by one repeats elements: then only their predicates are worth a copy
         let repeats = slides && self.covered(operand, tile) >= 1.0;
         let misses = if repeats { 0.0 } else { self.misses(operand, tile) };
-        (misses + gates) * self.steps() > packed * self.steps() + self.copy(operand, tile)
+        let steps = self.steps();
+        Some([(misses + gates) * steps, packed * steps + self.copy(operand, tile)])
+    }
+
+    /// Tells of operands that stay where they are, although they could be staged.
+    pub(super) fn tell_in_place(&self, tile: &Tile, staged: &[bool]) {
+        for (i, operand) in self.operands.iter().enumerate().filter(|(i, _)| !staged[*i]) {
+            if let Some([place, copied]) = self.stage_prices(operand, tile) {
+                let about = format!("operand {i}");
+                priced::between(&about, "cycles", [("as it is", place), ("staged", copied)], 0);
+            }
+        }
     }
 
     /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which

@@ -25,6 +25,7 @@ mod operand;
 mod order;
 mod plan;
 mod planner;
+mod priced;
 mod rows;
 mod code_size;
 mod threads;
@@ -137,8 +138,14 @@ fn with_dots(ast: &UOp, target: &Target, nodes: usize, context: &Context) -> Opt
     let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
     let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
     let plain = || Chooser::new(ast, target, nodes, context.clone()).plan_price(ast, target);
-    if context.order.is_none() && plain().is_some_and(|plain| plain < price) {
-        return None;
+    if context.order.is_none()
+        && let Some(plain) = plain()
+    {
+        let ways = [("dot products", price), ("multiply-adds", plain)];
+        priced::between("sums of products", "cycles a point", ways, (plain < price) as usize);
+        if plain < price {
+            return None;
+        }
     }
     chooser.options.push(Opt::Dot { axis, parts });
     chooser.plan(&packed, target)?;

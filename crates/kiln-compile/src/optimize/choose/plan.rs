@@ -6,11 +6,13 @@
 //! cheapest is taken. Then each operand is staged if that saves more cache misses than the copy costs, and blocks keep
 //! the staged panels in the caches.
 
+use super::super::opt::Opt;
 use super::chooser::Chooser;
 use super::code_size::CodeSize;
 use super::inner::Inner;
 use super::order::Form;
 use super::planner::{Planner, Tile};
+use super::priced::{self, Priced};
 use super::vectors;
 use crate::target::Target;
 use kiln_ir::UOp;
@@ -27,7 +29,7 @@ impl Chooser {
         match plan {
             Plan::Inner(inner) => planner.carry_out_inner(inner, lanes),
             Plan::Tile(tile) => {
-                let accumulators = planner.carry_out(tile);
+                let accumulators = planner.carry_out(tile, lanes);
                 if accumulators < self.costs.in_flight || self.order.is_some() {
                     self.unroll();
                 }
@@ -91,7 +93,11 @@ impl Planner<'_> {
         let tile = self.best_tile(lanes).map(|(price, _)| price);
         let inner = self.best_inner(lanes).map(|(price, _)| price);
         let vectors = Some(self.reduced_in_vectors(lanes));
-        let alternatives = vec![("vectors", vectors), ("tile", tile), ("inner products", inner)];
+        let alternatives = vec![
+            ("vectors".into(), vectors),
+            ("tile".into(), tile),
+            ("inner products".into(), inner),
+        ];
         let priced =
             alternatives.iter().enumerate().filter_map(|(i, (_, price))| Some((i, (*price)?)));
         let chosen = priced.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i);
@@ -148,8 +154,9 @@ impl Planner<'_> {
     }
 
     /// Applies the options; the number of accumulators.
-    fn carry_out(&mut self, tile: Tile) -> usize {
+    fn carry_out(&mut self, tile: Tile, widest: usize) -> usize {
         let Tile { lane_loop, lanes, across, row_loop, rows } = tile;
+        self.tell_tile(&tile, widest);
         let text = CodeSize::of(self, lane_loop, row_loop).of_tile(self, &tile);
         self.chooser.apply(RangeKind::Vector, lane_loop, lanes);
         self.chooser.apply(RangeKind::Upcast, lane_loop, across);
@@ -167,6 +174,28 @@ impl Planner<'_> {
         self.divide_and_stage(&tile, &staged, chunk);
         self.chooser.room = self.chooser.nodes / (text * times).max(1);
         across * rows * times * self.sums
+    }
+
+    /// The choice of a tile, with the cheapest others.
+    fn tell_tile(&self, taken: &Tile, widest: usize) {
+        let split = |kind, i, by| Opt::Split { kind, axis: self.axis(i), by };
+        let options = |t: &Tile| {
+            let rows = split(RangeKind::Upcast, t.row_loop, t.rows);
+            let across = split(RangeKind::Upcast, t.lane_loop, t.across);
+            vec![split(RangeKind::Vector, t.lane_loop, t.lanes), across, rows]
+        };
+        priced::decided(
+            || "tile of registers".to_owned(),
+            "cycles a point",
+            || {
+                let tiles = self.tiles(widest);
+                let all: Vec<Priced> =
+                    tiles.iter().map(|t| (options(t), self.tile_cost(t))).collect();
+                let own = options(taken);
+                let at = all.iter().position(|(options, _)| *options == own);
+                (all, at)
+            },
+        );
     }
 
     /// A third loop that goes into the tile as a whole, if the tile has all rows and the units would still wait for
@@ -196,6 +225,7 @@ impl Planner<'_> {
         staged: &[bool],
         chunk: Option<(usize, usize)>,
     ) {
+        self.tell_in_place(tile, staged);
         let blocks = self.blocks(tile, staged, chunk);
         self.divide(tile, &blocks);
         let around = self.around(tile, &blocks);

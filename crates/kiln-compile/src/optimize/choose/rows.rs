@@ -3,6 +3,22 @@
 
 use super::super::nests::{Nests, Rows};
 use crate::target::Target;
+use kiln_ir::observe::{self, Decision};
+
+/// The choice of rows at a time, as a value.
+fn decision(by: usize, mut all: Vec<(usize, f64)>) -> Decision {
+    all.sort_by(|a, b| (a.0 != by).cmp(&(b.0 != by)).then(a.1.total_cmp(&b.1)));
+    all.truncate(6);
+    let named = |(by, price): &(usize, f64)| (format!("ROWS({by}, ").into(), Some(*price));
+    Decision {
+        about: "rows at a time".to_owned(),
+        node: None,
+        alternatives: all.iter().map(named).collect(),
+        unit: "rows",
+        chosen: 0,
+        note: String::new(),
+    }
+}
 
 /// How rows are divided, and the loop that threads share, by its number among those around.
 pub(super) fn rows(nests: &Nests, target: &Target, threads: bool) -> (Rows, Option<u32>) {
@@ -17,6 +33,7 @@ pub(super) fn rows(nests: &Nests, target: &Target, threads: bool) -> (Rows, Opti
         (blocks * by) as f64 * ragged * (1.0 + costs.block / *by as f64)
     };
     let by = (1..=most).rev().min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1);
+    observe::decision(|| decision(by, (1..=most).map(|by| (by, price(&by))).collect()));
     if threads == 1 {
         return (Rows { by, blocks: 0 }, None);
     }

@@ -6,8 +6,10 @@
 //! by side.
 
 use super::super::access::Access;
+use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of};
 use super::chooser::Chooser;
+use super::priced::{self, Priced};
 use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
@@ -23,7 +25,7 @@ impl Chooser {
         let most = self.costs.most_apart / (lanes * apart.len().max(1));
         if let Some(j) = self.loop_along(&apart, i) {
             let most = self.costs.transposed_side.min(self.room).min(most);
-            let by = self.unrolled_side(self.left[j].0, most);
+            let by = self.unrolled_side(j, most);
             self.apply(RangeKind::Upcast, j, by);
             if self.is_one_nest() {
                 self.block(j, self.lines_apart(j, by, target.threads));
@@ -62,10 +64,11 @@ impl Chooser {
         (0..self.left.len()).rev().find(is_along)
     }
 
-    /// How many of `n` iterations are unrolled: a number that divides them, or, if predicates are cheap and that is small,
+    /// How many iterations of a loop are unrolled: a number that divides them, or, if predicates are cheap and that is small,
     /// the number near `most` that costs least. Each block costs as much as some iterations, and what is left over is
     /// wasted: 12 of 35, which are then 36, and not 16, which would be 48; but 16 of 197.
-    fn unrolled_side(&self, n: usize, most: usize) -> usize {
+    fn unrolled_side(&self, j: usize, most: usize) -> usize {
+        let n = self.left[j].0;
         let divisor = largest_divisor(n, most);
         if divisor > most / 2 || !self.masks {
             return divisor;
@@ -74,6 +77,19 @@ impl Chooser {
             n.next_multiple_of(by) as f64 * (1.0 + self.costs.transposed_block / by as f64)
         };
         let near = (most / 2 + 1..=most.min(n)).rev();
-        near.min_by(|&a, &b| price(a).total_cmp(&price(b))).unwrap_or(n)
+        let by = near.clone().min_by(|&a, &b| price(a).total_cmp(&price(b))).unwrap_or(n);
+        let option =
+            |by| Opt::Split { kind: RangeKind::Upcast, axis: axis_of(&self.left[j].1), by };
+        priced::decided(
+            || "side of the squares".to_owned(),
+            "iterations",
+            || {
+                let all: Vec<Priced> =
+                    near.clone().map(|by| (vec![option(by)], price(by))).collect();
+                let at = near.clone().position(|each| each == by);
+                (all, at)
+            },
+        );
+        by
     }
 }

@@ -4,6 +4,7 @@ use super::super::access::Access;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::chooser::Chooser;
+use super::priced;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
@@ -33,13 +34,38 @@ impl Chooser {
         // cheapest first; of equals the innermost output loop, and the narrower vector
         candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         let mut taken: Vec<u32> = Vec::new();
-        for (cost, i, by) in candidates {
+        for &(cost, i, by) in &candidates {
             let axis = axis_of(&self.left[i].1);
             if cost < 1.0 && taken.iter().all(|&t| t != axis && !self.kernel.together(t, axis)) {
                 taken.push(axis);
+                self.tell_vector(&candidates, Some((i, by)));
                 self.apply(RangeKind::Vector, i, by);
             }
         }
+        if taken.is_empty() && !candidates.is_empty() {
+            self.tell_vector(&candidates, None);
+        }
+    }
+
+    /// The choice of a loop for vectors, or of none. What is in other loops is no alternative.
+    fn tell_vector(&self, candidates: &[(f64, usize, usize)], taken: Option<(usize, usize)>) {
+        let axis = |i: usize| axis_of(&self.left[i].1);
+        let is_open =
+            |i: usize| taken.is_none_or(|(t, _)| t == i || self.kernel.together(axis(t), axis(i)));
+        let option = |i: usize, by| Opt::Split { kind: RangeKind::Vector, axis: axis(i), by };
+        priced::decided(
+            || "lanes of vectors".to_owned(),
+            "of the time of a plain loop",
+            || {
+                let open = candidates.iter().filter(|(_, i, by)| *by > 1 && is_open(*i));
+                let vectors = open.map(|&(cost, i, by)| (vec![option(i, by)], cost));
+                let all: Vec<priced::Priced> =
+                    [(Vec::new(), 1.0)].into_iter().chain(vectors).collect();
+                let taken =
+                    taken.and_then(|(i, by)| all.iter().position(|(o, _)| *o == [option(i, by)]));
+                (all, taken.or(Some(0)))
+            },
+        );
     }
 
     /// Unrolls all vectors of the innermost loop, so that what varies over lanes only is computed once.

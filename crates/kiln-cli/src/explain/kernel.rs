@@ -1,0 +1,200 @@
+//! One kernel: where it comes from, what each option did to it, its text and machine code, its launches.
+
+use super::kernels::{floor, limit, median};
+use super::units::{size, time};
+use crate::outcome::{Failure, Outcome};
+use kiln::record::{Applied, Kernel, Launch, Record, Step};
+use std::collections::HashSet;
+use std::io::Write;
+
+/// Shows the kernels of this name, or whose hash begins so.
+pub(super) fn show(record: &Record, name: &str, out: &mut impl Write) -> Outcome {
+    let is_it = |k: &&Kernel| {
+        k.name == name
+            || (name.len() > 5 && [&k.scheduled, &k.optimized].iter().any(|h| h.starts_with(name)))
+    };
+    let found: Vec<&Kernel> = record.kernels.iter().filter(is_it).collect();
+    if found.is_empty() {
+        return launched(record, name, out);
+    }
+    found.iter().try_for_each(|kernel| one(record, kernel, out))
+}
+
+/// A kernel that was compiled before the record began has launches alone.
+fn launched(record: &Record, name: &str, out: &mut impl Write) -> Outcome {
+    let launches: Vec<&Launch> = record
+        .launches
+        .iter()
+        .filter(|l| l.name == name || (name.len() > 5 && l.kernel.starts_with(name)))
+        .collect();
+    let Some(last) = launches.last() else {
+        return Err(Failure::new(format!(
+            "the record has no kernel {name}: `kiln explain FILE` lists kernels"
+        )));
+    };
+    writeln!(out, "\n{}: compiled before the record began", last.name)?;
+    runs(record, &launches, out)
+}
+
+fn one(record: &Record, kernel: &Kernel, out: &mut impl Write) -> Outcome {
+    writeln!(out, "\n{}: {}, in {}", kernel.name, kernel.origin, time(kernel.took))?;
+    writeln!(
+        out,
+        "  key in memory {}, graph after optimizing {}",
+        kernel.scheduled, kernel.optimized
+    )?;
+    let again = record.found.iter().filter(|f| f.scheduled == kernel.scheduled).count();
+    writeln!(out, "  found in memory {again} times after that; its key on disk is its text")?;
+    let launches: Vec<&Launch> =
+        record.launches.iter().filter(|l| l.kernel == kernel.optimized).collect();
+    runs(record, &launches, out)?;
+    options(&record.after_options(kernel), out)?;
+    linear(record, kernel, out)?;
+    writeln!(out, "\nsource, {} lines", kernel.source.lines().count())?;
+    writeln!(out, "{}", kernel.source.trim_end())?;
+    match &kernel.code {
+        Some(code) => writeln!(
+            out,
+            "\nmachine code, {} instructions\n{}",
+            code.lines().count(),
+            code.trim_end()
+        )?,
+        None => writeln!(out, "\nno machine code is recorded: VIZ_CODE=1 records it")?,
+    }
+    Ok(())
+}
+
+/// The launches, their median, and how far that is from the roof.
+fn runs(record: &Record, launches: &[&Launch], out: &mut impl Write) -> Outcome {
+    let Some(last) = launches.last() else {
+        writeln!(out, "  it did not run")?;
+        return Ok(());
+    };
+    let times: Vec<f64> = launches.iter().map(|l| l.took).collect();
+    let (least, most) = times.iter().fold((f64::INFINITY, 0.0), |(a, b), &t| (t.min(a), t.max(b)));
+    let (middle, total) = (median(&times), times.iter().sum::<f64>());
+    writeln!(
+        out,
+        "  {} launches on {}, {} in all: median {}, {} to {}",
+        times.len(),
+        last.device,
+        time(total),
+        time(middle),
+        time(least),
+        time(most)
+    )?;
+    let (flops, bytes) = last.work;
+    let rate = |work: u64| work as f64 / (middle * 1e3).max(1e-9);
+    write!(
+        out,
+        "  {flops} flops and {} a launch: {:.2} GFLOPS, {:.1} GB/s",
+        size(bytes as usize),
+        rate(flops),
+        rate(bytes)
+    )?;
+    if let Some(speed) = record.speed(&last.device) {
+        let least = floor(last, speed);
+        write!(
+            out,
+            "; the roof is {:.1} GFLOPS, {:.1} GB/s, so the floor is {} ({}), {:.0}% of the median; it is limited by {}",
+            speed.flops / 1e9,
+            speed.bytes / 1e9,
+            time(least.0),
+            least.1,
+            100.0 * least.0 / middle.max(1e-9),
+            limit(least, middle, speed)
+        )?;
+    }
+    let mut seen = HashSet::new();
+    let methods: Vec<&str> = launches
+        .iter()
+        .flat_map(|l| &l.methods)
+        .map(String::as_str)
+        .filter(|m| seen.insert(*m))
+        .collect();
+    writeln!(out, "\n  made by {}", methods.join(", "))?;
+    Ok(())
+}
+
+/// The loop nest before the options and after each. A nest that stayed as it was is not shown again.
+fn options(all: &[Applied], out: &mut impl Write) -> Outcome {
+    let mut before: &[kiln::record::LoopLine] = &[];
+    for (at, applied) in all.iter().enumerate() {
+        match &applied.option {
+            None => writeln!(out, "\nloops as scheduled")?,
+            Some(option) => writeln!(out, "\noption {at}: {option}")?,
+        }
+        applied
+            .decided
+            .iter()
+            .filter_map(prices)
+            .try_for_each(|text| writeln!(out, "  priced: {text}"))?;
+        if let Some(why) = &applied.without {
+            writeln!(out, "  takes effect with the options that follow: {why}")?;
+        } else if applied.nest == before {
+            writeln!(out, "  the loops stay as they are")?;
+        }
+        for line in applied.nest.iter().filter(|_| applied.nest != before) {
+            let kind = line.kind.map_or_else(String::new, |kind| format!("  ({kind})"));
+            let text: String = line.text.chars().take(MOST_TEXT).collect();
+            writeln!(out, "  {}{text}{kind}", "  ".repeat(line.depth))?;
+        }
+        if applied.without.is_none() {
+            before = &applied.nest;
+        }
+    }
+    Ok(())
+}
+
+/// Statements are cut here.
+const MOST_TEXT: usize = 240;
+
+/// A decision with all its prices.
+pub(super) fn prices(step: &Step) -> Option<String> {
+    let Step::Decision { about, alternatives, unit, chosen, note, .. } = step else { return None };
+    let price = |(at, (name, price)): (usize, &(String, Option<f64>))| {
+        let taken = if at == *chosen { " (taken)" } else { "" };
+        match price {
+            Some(price) => format!("{name} {price:.3} {unit}{taken}"),
+            None => format!("{name}{taken}"),
+        }
+    };
+    let all: Vec<String> = alternatives.iter().enumerate().map(price).collect();
+    let note = if note.is_empty() { String::new() } else { format!(": {note}") };
+    Some(format!("{about}: {}{note}", all.join(", ")))
+}
+
+/// The linear program: what the last pass before the text left.
+fn linear(record: &Record, kernel: &Kernel, out: &mut impl Write) -> Outcome {
+    let ops = kernel.steps.iter().rev().find_map(|step| match step {
+        Step::Pass { stage, pass, after, .. } if stage == "lower" && pass == "prefetch" => {
+            Some(after)
+        }
+        _ => None,
+    });
+    let Some(ops) = ops else {
+        writeln!(out, "\nthe record has no linear program of it")?;
+        return Ok(());
+    };
+    writeln!(out, "\nlinear program, {} ops", ops.len())?;
+    let mut depth = 0usize;
+    for &id in ops {
+        let node = &record.nodes[id as usize];
+        let op = node.label.split(' ').next().unwrap_or_default();
+        if op == "end" {
+            depth = depth.saturating_sub(1);
+        }
+        let sources: Vec<String> = node.sources.iter().map(|&s| operand(record, s)).collect();
+        writeln!(out, "  {}%{id} = {} {}", "  ".repeat(depth), node.label, sources.join(" "))?;
+        depth += usize::from(op == "range");
+    }
+    Ok(())
+}
+
+/// A constant as it is, anything else by its number.
+fn operand(record: &Record, id: u32) -> String {
+    let label = &record.nodes[id as usize].label;
+    let is_number =
+        label.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !label.contains(' ');
+    if is_number { label.clone() } else { format!("%{id}") }
+}

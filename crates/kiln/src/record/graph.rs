@@ -1,0 +1,53 @@
+//! Nodes of a record as a graph again, by way of their text.
+
+use super::line::Node;
+use kiln_ir::{Op, UOp, text};
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// The graph below a node; none if it is damaged.
+pub(super) fn graph(nodes: &[Node], root: u32) -> Option<UOp> {
+    let mut lines = String::new();
+    for id in below(nodes, root) {
+        let Node { label, sources, .. } = &nodes[id as usize];
+        writeln!(lines, "%{id} = {}", line(label, sources)).expect("write to a string");
+    }
+    text::parse(&lines).ok()
+}
+
+/// The numbers of the nodes below a root, sources first, which have smaller numbers.
+fn below(nodes: &[Node], root: u32) -> Vec<u32> {
+    let (mut seen, mut stack) = (HashSet::new(), vec![root]);
+    while let Some(id) = stack.pop() {
+        if (id as usize) < nodes.len() && seen.insert(id) {
+            stack.extend(&nodes[id as usize].sources);
+        }
+    }
+    let mut all: Vec<u32> = seen.into_iter().collect();
+    all.sort_unstable();
+    all
+}
+
+/// What follows the name of a node in its line.
+fn line(label: &str, sources: &[u32]) -> String {
+    let op = label.split(' ').next().unwrap_or_default();
+    let is_constant = Op::parse(op).is_none();
+    let mut line = match (is_constant, sources) {
+        (false, _) => label.to_owned(),
+        (true, []) => format!("const {label}"),
+        // the same constant in every lane
+        (true, _) => format!("splat {}", label.rsplit_once(':').map_or("index", |(_, kind)| kind)),
+    };
+    let ungated = match op {
+        "load" => 2,
+        "store" => 3,
+        // a lookup that stands for a number, for the scheduler alone: no other stage may have such a node
+        "var" => 0,
+        _ => usize::MAX,
+    };
+    for (at, source) in sources.iter().enumerate().filter(|_| op != "var") {
+        let gate = if at < ungated { "" } else { "gate=" };
+        write!(line, " {gate}%{source}").expect("write to a string");
+    }
+    line
+}
