@@ -46,6 +46,8 @@ mod statistics;
 mod graph;
 mod frequencies;
 mod softmax;
+/// Mixed precision.
+mod autocast;
 mod matmul;
 mod products;
 mod einsum;
@@ -90,6 +92,7 @@ mod display;
 mod gradient;
 
 pub use attention::AttentionOptions;
+pub use autocast::{autocast, autocast_dtype};
 pub use border::{PadMode, PadsArg};
 pub use conv_options::{ConvOptions, Padding};
 pub use convert::FromNested;

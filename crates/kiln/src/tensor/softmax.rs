@@ -1,6 +1,7 @@
 //! Softmax and its relatives, with the maximum taken out so that nothing overflows. Narrow floats compute in f32.
 
 use super::Tensor;
+use super::autocast::full;
 use super::elementwise::{like, quotient};
 use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
@@ -102,7 +103,7 @@ impl Tensor {
         let compute = || -> Result<UOp, Fault> {
             let x = self.value()?;
             let axes = axes(arg, self.ndim())?;
-            Ok(f(&x, &axes).cast(x.dtype().or_float()))
+            Ok(f(&x, &axes).cast(full(x.dtype().or_float())))
         };
         self.lift(op, compute())
     }

@@ -72,10 +72,10 @@ fn lower_root(x: &Tensor) -> Result<Tensor, Fault> {
         None => l,
         Some(d) => {
             let d = d.add(turned(&d)).mul(0.5);
-            let share = inverse.matmul(&d).matmul(&turned(&inverse));
+            let share = inverse.times(&d).times(&turned(&inverse));
             let first = lower_half(&share);
-            let second = lower_half(&first.matmul(&turned(&first)));
-            l.add(l.matmul(&first.sub(second)))
+            let second = lower_half(&first.times(&turned(&first)));
+            l.add(l.times(&first.sub(second)))
         }
     }))
 }
@@ -104,15 +104,15 @@ fn moved(q: Tensor, r: Tensor, d: &Tensor, x: &Tensor) -> (Tensor, Tensor) {
     let (square, d) = (first(&r), first(d));
     // d r^-1, as the transpose of what solves r^T
     let share = turned(&turned(&square).solve(&turned(&d)));
-    let along = turned(&q).matmul(&share);
+    let along = turned(&q).times(&share);
     let turn = along.tril(-1).sub(turned(&along.tril(-1)));
-    let moved_q = q.matmul(&turn).add(share.sub(q.matmul(&along)));
-    let moved_r = along.sub(&turn).matmul(&square);
+    let moved_q = q.times(&turn).add(share.sub(q.times(&along)));
+    let moved_r = along.sub(&turn).times(&square);
     let new_q = q.add(moved_q);
     if n == count {
         return (new_q, r.add(moved_r));
     }
     // what is right of the square follows from q
-    let rest = turned(&new_q).matmul(&x.narrow(-1, count, n - count));
+    let rest = turned(&new_q).times(&x.narrow(-1, count, n - count));
     (new_q, Tensor::cat([&square.add(moved_r), &rest], -1))
 }
