@@ -10,6 +10,8 @@ pub mod fp8;
 pub mod op;
 /// Typed payloads that nodes of any stage carry.
 pub mod arg;
+/// The lengths among those payloads.
+mod lengths;
 /// Sets of loops.
 mod axis_set;
 /// Interned nodes, their constructors, derived facts and walks.

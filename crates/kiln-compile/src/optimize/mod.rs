@@ -55,7 +55,7 @@ mod choose;
 /// Kernel names.
 mod name;
 
-pub use general::{General, Skeleton, Work};
+pub use general::{Counting, General, Skeleton, Work};
 pub use neighbours::{drawn, neighbours};
 pub use opt::Opt;
 pub use room::{MAX_NODES, NOMINAL_THREADS, Room};

@@ -47,6 +47,16 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
     Schedule { kernels, outputs, temps, arena_bytes: arena.bytes }
 }
 
+/// Gives temporaries that have other lengths new places in the arena. Returns the bytes of the arena.
+pub(super) fn lay_out(temps: &mut [Temp]) -> usize {
+    let mut arena = Arena::default();
+    for temp in temps {
+        let (from, until) = temp.used;
+        temp.offset = arena.take(temp.dtype.size() * temp.len, from, until);
+    }
+    arena.bytes
+}
+
 /// By step, the number of its kernel among those that run.
 fn numbers(plan: &Plan, kernels: &[Built], order: &Order) -> Vec<usize> {
     let runs = order.steps.iter().map(|&k| kernels[k].has_work(plan) as usize);

@@ -45,7 +45,12 @@ mod alias;
 mod order;
 /// Outputs, and one arena for temporaries.
 mod memory;
+/// One schedule for graphs that differ in lengths.
+mod general;
 
+pub use general::{
+    GeneralKernel, GeneralSchedule, Grid, Instance, KernelInstance, VaryingInstance,
+};
 pub use memory::ARENA_ALIGN;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 

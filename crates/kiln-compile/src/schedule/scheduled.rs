@@ -1,7 +1,8 @@
 //! The result of stage `schedule`: kernels in order, and the memory that they are called with.
 
 use kiln_ir::uop::toposort;
-use kiln_ir::{Arg, DType, UOp};
+use kiln_ir::{Arg, DType, Op, UOp};
+use std::ops::Range;
 
 /// What a kernel reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -43,6 +44,26 @@ impl ScheduledKernel {
             }
         }
         bytes
+    }
+
+    /// If it changes parts of its first argument: the bytes of it from the first to the last that it stores.
+    pub fn stored_bytes(&self) -> Range<usize> {
+        let is_first = |node: &UOp| matches!(node.arg(), Arg::Param { slot: 0, .. });
+        let mut all = 0..0;
+        if self.starts_from.is_none() {
+            return all;
+        }
+        for store in toposort(&self.ast).iter().filter(|n| n.op() == Op::Store) {
+            let (param, index) = (store.memory(), store.src(1));
+            if is_first(param) {
+                let (size, len) = (param.dtype().size(), param.numel() as i64);
+                let [start, end] = [index.min(), index.max().saturating_add(1)];
+                let [start, end] = [start, end].map(|at| at.clamp(0, len) as usize * size);
+                let is_empty = all.is_empty();
+                all = if is_empty { start..end } else { all.start.min(start)..all.end.max(end) };
+            }
+        }
+        all
     }
 }
 

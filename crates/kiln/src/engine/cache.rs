@@ -12,16 +12,15 @@ use super::measure::count;
 use super::observed::Graph;
 use super::parallel::in_parallel;
 use super::testing::Stages;
-use super::{Failure, debug, env, observed, report, search, testing};
+use super::{Failure, debug, env, general, observed, report, search, testing};
 use crate::device::Device;
 use kiln_compile::optimize::{Opt, Work};
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, ScheduledKernel};
-use kiln_ir::arg::{Arg, Shape};
+use kiln_ir::arg::Shape;
 use kiln_ir::observe::{self, Kind};
-use kiln_ir::uop::toposort;
-use kiln_ir::{Const, DType, Op, UOp};
+use kiln_ir::{Const, DType, UOp};
 use kiln_runtime::{Kernel, Origin};
 use rustc_hash::FxHashSet;
 use std::hash::Hash;
@@ -92,6 +91,20 @@ impl Code {
 const ENTRY: usize = 256;
 
 impl Ready {
+    /// For a graph with these constants.
+    pub(super) fn new(
+        closed: &Closed,
+        kernels: Vec<ReadyKernel>,
+        schedule: schedule::Schedule,
+        variable: Vec<bool>,
+        constants: Vec<Const>,
+    ) -> Ready {
+        let root = |&r: &usize| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone());
+        let roots = closed.roots.iter().map(root).collect();
+        let dtypes = closed.constant_dtypes().collect();
+        Ready { kernels, schedule, roots, variable, constants, dtypes }
+    }
+
     /// About how much memory it takes, as if it alone held its kernels.
     fn size(&self) -> usize {
         let kernel = |k: &ReadyKernel| {
@@ -120,7 +133,7 @@ impl Ready {
 }
 
 /// A scalar's bits as kernels take them.
-fn raw(value: Const, dtype: DType) -> i64 {
+pub(super) fn raw(value: Const, dtype: DType) -> i64 {
     match value.cast(dtype) {
         Const::Bool(b) => b as i64,
         Const::Int(i) => i,
@@ -136,12 +149,15 @@ fn raw(value: Const, dtype: DType) -> i64 {
 }
 
 /// By the graph's shape, the device, and how its kernels are compiled.
-type Schedules = Generations<(u128, Arc<str>, How), Vec<Arc<Ready>>>;
+type Schedules = Generations<(u128, Way), Vec<Arc<Ready>>>;
+
+/// The device, and how its kernels are compiled.
+pub(super) type Way = (Arc<str>, How);
 
 /// The width of the search for kernels, how they are made, and `LENGTHS`.
-type How = (usize, Made, i64);
+pub(super) type How = (usize, Made, i64);
 /// Whether kernels are optimized, and whether their machine code tells its lines.
-type Made = (bool, bool);
+pub(super) type Made = (bool, bool);
 static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
 
 /// An empty map of schedules or kernels. It may hold twice its bound, so both maps together hold what `KILN_CACHE_MB`
@@ -164,21 +180,21 @@ pub fn stages() -> Vec<Stages> {
 
 /// The remembered schedule of a graph by its key.
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
-    let ready = fitting(&variants(&key_of(key, device)), constants)?;
+    let ready = fitting(&variants(&(key, way(device))), constants)?;
     observed::remembered(Graph { key, device, last: None }, &ready.schedule, ready.kernels.len());
     Some(ready)
 }
 
-fn key_of(key: u128, device: &Device) -> (u128, Arc<str>, How) {
-    let how = (search::width(), made(), env::LENGTHS.get());
-    (key, device.shared_name(), how)
+/// How kernels of a device are compiled now.
+pub(super) fn way(device: &Device) -> Way {
+    (device.shared_name(), (search::width(), made(), env::LENGTHS.get()))
 }
 
 fn made() -> Made {
     (env::NOOPT.get() == 0, env::VIZ_CODE.get() != 0)
 }
 
-fn variants(key: &(u128, Arc<str>, How)) -> Vec<Arc<Ready>> {
+fn variants(key: &(u128, Way)) -> Vec<Arc<Ready>> {
     SCHEDULES.lock().expect("schedule cache").get(key).cloned().unwrap_or_default()
 }
 
@@ -194,13 +210,17 @@ pub(super) fn ready(
     opened: &Opened,
 ) -> Result<Arc<Ready>, Failure> {
     let constants = closed.constants();
-    let key = key_of(closed.key, device);
+    let key = (closed.key, way(device));
     let known = variants(&key);
     if let Some(ready) = fitting(&known, &constants) {
         observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
         return Ok(ready);
     }
-    let ready = Arc::new(make(closed, constants, &known, (device, opened))?);
+    let ready = match general::ready(closed, device, opened)? {
+        Some(ready) => ready,
+        None => make(closed, constants, &known, (device, opened))?,
+    };
+    let ready = Arc::new(ready);
     let mut schedules = SCHEDULES.lock().expect("schedule cache");
     // the latest variant is the most general: look at it first
     let others = schedules.get(&key).into_iter().flatten().cloned();
@@ -212,8 +232,7 @@ pub(super) fn ready(
 
 /// What observers are told of a graph.
 fn graph<'a>(closed: &'a Closed, device: &'a Device) -> Graph<'a> {
-    let last = closed.roots.last().map(|&root| &closed.nodes[root]);
-    Graph { key: closed.key, device, last }
+    Graph { key: closed.key, device, last: closed.last_root() }
 }
 
 fn make(
@@ -226,15 +245,14 @@ fn make(
     let start = Instant::now();
     let variable = variable_constants(closed, &constants, known);
     let roots = closed.build(&variable);
-    let mut schedule = pipeline::schedule(&roots, &opened.target, settings().checks)
-        .map_err(|bug| report::short(&bug.to_string()))?;
+    let mut schedule = scheduled(&roots, opened)?;
     let took = start.elapsed();
     count(|c| {
         c.scheduled += 1;
         c.schedule_ns += took.as_nanos() as u64;
     });
     let mut plans = std::mem::take(&mut schedule.kernels);
-    let mut found = Families::in_graph(closed.outline());
+    let mut found = Families::in_graph(closed.outline);
     let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
     observed::scheduled(graph(closed, device), &roots, &schedule, &plans, (start, took));
     let codes = compile_all(&plans, opened)?;
@@ -243,14 +261,13 @@ fn make(
         let (numbers, work) = more.unzip();
         ReadyKernel { code, plan, stored, numbers: numbers.unwrap_or_default(), work }
     });
-    let kernels = kernels.collect();
-    let roots = closed
-        .roots
-        .iter()
-        .map(|&r| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone()))
-        .collect();
-    let dtypes = closed.constant_dtypes().collect();
-    Ok(Ready { kernels, roots, schedule, variable, constants, dtypes })
+    Ok(Ready::new(closed, kernels.collect(), schedule, variable, constants))
+}
+
+/// The schedule of a closed graph that has been built.
+pub(super) fn scheduled(roots: &[UOp], opened: &Opened) -> Result<schedule::Schedule, Failure> {
+    pipeline::schedule(roots, &opened.target, settings().checks)
+        .map_err(|bug| report::short(&bug.to_string()))
 }
 
 /// Puts the general kernel in place of one that has one. Returns the bytes that the kernel stores in its first argument,
@@ -259,33 +276,12 @@ fn general(
     plan: &mut ScheduledKernel,
     kernels: &mut Families,
 ) -> (Range<usize>, Option<(Vec<i64>, Work)>) {
-    let stored = plan.starts_from.map_or(0..0, |_| stored(&plan.ast));
+    let stored = plan.stored_bytes();
     let found = if search::width() == 0 { kernels.find(&plan.ast) } else { None };
     let Some(found) = found else { return (stored, None) };
     (plan.ast, plan.vars) = (found.ast, plan.vars[..found.slot].to_vec());
     let numbers = found.numbers.into_iter().map(|(value, dtype)| raw(value, dtype));
     (stored, Some((numbers.collect(), found.work)))
-}
-
-/// The bytes of a kernel's first argument from the first to the last that it stores.
-fn stored(ast: &UOp) -> Range<usize> {
-    let memory = |store: &UOp| {
-        let sources = std::iter::successors(Some(store.src(0)), |node| node.srcs().first());
-        sources.last().expect("itself").clone()
-    };
-    let is_first = |node: &UOp| matches!(node.arg(), Arg::Param { slot: 0, .. });
-    let mut all = 0..0;
-    for store in toposort(ast).iter().filter(|node| node.op() == Op::Store) {
-        let (param, index) = (memory(store), store.src(1));
-        if is_first(&param) {
-            let (size, len) = (param.dtype().size(), param.numel() as i64);
-            let [start, end] = [index.min(), index.max().saturating_add(1)];
-            let [start, end] = [start, end].map(|at| at.clamp(0, len) as usize * size);
-            let is_empty = all.is_empty();
-            all = if is_empty { start..end } else { all.start.min(start)..all.end.max(end) };
-        }
-    }
-    all
 }
 
 /// Which constants become scalars. In the first graph of a key: those by which many equal expressions differ. In later
@@ -306,7 +302,10 @@ type Key = (u128, String, Arc<kiln_compile::target::Target>, Made, usize);
 static CODES: LazyLock<Mutex<Generations<Key, Arc<Code>>>> = LazyLock::new(remembering);
 
 /// Compiles the new kernels, on as many threads as the device has.
-fn compile_all(kernels: &[ScheduledKernel], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
+pub(super) fn compile_all(
+    kernels: &[ScheduledKernel],
+    opened: &Opened,
+) -> Result<Vec<Arc<Code>>, Failure> {
     let start = Instant::now();
     let (mut new, mut seen) = (Vec::new(), FxHashSet::default());
     let width = search::width();
@@ -404,6 +403,6 @@ fn worth_keeping(mut compiled: Compiled) -> Compiled {
 }
 
 /// The graph of a kernel if it may be looked at again, else an empty one: living nodes make lookups of others slower.
-fn kept(ast: UOp) -> UOp {
+pub(super) fn kept(ast: UOp) -> UOp {
     if cfg!(debug_assertions) || observe::is_wanted(Kind::Runs) { ast } else { UOp::sink([]) }
 }

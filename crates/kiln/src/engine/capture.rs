@@ -8,14 +8,15 @@ mod alike;
 use super::measure::count;
 use super::number;
 use super::runs::{self, Upload};
-use super::starts::Starts;
+use super::starts::{Starts, well_formed};
 use super::walk::{Busy, Edges, StandsFor, Walk};
-use kiln_ir::arg::Arg;
+use kiln_ir::arg::{Arg, Shape};
 use kiln_ir::uop::{Mixer, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::hash::Hash;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The captured graph of one realize.
@@ -53,6 +54,16 @@ pub(super) struct Closed {
     pub(super) copies: Vec<usize>,
     /// The key: a hash of everything except the identity of leaves and the value of constants.
     pub(super) key: u128,
+    /// The same without lengths.
+    pub(super) outline: u128,
+    /// The lengths in order of visit.
+    pub(super) lengths: Vec<usize>,
+}
+
+/// Other lengths and other starts of slices, in the order of [`Closed::lengths`] and [`Closed::starts`].
+pub(super) struct Changed<'a> {
+    pub(super) lengths: &'a [usize],
+    pub(super) starts: &'a [usize],
 }
 
 thread_local! {
@@ -102,6 +113,8 @@ impl Closed {
             checks: walk.checks,
             copies: walk.copies,
             key: 0,
+            outline: 0,
+            lengths: Vec::new(),
         };
         for (root, target) in wanted.iter().zip(collected.unwrap_or(wanted)) {
             let at = position[&root.id()];
@@ -139,6 +152,8 @@ impl Closed {
             checks: Vec::new(),
             copies: Vec::new(),
             key: 0,
+            outline: 0,
+            lengths: Vec::new(),
         }
     }
 
@@ -155,6 +170,11 @@ impl Closed {
     /// Whether the node is to be computed.
     pub(super) fn is_root(&self, at: usize) -> bool {
         self.is_root[at]
+    }
+
+    /// The last node to compute.
+    pub(super) fn last_root(&self) -> Option<&UOp> {
+        self.roots.last().map(|&root| &self.nodes[root])
     }
 
     /// Positions of a node's sources.
@@ -246,7 +266,12 @@ impl Closed {
 
     /// Numbers leaves and constants by first visit, and hashes the rest.
     fn number(&mut self) {
-        let mut h = Mixer::default();
+        let (mut h, mut lengths) = (Mixer::default(), Vec::new());
+        // 0 and 1 decide what is empty and what is repeated
+        let mut length = |n: usize, h: &mut Mixer| {
+            lengths.push(n);
+            n.min(2).hash(h);
+        };
         // a computed node counts as the leaf that it stands for
         let (mut number, mut count) = (Vec::with_capacity(self.nodes.len()), 0usize);
         for (at, node) in self.nodes.iter().enumerate() {
@@ -260,23 +285,25 @@ impl Closed {
                 self.starts.skip();
                 continue;
             }
-            self.starts.visit(node, &self.edges[at], &mut h);
+            self.starts.visit(node, &self.edges[at], &mut h, &mut length);
             if node.op() == Op::Const {
                 continue; // counted where it is used
             }
             count += 1;
             (node.op(), node.dtype()).hash(&mut h);
             match node.arg() {
-                Arg::Buffer { shape, .. } => {
-                    shape.hash(&mut h);
-                    self.leaves.push(at);
-                }
                 // the identity of a storage changes no result, and neither does the message of a check
                 Arg::Mark { .. } | Arg::Check(_) => {}
                 // hashed by the visit
                 Arg::Slice(_) => {}
                 Arg::Var { .. } => self.numbers.push(at),
-                arg => arg.hash(&mut h),
+                arg => {
+                    arg.hash_without_lengths(&mut h);
+                    arg.lengths(|n| length(n, &mut h));
+                }
+            }
+            if node.op() == Op::Buffer {
+                self.leaves.push(at);
             }
             for &s in &self.edges[at] {
                 use_of(&self.nodes, s, &number, &mut self.constants, &mut h);
@@ -285,25 +312,30 @@ impl Closed {
         for &r in &self.targets {
             use_of(&self.nodes, r, &number, &mut self.constants, &mut h);
         }
-        self.key = h.finish128();
+        self.outline = h.clone().finish128();
+        lengths.hash(&mut h);
+        (self.key, self.lengths) = (h.finish128(), lengths);
     }
 
-    /// A hash of the ops alone, without numbers of any kind: graphs that differ in lengths have the same, and a few others.
-    pub(super) fn outline(&self) -> u128 {
-        let mut h = Mixer::default();
-        for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| self.active[*at]) {
-            let is_leaf = self.is_computed(at) || node.op() == Op::Buffer;
-            let op = if is_leaf { Op::Buffer } else { node.op() };
-            (op, node.dtype(), node.shape().len()).hash(&mut h);
-            let above = self.edges[at].iter().filter(|_| !is_leaf);
-            above.for_each(|&s| h.add(self.nodes[s].op() as u128));
-        }
-        h.finish128()
+    /// Which of the constants are starts of slices.
+    pub(super) fn starts(&self) -> Range<usize> {
+        self.constants.len()..self.constants.len() + self.starts.constants().count()
     }
 
     /// The closed graph: the roots over `Param`s. Constants that are `variable` become launch-time scalars, numbered in
     /// order.
     pub(super) fn build(&self, variable: &[bool]) -> Vec<UOp> {
+        self.built(variable, None).expect("the graph has its own lengths")
+    }
+
+    /// The same with other lengths; none if no graph has those.
+    pub(super) fn build_with(&self, variable: &[bool], changed: &Changed<'_>) -> Option<Vec<UOp>> {
+        self.built(variable, Some(changed))
+    }
+
+    fn built(&self, variable: &[bool], changed: Option<&Changed<'_>>) -> Option<Vec<UOp>> {
+        let mut lengths = changed.map(|c| c.lengths.iter().copied());
+        let mut next = || lengths.as_mut().and_then(Iterator::next).expect("a length for each");
         let mut slots = self
             .leaves
             .iter()
@@ -328,6 +360,11 @@ impl Closed {
             let edges = self.edges[at].iter();
             let srcs: Srcs = edges.map(|&s| used(&self.nodes[s], &built[s])).collect();
             let new = match slots.remove(&at) {
+                Some(slot) if changed.is_some() && !self.is_computed(at) => {
+                    let mut shape = Shape::new();
+                    node.arg().lengths(|_| shape.push(next()));
+                    UOp::param(slot, node.dtype(), shape)
+                }
                 Some(slot) => UOp::param(slot, node.dtype(), node.shape().clone()),
                 None if node.op() == Op::Var => {
                     let slot = numbers.next().copied().flatten().expect("a launch-time scalar");
@@ -339,15 +376,22 @@ impl Closed {
                     srcs[0].clone()
                 }
                 None => {
-                    let sliced = self.starts.build(at, node, &srcs, starts);
-                    let new = sliced.unwrap_or_else(|| rebuild(node, srcs));
+                    let new = match changed {
+                        _ if node.op() == Op::Slice => {
+                            let changed =
+                                changed.map(|c| (c.starts, &mut next as &mut dyn FnMut() -> usize));
+                            self.starts.build(at, node, srcs, starts, changed)?
+                        }
+                        Some(_) => well_formed(node, srcs, node.arg().with_lengths(&mut next))?,
+                        None => rebuild(node, srcs),
+                    };
                     new.copy_origin(node);
                     new
                 }
             };
             built.push(new);
         }
-        self.targets.iter().map(|&r| used(&self.nodes[r], &built[r])).collect()
+        Some(self.targets.iter().map(|&r| used(&self.nodes[r], &built[r])).collect())
     }
 }
 

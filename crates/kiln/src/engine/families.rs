@@ -51,7 +51,7 @@ const WORTH: usize = 4;
 
 /// A kernel that runs its loops more often than this gets code of its own. General code takes up to twice as long,
 /// compiling about ten milliseconds, as long as so many iterations.
-const MOST_ITERATIONS: u64 = 8_000_000;
+pub(super) const MOST_ITERATIONS: u64 = 8_000_000;
 
 /// About how much memory an entry takes: the nodes of a kernel or two, and lists of numbers.
 const ENTRY: usize = 64 << 10;
@@ -60,8 +60,8 @@ type Known = Generations<u128, Arc<Mutex<Family>>>;
 static FAMILIES: LazyLock<Mutex<Known>> =
     LazyLock::new(|| Mutex::new(Generations::new(env::cache_bytes() / 8)));
 
-/// A panic leaves a family as it was, or with one kernel more.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// A panic leaves what is behind the lock as it was, or with one entry more.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

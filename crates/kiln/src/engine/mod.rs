@@ -38,6 +38,8 @@ mod bind;
 mod donated;
 /// General kernels, each for a family of kernels.
 mod families;
+/// General schedules, each for graphs that differ in lengths.
+mod general;
 /// Files as memory.
 mod file;
 /// Files that are only read.

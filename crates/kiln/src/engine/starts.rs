@@ -3,8 +3,9 @@
 //! Only a start that could be another number is one. If an axis has no room to move the slice, its start is part of the
 //! graph's shape.
 
-use kiln_ir::arg::SliceAxis;
-use kiln_ir::uop::Srcs;
+use kiln_ir::arg::{Arg, SliceAxis};
+use kiln_ir::spec::form;
+use kiln_ir::uop::{Mixer, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -23,17 +24,29 @@ pub(super) struct Starts {
 }
 
 impl Starts {
-    /// Visits the node at the next position, where its sources are at `edges`; of a slice, hashes all but its starts.
+    /// Visits the node at the next position, where its sources are at `edges`; of a slice, hashes all but its numbers, and
+    /// gives its lengths to `length`.
     ///
     /// The written region starts where the read region does, if the program says so (`t[i] += 1`): one number for both
     /// shows that no element is read after it was written. Other starts that happen to be equal are two numbers.
-    pub(super) fn visit(&mut self, node: &UOp, edges: &[usize], h: &mut impl std::hash::Hasher) {
+    pub(super) fn visit(
+        &mut self,
+        node: &UOp,
+        edges: &[usize],
+        h: &mut Mixer,
+        length: &mut impl FnMut(usize, &mut Mixer),
+    ) {
         let at = self.positions.len();
         let on_positions = || node.op().is_movement() && self.positions[edges[0]];
         self.positions.push(node.op() == Op::Iota || on_positions());
         let Some(slices) = node.arg().slice() else { return };
         let axes = slices.iter().zip(node.src(0).shape());
-        let numbers = axes.map(|(slice, &n)| self.number(at, *slice, n, h)).collect();
+        let numbers = axes.map(|(slice, &n)| {
+            let (least, most) = slice.starts(n);
+            slice.lengths(least != most, |n| length(n, h));
+            (least != most).then(|| self.number(at, *slice, n, h))
+        });
+        let numbers = numbers.collect();
         self.of.insert(at, numbers);
     }
 
@@ -42,19 +55,8 @@ impl Starts {
         self.positions.push(false);
     }
 
-    fn number(
-        &mut self,
-        at: usize,
-        slice: SliceAxis,
-        n: usize,
-        h: &mut impl std::hash::Hasher,
-    ) -> Option<usize> {
-        (slice.step, slice.len).hash(h);
-        let (least, most) = slice.starts(n);
-        if least == most {
-            slice.start.hash(h);
-            return None;
-        }
+    fn number(&mut self, at: usize, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
+        slice.step.hash(h);
         let next = self.values.len();
         let first = *self.first.entry((n, slice)).or_insert(next);
         let number = if self.positions[at] { first } else { next };
@@ -64,7 +66,7 @@ impl Starts {
         } else {
             number.hash(h);
         }
-        Some(number)
+        number
     }
 
     /// All starts, in order.
@@ -78,21 +80,33 @@ impl Starts {
         axes.filter_map(|(axis, number)| Some((axis, (*number)?)))
     }
 
-    /// The slice at a position over new sources, if it has a start that is a launch-time scalar: `slots` says which, by
-    /// number.
+    /// The slice at a position over new sources: `slots` says which starts are launch-time scalars, by number. With `changed`
+    /// it has those starts, by number, and those lengths. None if that is no slice.
     pub(super) fn build(
         &self,
         at: usize,
         slice: &UOp,
-        srcs: &Srcs,
+        srcs: Srcs,
         slots: &[Option<usize>],
+        changed: Option<(&[usize], &mut dyn FnMut() -> usize)>,
     ) -> Option<UOp> {
-        let numbers = self.of.get(&at)?;
-        let slot_of = |number: &Option<usize>| number.and_then(|k| slots[k]);
-        if numbers.iter().all(|k| slot_of(k).is_none()) {
-            return None;
+        let numbers = &self.of[&at];
+        let is_changed = changed.is_some();
+        let mut slices: SmallVec<[SliceAxis; 2]> = slice.arg().slice()?.into();
+        if let Some((starts, next)) = changed {
+            for (slice, number) in slices.iter_mut().zip(numbers) {
+                *slice = slice.with_lengths(number.is_some(), &mut *next);
+                number.iter().for_each(|&k| slice.start = starts[k]);
+            }
         }
-        let slices = slice.arg().slice()?;
+        let slot_of = |number: &Option<usize>| number.and_then(|k| slots[k]);
+        let shape = srcs[0].shape();
+        match numbers.iter().all(|k| slot_of(k).is_none()) {
+            true if is_changed => return well_formed(slice, srcs, Arg::Slice(slices)),
+            true => return Some(rebuild(slice, srcs)),
+            false if is_changed && !fit(&slices, shape) => return None,
+            false => {}
+        }
         let start = |((s, k), &n): ((&SliceAxis, &Option<usize>), &usize)| {
             let (least, most) = s.starts(n);
             match slot_of(k) {
@@ -100,7 +114,22 @@ impl Starts {
                 None => UOp::index(s.start as i64),
             }
         };
-        let shape = slice.src(0).shape();
-        Some(srcs[0].slice_from(slices, slices.iter().zip(numbers).zip(shape).map(start)))
+        Some(srcs[0].slice_from(&slices, slices.iter().zip(numbers).zip(shape).map(start)))
+    }
+}
+
+/// Whether slices of these lengths, and those starts that are known, are inside of a shape.
+fn fit(slices: &[SliceAxis], shape: &[usize]) -> bool {
+    let reach = |s: &SliceAxis| s.step.unsigned_abs().checked_mul(s.len.saturating_sub(1));
+    slices.iter().zip(shape).all(|(s, &n)| reach(s).is_some_and(|reach| reach < n))
+}
+
+/// The node over other sources with another argument, if that is one.
+pub(super) fn well_formed(node: &UOp, srcs: Srcs, arg: Arg) -> Option<UOp> {
+    let (op, dtype, lanes) = (node.op(), node.dtype(), node.lanes());
+    form::check(op, dtype, lanes, &srcs, &arg).ok()?;
+    match arg == *node.arg() {
+        true => Some(rebuild(node, srcs)),
+        false => Some(UOp::new(op, dtype, lanes, srcs, arg)),
     }
 }

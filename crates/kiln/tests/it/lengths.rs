@@ -110,18 +110,20 @@ fn programs_mean_the_same_on_the_interpreter() {
 
 /// One length after the other, as when text is decoded.
 #[test]
-fn lengths_that_grow_stop_compiling() {
+fn lengths_that_grow_stop_scheduling_and_compiling() {
     for (name, program) in PROGRAMS.iter().filter(|(name, _)| *name != "sorted") {
-        let mut compiled = Vec::new();
+        let (mut compiled, mut scheduled) = (Vec::new(), Vec::new());
         with_lengths(1, || {
             for n in 20..36 {
                 let (_, counts) = measure(|| floats(&program(n, 6)));
                 compiled.push(counts.compiled + counts.loaded);
+                scheduled.push(counts.scheduled);
             }
         });
         // in steps of 3: `padded`
-        let late: u64 = compiled[10..].iter().sum();
-        assert_eq!(late, 0, "{name}: {compiled:?}");
+        let late = |counts: &[u64]| counts[10..].iter().sum::<u64>();
+        assert_eq!(late(&compiled), 0, "{name}: {compiled:?}");
+        assert_eq!(late(&scheduled), 0, "{name} is scheduled: {scheduled:?}");
     }
 }
 

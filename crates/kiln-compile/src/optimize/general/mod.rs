@@ -15,7 +15,7 @@ mod skeleton;
 mod work;
 
 pub use skeleton::Skeleton;
-pub use work::Work;
+pub use work::{Counting, Work};
 
 use super::gate::gate;
 use kiln_ir::arg::ANY_LEN;

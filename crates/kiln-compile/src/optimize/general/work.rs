@@ -3,7 +3,7 @@
 use super::Skeleton;
 use kiln_ir::scope::{AxisSet, inside};
 use kiln_ir::uop::toposort;
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -18,21 +18,151 @@ pub struct Work {
     pub bytes: u64,
 }
 
+/// What the kernels of a skeleton do, as a function of their numbers.
+#[derive(Clone, Debug)]
+pub struct Counting {
+    /// The trip counts around each end of loops.
+    ends: Vec<Trips>,
+    /// Those around each arithmetic operation.
+    arithmetic: Vec<Trips>,
+    /// What is read and written of arguments.
+    touched: Vec<Touched>,
+}
+
+/// Nested loops, and how many things are inside of just these.
+#[derive(Clone, Debug)]
+struct Trips {
+    counts: Vec<Count>,
+    things: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    Fixed(u64),
+    /// A number of the kernel, by position.
+    Number(usize),
+}
+
+/// An argument is touched at most once per value of the ranges that its index varies over, and at most in full.
+#[derive(Clone, Debug)]
+struct Touched {
+    places: Vec<Trips>,
+    len: Count,
+    size: u64,
+}
+
 impl Skeleton {
     /// What the kernel does.
     pub fn work(&self) -> Work {
+        self.counting().at(&self.numbers)
+    }
+
+    /// What kernels of this skeleton do.
+    pub fn counting(&self) -> Counting {
         let nodes = toposort(&self.ast);
-        let ranges = nodes.iter().filter_map(|n| Some((n.arg().range()?.0, n.src(0).max())));
-        let sizes: FxHashMap<u32, u64> = ranges.map(|(axis, n)| (axis, n.max(0) as u64)).collect();
-        let trips =
-            |axes: &AxisSet| axes.iter().map(|axis| sizes[&axis]).fold(1, u64::saturating_mul);
-        let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
-        let ends = nodes.iter().filter(|n| matches!(n.op(), Op::Store | Op::Reduce));
-        Work {
-            iterations: sum(&mut ends.map(|n| trips(&inside(n)))),
-            flops: sum(&mut nodes.iter().filter(|n| computes(n)).map(|n| trips(&inside(n)))),
-            bytes: bytes(&nodes, trips),
+        let counter = Counter::of(self, &nodes);
+        let scopes = |which: fn(&UOp) -> bool| {
+            let scopes = nodes.iter().filter(|n| which(n)).map(|n| inside(n));
+            counter.trips(&mut scopes.collect::<Vec<_>>().iter())
+        };
+        Counting {
+            ends: scopes(|n| matches!(n.op(), Op::Store | Op::Reduce)),
+            arithmetic: scopes(computes),
+            touched: counter.touched(&nodes),
         }
+    }
+}
+
+impl Counting {
+    /// What the kernel with these numbers does.
+    pub fn at(&self, numbers: &[Const]) -> Work {
+        let touched = |t: &Touched| all(&t.places, numbers).min(t.len.at(numbers)) * t.size;
+        Work {
+            iterations: all(&self.ends, numbers),
+            flops: all(&self.arithmetic, numbers),
+            bytes: self.touched.iter().map(touched).fold(0, u64::saturating_add),
+        }
+    }
+}
+
+fn all(trips: &[Trips], numbers: &[Const]) -> u64 {
+    let one = |trips: &Trips| {
+        let counts = trips.counts.iter().map(|count| count.at(numbers));
+        counts.fold(trips.things, u64::saturating_mul)
+    };
+    trips.iter().map(one).fold(0, u64::saturating_add)
+}
+
+impl Count {
+    fn at(self, numbers: &[Const]) -> u64 {
+        match self {
+            Count::Fixed(n) => n,
+            Count::Number(at) => {
+                numbers[at].as_i128().and_then(|n| n.max(0).try_into().ok()).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+/// Where a kernel's trip counts and lengths of memory stand among its numbers.
+struct Counter {
+    loops: FxHashMap<u32, Count>,
+    lengths: FxHashMap<usize, Count>,
+}
+
+impl Counter {
+    fn of(skeleton: &Skeleton, nodes: &[UOp]) -> Counter {
+        let fixed =
+            |n: &UOp| Some((n.arg().range()?.0, Count::Fixed(n.src(0).max().max(0) as u64)));
+        let mut counter = Counter {
+            loops: nodes.iter().filter_map(fixed).collect(),
+            lengths: FxHashMap::default(),
+        };
+        for (at, number) in skeleton.uses.iter().enumerate() {
+            match number.node.arg().range() {
+                Some((axis, _)) if number.is_trip_count() => {
+                    counter.loops.insert(axis, Count::Number(at));
+                }
+                _ if number.source.is_none() => {
+                    counter.lengths.insert(number.node.id(), Count::Number(at));
+                }
+                _ => {}
+            }
+        }
+        counter
+    }
+
+    /// The trip counts of each set of loops.
+    fn trips<'a>(&self, scopes: &mut dyn Iterator<Item = &'a AxisSet>) -> Vec<Trips> {
+        let mut things: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
+        scopes.for_each(|axes| *things.entry(axes.iter().collect()).or_default() += 1);
+        let trips = |(axes, things): (Vec<u32>, u64)| Trips {
+            counts: axes.iter().map(|axis| self.loops[axis]).collect(),
+            things,
+        };
+        things.into_iter().map(trips).collect()
+    }
+
+    fn touched(&self, nodes: &[UOp]) -> Vec<Touched> {
+        let mut touched: BTreeMap<(usize, bool), (Vec<&AxisSet>, &UOp)> = BTreeMap::new();
+        for node in nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {
+            let memory = node.memory();
+            let Some(slot) = memory.arg().slot() else { continue };
+            let entry = touched.entry((slot, node.op() == Op::Store));
+            entry.or_insert((Vec::new(), memory)).0.push(node.src(1).scope());
+        }
+        let touched = touched.into_values();
+        touched
+            .map(|(scopes, memory)| Touched {
+                places: self.trips(&mut scopes.into_iter()),
+                len: self
+                    .lengths
+                    .get(&memory.id())
+                    .copied()
+                    .unwrap_or(Count::Fixed(memory.numel() as u64)),
+                size: memory.dtype().size() as u64,
+            })
+            .collect()
     }
 }
 
@@ -44,19 +174,4 @@ fn computes(node: &UOp) -> bool {
         op if op.is_comparison() => is_data(node.src(0).dtype()),
         op => (op.is_alu() || op == Op::Reduce) && is_data(node.dtype()),
     }
-}
-
-/// An argument is touched at most once per value of the ranges that its index varies over, and at most in full.
-fn bytes(nodes: &[UOp], trips: impl Fn(&AxisSet) -> u64) -> u64 {
-    let mut touched: BTreeMap<(usize, bool), (u64, &UOp)> = BTreeMap::new();
-    for node in nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {
-        let memory = node.memory();
-        let Some(slot) = memory.arg().slot() else { continue };
-        let entry = touched.entry((slot, node.op() == Op::Store)).or_insert((0, memory));
-        entry.0 = entry.0.saturating_add(trips(node.src(1).scope()));
-    }
-    let size = |(places, memory): &(u64, &UOp)| {
-        (*places).min(memory.numel() as u64) * memory.dtype().size() as u64
-    };
-    touched.values().map(size).fold(0, u64::saturating_add)
 }

@@ -1,0 +1,285 @@
+//! General schedules: a graph that was seen with other lengths before gets a schedule for all of them.
+//!
+//! The graphs of one program at several lengths have one [`Closed::outline`]. From the third on it is known which of their
+//! numbers vary, and how these depend on each other ([`variables`]). Then the stage `schedule` runs for graphs of the same
+//! outline with a few other lengths ([`witnesses`]), and from those comes a schedule for all lengths between them
+//! ([`GeneralSchedule`]).
+//!
+//! What a graph gets depends on the graphs that the program has had before, in their order, and on nothing else.
+
+mod variables;
+mod witnesses;
+
+use super::cache::{self, Code, Ready, ReadyKernel};
+use super::capture::Closed;
+use super::device::Opened;
+use super::families::{MOST_ITERATIONS, locked};
+use super::generations::Generations;
+use super::measure::count;
+use super::observed::{self, Graph};
+use super::{Failure, env, search, testing};
+use crate::device::Device;
+use kiln_compile::schedule::{GeneralSchedule, Instance, KernelInstance, ScheduledKernel};
+use kiln_ir::Const;
+use kiln_ir::observe::{self, Kind};
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Instant;
+use variables::Variables;
+use witnesses::Witnesses;
+
+/// So many graphs of an outline say what varies.
+const SEEN: usize = 3;
+
+/// With so many graphs it is not tried again: their numbers have no pattern.
+const MOST_SEEN: usize = 12;
+
+/// General schedules of one outline.
+const MOST_SCHEDULES: usize = 16;
+
+/// More lengths than this that vary independently would need too many schedules.
+const MOST_VARIABLES: usize = 2;
+
+/// About how much memory a kernel of a general schedule takes: its nodes, and their numbers.
+const KERNEL: usize = 32 << 10;
+
+type Known = Generations<(u128, cache::Way), Arc<Mutex<Outline>>>;
+static KNOWN: LazyLock<Mutex<Known>> =
+    LazyLock::new(|| Mutex::new(Generations::new(env::cache_bytes() / 8)));
+
+/// What is known of the graphs of one outline.
+#[derive(Default)]
+struct Outline {
+    /// Those that no general schedule was for.
+    seen: Vec<Sighting>,
+    /// Oldest first.
+    schedules: Vec<Arc<General>>,
+    /// With fewer graphs it is not tried again.
+    next_try: usize,
+}
+
+/// The numbers of a graph.
+struct Sighting {
+    /// Lengths, then starts of slices.
+    numbers: Vec<i64>,
+    constants: Vec<Const>,
+}
+
+/// A graph on its device.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    closed: &'a Closed,
+    device: &'a Device,
+    opened: &'a Opened,
+}
+
+/// A general schedule with the code of its kernels.
+struct General {
+    variables: Variables,
+    /// By constant: whether it is a launch-time scalar.
+    variable: Vec<bool>,
+    constants: Vec<Const>,
+    /// Which of the constants are starts of slices. They are among the numbers.
+    starts: Range<usize>,
+    schedule: GeneralSchedule,
+    /// By kernel, once it was needed.
+    codes: Mutex<Vec<Option<Arc<Code>>>>,
+    /// The key of the graph that it was made for.
+    key: u128,
+}
+
+impl Sighting {
+    fn of(closed: &Closed) -> Sighting {
+        let constants = closed.constants();
+        let starts = constants[closed.starts()].iter().filter_map(|start| start.as_i128());
+        let lengths = closed.lengths.iter().map(|&n| n as i64);
+        let numbers = lengths.chain(starts.map(|n| n as i64)).collect();
+        Sighting { numbers, constants }
+    }
+}
+
+/// The schedule of a graph, from a general one if there is one or if it is time to make one.
+pub(super) fn ready(
+    closed: &Closed,
+    device: &Device,
+    opened: &Opened,
+) -> Result<Option<Ready>, Failure> {
+    let mode = env::LENGTHS.get();
+    if mode == 0 || search::width() != 0 || closed.lengths.is_empty() {
+        return Ok(None);
+    }
+    let sighting = Sighting::of(closed);
+    let outline = outline((closed.outline, cache::way(device)));
+    let mut outline = locked(&outline);
+    let known = outline.schedules.iter().find_map(|g| g.at(&sighting).map(|at| (g.clone(), at)));
+    let at = At { closed, device, opened };
+    if let Some((general, instance)) = known {
+        drop(outline);
+        observed::remembered(general.graph(device), &instance.schedule, instance.kernels.len());
+        return general.ready(at, instance, None).map(Some);
+    }
+    outline.add(sighting);
+    let start = Instant::now();
+    let Some(general) = outline.make(closed, opened, mode)? else { return Ok(None) };
+    let sighting = outline.seen.last().expect("just added");
+    let Some(instance) = general.at(sighting) else { return Ok(None) };
+    drop(outline);
+    general.ready(at, instance, Some(start)).map(Some)
+}
+
+fn outline(key: (u128, cache::Way)) -> Arc<Mutex<Outline>> {
+    let mut known = locked(&KNOWN);
+    if let Some(found) = known.get(&key) {
+        return found.clone();
+    }
+    let new = Arc::<Mutex<Outline>>::default();
+    known.insert(key, new.clone(), KERNEL);
+    new
+}
+
+impl Outline {
+    fn add(&mut self, sighting: Sighting) {
+        let is_known = |seen: &Sighting| seen.numbers == sighting.numbers;
+        self.seen.retain(|seen| !is_known(seen));
+        if self.seen.len() >= MOST_SEEN {
+            self.seen.remove(0);
+        }
+        self.seen.push(sighting);
+    }
+
+    /// A general schedule for the graph that was added last, if enough have been seen.
+    fn make(
+        &mut self,
+        closed: &Closed,
+        opened: &Opened,
+        mode: i64,
+    ) -> Result<Option<Arc<General>>, Failure> {
+        let enough = if mode == 1 { SEEN } else { SEEN - 1 };
+        let seen = self.seen.len();
+        if seen < enough.max(self.next_try) || self.schedules.len() >= MOST_SCHEDULES {
+            return Ok(None);
+        }
+        testing::step()?;
+        let start = Instant::now();
+        let made = General::of(closed, &self.seen[seen - enough..], opened);
+        let took = start.elapsed();
+        count(|c| c.schedule_ns += took.as_nanos() as u64);
+        let Some(general) = made else {
+            // never again once all have been tried
+            self.next_try = if 2 * seen > MOST_SEEN { usize::MAX } else { 2 * seen };
+            return Ok(None);
+        };
+        count(|c| c.scheduled += 1);
+        let general = Arc::new(general);
+        self.schedules.push(general.clone());
+        Ok(Some(general))
+    }
+}
+
+impl General {
+    /// For graphs like those that were seen, the last of which is `closed`.
+    fn of(closed: &Closed, seen: &[Sighting], opened: &Opened) -> Option<General> {
+        let starts = closed.starts();
+        let mut variable = closed.differing();
+        let numbers: Vec<&[i64]> = seen.iter().map(|s| &s.numbers[..]).collect();
+        let variables = Variables::of(&numbers, closed.lengths.len(), &variable[starts.clone()]);
+        let last = seen.last()?;
+        let point = variables.point(&last.numbers)?;
+        if !(1..=MOST_VARIABLES).contains(&variables.count()) {
+            return None;
+        }
+        for (at, variable) in variable.iter_mut().enumerate() {
+            let differs = || seen.iter().any(|s| s.constants[at] != last.constants[at]);
+            match starts.contains(&at) {
+                true => *variable = variables.is_free(closed.lengths.len() + at - starts.start),
+                false => *variable |= differs(),
+            }
+        }
+        let witnesses = Witnesses { closed, variables: &variables, variable: &variable, opened };
+        let schedule = witnesses.schedule(&point)?;
+        let codes = Mutex::new(vec![None; schedule.kernels.len()]);
+        let (constants, key) = (last.constants.clone(), closed.key);
+        Some(General { variables, variable, constants, starts, schedule, codes, key })
+    }
+
+    /// The schedule of a graph with these numbers, if it is for them.
+    fn at(&self, sighting: &Sighting) -> Option<Instance> {
+        let point = self.variables.point(&sighting.numbers)?;
+        let is_as_compiled = |at: usize| {
+            let is_given = self.variable[at] || self.starts.contains(&at);
+            is_given || self.constants[at] == sighting.constants[at]
+        };
+        let constants = 0..sighting.constants.len();
+        (constants.len() == self.constants.len() && constants.into_iter().all(is_as_compiled))
+            .then(|| self.schedule.at(&point))?
+    }
+
+    fn graph<'a>(&self, device: &'a Device) -> Graph<'a> {
+        Graph { key: self.key, device, last: None }
+    }
+
+    /// The schedule with its code. Observers are shown it if it is new.
+    fn ready(
+        &self,
+        At { closed, device, opened }: At<'_>,
+        Instance { schedule, kernels }: Instance,
+        made_since: Option<Instant>,
+    ) -> Result<Ready, Failure> {
+        let plans: Vec<_> = (0..kernels.len()).map(|k| self.plan(k, &kernels[k])).collect();
+        if let Some(start) = made_since.filter(|_| observe::is_wanted(Kind::News)) {
+            let roots = closed.build(&self.variable);
+            let kernels: Vec<_> = plans.iter().map(|plan| plan.kernel.clone()).collect();
+            let graph = Graph { last: closed.last_root(), ..self.graph(device) };
+            observed::scheduled(graph, &roots, &schedule, &kernels, (start, start.elapsed()));
+        }
+        let codes = self.codes(&plans, opened)?;
+        let ready = |((instance, plan), code): ((KernelInstance, Plan), Arc<Code>)| {
+            let general = instance.varying.filter(|_| plan.is_general);
+            let numbers = general.as_ref().and_then(|v| v.scalars.clone()).unwrap_or_default();
+            let kernel = plan.kernel;
+            ReadyKernel {
+                code,
+                plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
+                stored: instance.stored,
+                numbers: numbers.into_iter().map(|(n, dtype)| cache::raw(n, dtype)).collect(),
+                work: general.map(|v| v.work),
+            }
+        };
+        let kernels = kernels.into_iter().zip(plans).zip(codes).map(ready).collect();
+        Ok(Ready::new(closed, kernels, schedule, self.variable.clone(), closed.constants()))
+    }
+
+    /// The kernel that runs: one for all numbers, or one for these if it runs for long.
+    fn plan(&self, k: usize, instance: &KernelInstance) -> Plan {
+        let general = &self.schedule.kernels[k];
+        let mut kernel = general.plan.clone();
+        let Some(varying) = &instance.varying else { return Plan { kernel, is_general: true } };
+        let is_general = varying.scalars.is_some() && varying.work.iterations <= MOST_ITERATIONS;
+        if !is_general {
+            kernel.ast = general.exact(varying).expect("its numbers vary");
+        }
+        Plan { kernel, is_general }
+    }
+
+    /// The code of each kernel. That of general kernels is remembered here.
+    fn codes(&self, plans: &[Plan], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
+        let known = locked(&self.codes).clone();
+        let is_known = |k: usize| plans[k].is_general && known[k].is_some();
+        let new: Vec<usize> = (0..plans.len()).filter(|&k| !is_known(k)).collect();
+        let kernels: Vec<_> = new.iter().map(|&k| plans[k].kernel.clone()).collect();
+        let mut made = cache::compile_all(&kernels, opened)?.into_iter();
+        let mut codes = known;
+        new.iter().for_each(|&k| codes[k] = made.next());
+        let mut remembered = locked(&self.codes);
+        let general = new.iter().filter(|&&k| plans[k].is_general);
+        general.for_each(|&k| remembered[k] = codes[k].clone());
+        Ok(codes.into_iter().map(|code| code.expect("known or made")).collect())
+    }
+}
+
+/// A kernel to run.
+struct Plan {
+    kernel: ScheduledKernel,
+    /// Whether it is the same for all numbers.
+    is_general: bool,
+}
