@@ -97,7 +97,7 @@ pub use border::{PadMode, PadsArg};
 pub use conv_options::{ConvOptions, Padding};
 pub use convert::FromNested;
 pub use file::sync;
-pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
+pub use gradient::{checkpoint, enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
 pub use graph::Graph;
 pub use index::{Index, Indices};
 pub use interpolate::{Resize, Sampling};
