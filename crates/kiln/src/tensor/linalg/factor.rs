@@ -52,6 +52,36 @@ impl Tensor {
             }
         }
     }
+
+    /// As [`qr`](Tensor::qr), with all `m` columns of `q`, and `r` of `[.., m, n]` with zeros below (NumPy's mode
+    /// `complete`). No gradient goes through it.
+    ///
+    /// ```
+    /// let a = kiln::Tensor::from([[3.0f32], [4.0]]);
+    /// let (q, r) = a.qr_complete();
+    /// assert_eq!((q.shape(), r.shape()), (&[2, 2][..], &[2, 1][..]));
+    /// assert!(q.matmul(&r).sub(&a).abs().max(..).item::<f32>()? < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`qr`](Tensor::qr).
+    #[must_use]
+    #[track_caller]
+    pub fn qr_complete(&self) -> (Tensor, Tensor) {
+        let _method = outermost("qr_complete");
+        let a = self.detach();
+        let &[.., m, n] = a.shape() else { return a.qr() };
+        if n >= m || a.error().is_some() || !a.dtype().is_float() {
+            return a.qr();
+        }
+        // the identity's columns have what is missing of a basis
+        let mut shape = a.shape().to_vec();
+        shape[a.ndim() - 1] = m;
+        let identity = Tensor::eye_with(m, (a.dtype(), a.device())).broadcast_to(shape);
+        let (q, r) = Tensor::cat([&a, &identity], -1).qr();
+        (q, r.narrow(-1, 0, n).triu(0))
+    }
 }
 
 /// What is below the diagonal, and half of that.
