@@ -80,6 +80,7 @@ OPTIMIZERS = {
     "rprop": lambda w: O.Rprop([w], 0.3, etas=(0.4, 1.3), step_sizes=(0.01, 0.6)),
     "lion": lambda w: lion(w, 0.05, 0.8, 0.95, 0.1),
     "lars": lambda w: lars(w, 0.5, 0.8, 0.05, 0.1),
+    "asgd": lambda w: O.ASGD([w], 0.2, lambd=0.1, alpha=0.6, t0=3, weight_decay=0.1),
     "lamb": lambda w: lamb(w, 0.1, 0.8, 0.95, 1e-6, 0.1),
 }
 

@@ -231,6 +231,9 @@ ops! {
     /// `vjp(value, seed, x, dx, ..)`: the value, with a gradient of its own. The gradient of each source `x` is the source
     /// `dx` after it, in which `seed` stands for the gradient of the value.
     Vjp "vjp" Memory;
+    /// `remat(x, y, ..)`: the value of `x`, which is in memory. What is computed from it is computed after the values `y`,
+    /// and shares nothing with what is computed from `x` (rematerialization).
+    Remat "remat" Memory;
 }
 
 impl Op {

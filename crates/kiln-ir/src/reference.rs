@@ -29,9 +29,8 @@ fn elements(node: &UOp, srcs: &[&[Const]], leaf: &dyn Fn(&UOp) -> Vec<Const>) ->
         (Op::Update, _) => update(node, srcs),
         (Op::Gather, _) => gather(node, srcs),
         (Op::Bitcast, _) => bitcast(srcs[0], node.src(0).dtype(), node.dtype()),
-        (Op::Contiguous | Op::Detach | Op::Mark | Op::Vjp | Op::After | Op::Copy, _) => {
-            srcs[0].to_vec()
-        }
+        (Op::Contiguous | Op::Detach | Op::Mark | Op::Copy, _) => srcs[0].to_vec(),
+        (Op::Vjp | Op::Remat | Op::After, _) => srcs[0].to_vec(),
         (op, arg) if op.is_movement() => {
             let zero = cast(0, node.dtype());
             let picks = picks(&started(arg, &srcs[1..]), node.src(0).shape(), node.shape());

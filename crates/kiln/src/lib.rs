@@ -76,8 +76,8 @@ pub use settings::with;
 pub use tensor::{
     AttentionOptions, ClassLoss, ConvOptions, FromNested, Graph, Index, Indices, MatrixNorm,
     Nested, Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng, Sampling,
-    Tensor, enable_grad, gradcheck, gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize,
-    sync,
+    Tensor, autocast, autocast_dtype, checkpoint, enable_grad, gradcheck, gradgradcheck,
+    is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.

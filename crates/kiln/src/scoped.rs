@@ -48,19 +48,19 @@ pub(crate) fn text(name: &str) -> Option<String> {
     value.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
 }
 
-/// Runs `f` with a flag of this thread on or off.
-pub(crate) fn with_flag<R>(
-    flag: &'static LocalKey<Cell<bool>>,
-    on: bool,
+/// Runs `f` with another value of this thread's flag.
+pub(crate) fn with_flag<T: Copy + 'static, R>(
+    flag: &'static LocalKey<Cell<T>>,
+    value: T,
     f: impl FnOnce() -> R,
 ) -> R {
     /// Restores the flag at the end of the scope, also after a panic.
-    struct Before(&'static LocalKey<Cell<bool>>, bool);
-    impl Drop for Before {
+    struct Before<T: Copy + 'static>(&'static LocalKey<Cell<T>>, T);
+    impl<T: Copy + 'static> Drop for Before<T> {
         fn drop(&mut self) {
             self.0.set(self.1);
         }
     }
-    let _before = Before(flag, flag.replace(on));
+    let _before = Before(flag, flag.replace(value));
     f()
 }

@@ -54,7 +54,7 @@ fn train_and_test(options: &Options, out: &mut dyn Write) -> Outcome<(Report, da
     if let Some(path) = &options.save {
         net.save(path)?;
     }
-    let predicted = train::predict(&net, &digits.test)?;
+    let predicted = train::predict(&net, &digits.test, options.precision)?;
     Ok((Report { compiler, cost, predicted, labels: digits.test.labels.clone() }, digits))
 }
 

@@ -2,9 +2,9 @@
 
 use super::data::SIDE;
 use crate::outcome::{Failure, Outcome};
-use kiln::Tensor;
 use kiln::nn::{Conv2d, Linear, Module, state};
-use kiln::optim::AdamW;
+use kiln::optim::{AdamW, GradScaler};
+use kiln::{DType, Tensor, autocast};
 use std::path::Path;
 
 /// Channels after each convolution.
@@ -38,8 +38,10 @@ impl Net {
         self.linear.forward(&x.flatten_from(1))
     }
 
-    pub(super) fn trainer(&self) -> Trainer<'_> {
-        Trainer { net: self, optimizer: AdamW::new(self.parameters(), 0.0) }
+    /// Trains with products in `precision`.
+    pub(super) fn trainer(&self, precision: DType) -> Trainer<'_> {
+        let optimizer = AdamW::new(self.parameters(), 0.0);
+        Trainer { net: self, optimizer, scaler: GradScaler::new(), precision }
     }
 
     pub(super) fn save(&self, path: &Path) -> Outcome {
@@ -60,6 +62,8 @@ fn about(path: &Path, what: &str, why: &kiln::Error) -> Failure {
 pub(super) struct Trainer<'a> {
     net: &'a Net,
     optimizer: AdamW,
+    scaler: GradScaler,
+    precision: DType,
 }
 
 impl Trainer<'_> {
@@ -67,9 +71,15 @@ impl Trainer<'_> {
     pub(super) fn step(&self, (pixels, labels): (Tensor, Tensor), rate: f64) -> Outcome<f32> {
         self.optimizer.set_lr(rate);
         self.optimizer.zero_grad();
-        let loss = self.net.logits(&pixels).cross_entropy(&labels);
-        loss.backward()?;
-        self.optimizer.step()?;
+        let loss = autocast(self.precision, || self.net.logits(&pixels).cross_entropy(&labels));
+        if self.precision == DType::F16 {
+            // f16 ends at 2^-24, where many gradients are
+            self.scaler.scale(&loss).backward()?;
+            self.scaler.step(&self.optimizer)?;
+        } else {
+            loss.backward()?;
+            self.optimizer.step()?;
+        }
         Ok(loss.item()?)
     }
 }

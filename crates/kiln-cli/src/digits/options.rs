@@ -1,5 +1,6 @@
 //! The options of `kiln digits`.
 
+use kiln::DType;
 use std::path::PathBuf;
 
 /// What can be chosen.
@@ -17,6 +18,9 @@ pub(crate) struct Options {
     /// Learning rate of the first step; it falls to 0 along half a cosine
     #[arg(long, default_value_t = 0.008)]
     pub(super) lr: f64,
+    /// What products are computed in, in training and in testing; weights are f32
+    #[arg(long, default_value = "f32", value_name = "f32|f16|bf16", value_parser = precision)]
+    pub(super) precision: DType,
     /// Use at most so many images for training, and as many for testing
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(super) limit: Option<usize>,
@@ -48,5 +52,12 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) => Err("0 is too few".into()),
         Ok(number) => Ok(number),
         Err(_) => Err("not a number".into()),
+    }
+}
+
+fn precision(text: &str) -> Result<DType, String> {
+    match text.parse() {
+        Ok(dtype @ (DType::F32 | DType::F16 | DType::BF16)) => Ok(dtype),
+        _ => Err("wants f32, f16 or bf16".into()),
     }
 }

@@ -5,7 +5,7 @@ use super::model::Net;
 use super::options::Options;
 use crate::outcome::Outcome;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kiln::Counts;
+use kiln::{Counts, DType};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(super) fn train(
     // what is left of an epoch is dropped: another shape would be compiled for a single step
     let per_epoch = images.len() / batch;
     let steps = options.epochs() * per_epoch;
-    let trainer = net.trainer();
+    let trainer = net.trainer(options.precision);
     let mut shuffle = Shuffle(options.seed);
     let mut order = Vec::new();
     let mut record = Record::new(steps, batch);
@@ -96,8 +96,9 @@ impl Record {
 }
 
 /// What the network takes each image for.
-pub(super) fn predict(net: &Net, images: &Images) -> Outcome<Vec<i32>> {
+pub(super) fn predict(net: &Net, images: &Images, precision: DType) -> Outcome<Vec<i32>> {
     let all: Vec<usize> = (0..images.len()).collect();
     let (pixels, _) = images.batch(&all);
-    Ok(net.logits(&pixels).argmax(1).to_vec()?)
+    let best = kiln::autocast(precision, || net.logits(&pixels).argmax(1));
+    Ok(best.to_vec()?)
 }

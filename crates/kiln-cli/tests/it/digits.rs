@@ -62,3 +62,20 @@ fn what_cannot_work_is_said_before_training() {
     kiln(&home, "digits --load missing", &[]).fails_with("cannot load missing");
     assert!(!kiln(&home, "digits --batch 0", &[]).ok);
 }
+
+/// Half a percent is one digit of those that are held out.
+#[test]
+fn narrow_products_learn_as_much() {
+    let home = Folder::new();
+    let accuracy = |precision: &str| {
+        let said = kiln(&home, &format!("digits --epochs 10 --json --precision {precision}"), &[]);
+        said.json()["accuracy"].as_f64().unwrap()
+    };
+    let full = accuracy("f32");
+    assert!(full > 0.97, "{full}");
+    for precision in ["f16", "bf16"] {
+        let narrow = accuracy(precision);
+        assert!(narrow >= full - 0.005, "{precision}: {narrow}, f32: {full}");
+    }
+    assert!(!kiln(&home, "digits --precision f64", &[]).ok);
+}

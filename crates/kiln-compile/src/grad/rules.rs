@@ -61,8 +61,8 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         | Op::Window
         | Op::Unwindow => |y, g| one(adjoint(y.arg(), y.op(), y.src(0).shape(), g)),
         Op::Contiguous | Op::Mark => |_, g| one(g.clone()),
-        // the effects that come first get nothing
-        Op::After => |_, g| one(g.clone()),
+        // what comes first gets nothing
+        Op::After | Op::Remat => |_, g| one(g.clone()),
         Op::Vjp => vjp,
         Op::Update => update,
         Op::Gather => gather,
@@ -82,7 +82,9 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
 fn vjp(y: &UOp, g: &UOp) -> Parts {
     let [_, seed, inputs @ ..] = y.srcs() else { return Parts::new() };
     let slopes: Vec<UOp> = inputs.iter().skip(1).step_by(2).cloned().collect();
-    let given: FxHashMap<UOp, UOp> = [(seed.clone(), g.clone())].into_iter().collect();
+    // what an input was computed from does not know the seed, and need not be looked into
+    let known = inputs.iter().step_by(2).map(|x| (x.clone(), x.clone()));
+    let given: FxHashMap<UOp, UOp> = known.chain([(seed.clone(), g.clone())]).collect();
     let slopes = substitute(&slopes, &given);
     [None, None].into_iter().chain(slopes.into_iter().flat_map(|d| [Some(d), None])).collect()
 }

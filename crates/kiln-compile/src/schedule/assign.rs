@@ -19,6 +19,7 @@ use kiln_ir::uop::{axis_of, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A kernel with more demands than this takes no more values in: compilers slow down faster than kernels gain.
@@ -67,6 +68,8 @@ pub(super) struct Draft {
     tiled: bool,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
+    /// Positions of the stored nodes that it waits for and does not read.
+    pub(super) after: BTreeSet<usize>,
 }
 
 /// How a node gets its value.
@@ -127,10 +130,11 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
         costs: *costs,
         choices,
         is_root: vec![false; nodes.len()],
-        forced: vec![false; nodes.len()],
+        forced: rematerialized(&nodes, &position),
         storage: storages(&nodes, &position),
         overwritten: overwritten(&nodes, &position),
         hazards: FxHashMap::default(),
+        waiting: FxHashMap::default(),
         only_summed: only_summed(&nodes, &position),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
@@ -153,12 +157,15 @@ pub(super) struct Planner<'a> {
     choices: &'a Choices,
     pub(super) plan: Plan,
     is_root: Vec<bool>,
-    /// Whether a node must be stored: an update writes to its memory, or it must be read before an update writes.
+    /// Whether a node must be stored: an update writes to its memory, it must be read before an update writes, or others
+    /// are computed from it again.
     forced: Vec<bool>,
     /// By node: a number that is the same for an update and everything that may be the same memory.
     storage: Vec<usize>,
     /// By storage: what is known of the values that are written to it.
     hazards: FxHashMap<usize, Hazards>,
+    /// By node: the kernels that wait for it and do not read it.
+    waiting: FxHashMap<usize, Vec<usize>>,
     /// By node: the updates that start from it.
     overwritten: Vec<Users>,
     /// A node's distinct sources, by its position.
@@ -248,7 +255,7 @@ impl Planner<'_> {
             return true;
         }
         // what costs nothing is never stored: constants, and views (the decision is about their source)
-        if node.srcs().is_empty() || node.op().is_movement() {
+        if node.srcs().is_empty() || node.op().is_movement() || node.op() == Op::Remat {
             return false;
         }
         if self.overfull(i) {
@@ -329,6 +336,17 @@ impl Planner<'_> {
         self.demand_sources(i, request);
     }
 
+    /// The kernel runs after those that compute the other sources of a `Remat`.
+    pub(super) fn wait_for(&mut self, remat: &UOp, kernel: usize) {
+        for other in remat.srcs()[1..].iter().filter_map(in_memory) {
+            let position = self.plan.position[other];
+            if self.plan.drafts[kernel].after.insert(position) {
+                self.waiting.entry(position).or_default().push(kernel);
+            }
+            self.plan.drafts[kernel].reads.insert(position);
+        }
+    }
+
     /// Every other kernel that needs the stored node runs after its kernel.
     fn note_readers(&mut self, i: usize, kernel: usize) {
         let askers: Vec<usize> = self.plan.requests[i].iter().map(|r| r.kernel).collect();
@@ -407,8 +425,9 @@ impl Planner<'_> {
 
     /// Whether `kernel` reads, directly or not, what another user of node `i` computes.
     fn waits_for_other_user(&self, i: usize, kernel: usize) -> bool {
-        let mut others: FxHashSet<usize> =
-            self.plan.requests[i].iter().map(|r| r.kernel).filter(|&k| k != kernel).collect();
+        let waiting = self.waiting.get(&i).into_iter().flatten().copied();
+        let users = self.plan.requests[i].iter().map(|r| r.kernel).chain(waiting);
+        let mut others: FxHashSet<usize> = users.filter(|&k| k != kernel).collect();
         // an update does not read what it overwrites; it finds that in memory
         match self.overwritten[i] {
             Users::None => {}
@@ -464,6 +483,7 @@ impl Planner<'_> {
             size: 0,
             tiled: false,
             reads: FxHashSet::default(),
+            after: BTreeSet::new(),
         });
         (kernel, identity, loops)
     }
@@ -478,6 +498,25 @@ fn nest(shape: &[usize], first: u32) -> (Index, Rc<[UOp]>) {
     let identity: Index = shape.iter().enumerate().map(axis).collect();
     let loops = identity.iter().filter(|r| r.op() == Op::Range).cloned().collect();
     (identity, loops)
+}
+
+/// The node below views that must be stored, so that a value is in memory. None if it costs nothing or is there already.
+fn in_memory(value: &UOp) -> Option<&UOp> {
+    let mut node = value;
+    while node.op().is_movement() || node.op() == Op::Remat {
+        node = node.src(0);
+    }
+    let is_there = matches!(node.op(), Op::Param | Op::Const | Op::Iota | Op::Var);
+    (!is_there && node.numel() > 0).then_some(node)
+}
+
+/// Whether each node is stored because a `Remat` has it as a source.
+fn rematerialized(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<bool> {
+    let mut forced = vec![false; nodes.len()];
+    for remat in nodes.iter().filter(|n| n.op() == Op::Remat) {
+        remat.srcs().iter().filter_map(in_memory).for_each(|n| forced[position[n]] = true);
+    }
+    forced
 }
 
 /// The updates that overwrite a node's memory.

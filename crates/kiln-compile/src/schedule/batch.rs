@@ -84,6 +84,7 @@ fn joined(group: Vec<Built>) -> Built {
     let joined = group.reduce(|mut all, next| {
         all.stores.extend(next.stores);
         all.outputs.extend(next.outputs);
+        all.wait_for(next.after);
         all.add_origins(next.origins);
         all
     });

@@ -11,6 +11,7 @@ use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
+use std::collections::BTreeSet;
 
 /// A kernel with its expressions. Its arguments are named by their contents: a stored node, or a parameter.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(super) struct Built {
     pub(super) origins: Vec<&'static str>,
     /// What its first output's memory must hold before it runs.
     pub(super) starts_from: Option<Source>,
+    /// Positions of stored nodes that it waits for and does not read.
+    pub(super) after: BTreeSet<usize>,
     /// How many of its loops are around several nests, if there are several.
     pub(super) shared: Option<usize>,
 }
@@ -68,7 +71,8 @@ pub(super) fn build(plan: &Plan) -> Vec<Built> {
         builder.build_node(i);
     }
     let Builder { values, mut kernels, .. } = builder;
-    for kernel in &mut kernels {
+    for (kernel, draft) in kernels.iter_mut().zip(&plan.drafts) {
+        kernel.wait_for(draft.after.iter().copied());
         let value = |node: usize, request: usize| values[node][request].clone();
         kernel.stores = plan.lookups.resolve(&kernel.stores, value);
     }
@@ -86,6 +90,7 @@ fn new_kernel(outputs: &[usize], loops: Vec<UOp>) -> Built {
         loops,
         origins,
         starts_from: None,
+        after: BTreeSet::new(),
         shared: None,
     }
 }
@@ -193,7 +198,7 @@ impl Builder<'_> {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
                 reduce(op, &srcs[0], &request.ranges)
             }
-            Op::Contiguous => srcs[0].clone(),
+            Op::Contiguous | Op::Remat => srcs[0].clone(),
             op if op.is_movement() => srcs[0].clone(),
             Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
                 bits(node, request, &srcs)
@@ -307,7 +312,14 @@ impl Built {
 
     /// Everything that must have its value before the kernel runs, in order.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> + '_ {
-        self.args[self.outputs.len()..].iter().copied().chain(self.starts_from)
+        let read = self.args[self.outputs.len()..].iter().copied().chain(self.starts_from);
+        read.chain(self.after.iter().map(|&node| Source::Stored(node)))
+    }
+
+    /// Makes it wait for more stored nodes than those that it reads. It does not wait for its own.
+    pub(super) fn wait_for(&mut self, nodes: impl IntoIterator<Item = usize>) {
+        self.after.extend(nodes);
+        self.after.retain(|node| !self.outputs.contains(node));
     }
 
     /// The same kernel with its parameters renumbered.

@@ -243,6 +243,8 @@ fn joined(maker: &Built, reader: &Built, output: usize, shared: usize) -> Built 
     reader.stores = substitute(&reader.stores, &map);
     reader.args = args;
     reader.shared = Some(shared);
+    reader.wait_for(maker.after);
+    reader.after.remove(&output);
     reader.add_origins(maker.origins);
     reader
 }

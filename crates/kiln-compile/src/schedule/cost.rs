@@ -16,7 +16,9 @@ pub(super) fn work(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
     let own = match node.op() {
         // a position is there already: the loop's own counter
         Op::Const | Op::Var | Op::Iota => 0.0,
-        Op::Param | Op::Reduce | Op::Contiguous | Op::Update => return memory(costs, node.dtype()),
+        Op::Param | Op::Reduce | Op::Contiguous | Op::Update | Op::Remat => {
+            return memory(costs, node.dtype());
+        }
         Op::Pad | Op::Unwindow | Op::Gather => costs.operation_ns,
         _ if node.op().is_movement() => 0.0,
         op => arithmetic(costs, op, node.dtype()),

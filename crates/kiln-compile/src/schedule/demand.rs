@@ -38,6 +38,10 @@ impl Planner<'_> {
         match node.op() {
             op if op.is_movement() => self.demand_through_view(i, r, &node, request),
             Op::Reduce => self.demand_reduced(i, r, &node, request),
+            Op::Remat => {
+                self.wait_for(&node, request.kernel);
+                self.demand_source(i, r, &node, 0, request.index, &request.gate, &request.nest);
+            }
             Op::Gather => self.demand_gathered(i, r, &node, request),
             Op::Bitcast if node.dtype().size() != node.src(0).dtype().size() => {
                 self.demand_bits(i, r, &node, request);

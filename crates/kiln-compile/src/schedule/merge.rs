@@ -200,6 +200,7 @@ impl Built {
         guest.remap(&slots);
         self.args = args;
         self.outputs.extend(guest.outputs);
+        self.wait_for(guest.after);
         self.stores.extend(guest.stores);
         self.add_origins(guest.origins);
     }

@@ -132,7 +132,7 @@ impl Scheduling {
     }
 
     pub(crate) fn order(&mut self) {
-        self.order = Some(order::order(&self.kernels, &self.plan().roots));
+        self.order = Some(order::order(&self.kernels, self.plan()));
     }
 
     pub(crate) fn memory(&mut self) {

@@ -1,9 +1,10 @@
 //! Pass `order` of stage `schedule`: orders the kernels. A value is written before it is read, and read before it is
 //! overwritten.
 
+use super::assign::Plan;
 use super::build::{Built, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 
 /// The order in which kernels run.
 pub(super) struct Order {
@@ -41,37 +42,128 @@ impl Order {
 const MAX_READERS: usize = 16;
 
 /// Kahn's algorithm. Of several kernels that are ready, the one that was planned last runs first: it is nearest to the
-/// leaves. A kernel that overwrites memory, or might, waits for all readers of that memory, unless they wait for it.
-pub(super) fn order(kernels: &[Built], roots: &[usize]) -> Order {
-    let edges = Edges::of(kernels, roots);
+/// leaves. Where values are computed again to save memory, one that frees more than it takes runs before all others. A
+/// kernel that overwrites memory, or might, waits for all readers of that memory, unless they wait for it.
+pub(super) fn order(kernels: &[Built], plan: &Plan) -> Order {
+    let edges = Edges::of(kernels, &plan.roots);
+    let saves = kernels.iter().any(|kernel| !kernel.after.is_empty());
+    let mut frees = saves.then(|| Frees::of(kernels, plan));
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
-    let mut ready: BinaryHeap<usize> =
+    let mut ready: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).collect();
+    let is_ready = |k: usize, ready: &mut BTreeSet<usize>, frees: &mut Option<Frees>| {
+        ready.insert(k);
+        frees.iter_mut().for_each(|frees| frees.ready(k));
+    };
+    ready.clone().into_iter().for_each(|k| is_ready(k, &mut ready, &mut frees));
     // kernels that wait only for readers of what they overwrite
     let mut held: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
     let (mut steps, mut separate) = (Vec::with_capacity(kernels.len()), FxHashSet::default());
     while steps.len() < kernels.len() {
-        let k = ready.pop().unwrap_or_else(|| {
+        let freeing = frees.as_mut().and_then(|frees| frees.now.pop_last());
+        let k = freeing.or_else(|| ready.last().copied()).unwrap_or_else(|| {
             let k = held.pop_first().expect("kernels wait for each other in a circle");
             separate.insert(k);
             k
         });
         steps.push(k);
+        ready.remove(&k);
+        frees.iter_mut().for_each(|frees| frees.run(k));
         for &user in &edges.users[k] {
             waits[user] -= 1;
             if waits[user] == 0 {
-                if spares[user] == 0 { ready.push(user) } else { _ = held.insert(user) }
+                match spares[user] {
+                    0 => is_ready(user, &mut ready, &mut frees),
+                    _ => _ = held.insert(user),
+                }
             }
         }
         for &writer in &edges.overwriters[k] {
             spares[writer] -= 1;
             if spares[writer] == 0 && held.remove(&writer) {
-                ready.push(writer);
+                is_ready(writer, &mut ready, &mut frees);
             }
         }
     }
     Order { steps, separate }
+}
+
+/// Which kernels free more memory than they take: that of temporaries which no other kernel still has to read.
+#[derive(Default)]
+struct Frees {
+    /// By kernel: the temporaries that it reads.
+    reads: Vec<Vec<usize>>,
+    /// By temporary: its bytes, and the kernels that have not read it yet.
+    temporaries: FxHashMap<usize, (usize, BTreeSet<usize>)>,
+    /// By kernel: the bytes that it frees less those that it takes, as it stands now.
+    gains: Vec<i64>,
+    /// By kernel: whether it can run.
+    is_ready: Vec<bool>,
+    /// Kernels with gains that can run.
+    now: BTreeSet<usize>,
+}
+
+impl Frees {
+    fn of(kernels: &[Built], plan: &Plan) -> Frees {
+        let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
+        let temporary = |source: &Source| match *source {
+            Source::Stored(node) => Some(node).filter(|node| !roots.contains(node)),
+            Source::Param(_) => None,
+        };
+        let bytes = |node: usize| plan.nodes[node].numel() * plan.nodes[node].dtype().size();
+        let mut frees = Frees::default();
+        for (k, kernel) in kernels.iter().enumerate() {
+            let (outputs, inputs) = kernel.args.split_at(kernel.outputs.len());
+            let taken: usize = outputs.iter().filter_map(temporary).map(bytes).sum();
+            frees.gains.push(-(taken as i64));
+            frees.is_ready.push(false);
+            let reads: BTreeSet<usize> = inputs.iter().filter_map(temporary).collect();
+            for &node in &reads {
+                let none = || (bytes(node), BTreeSet::new());
+                frees.temporaries.entry(node).or_insert_with(none).1.insert(k);
+            }
+            frees.reads.push(reads.into_iter().collect());
+        }
+        let nodes: Vec<usize> = frees.temporaries.keys().copied().collect();
+        nodes.into_iter().for_each(|node| frees.note_last(node));
+        frees
+    }
+
+    /// The only kernel that has still to read a temporary frees it.
+    fn note_last(&mut self, node: usize) {
+        let (bytes, readers) = &self.temporaries[&node];
+        if readers.len() == 1
+            && let Some(&last) = readers.first()
+        {
+            self.gains[last] += *bytes as i64;
+            self.note_gain(last);
+        }
+    }
+
+    fn note_gain(&mut self, k: usize) {
+        if self.is_ready[k] && self.gains[k] > 0 {
+            self.now.insert(k);
+        }
+    }
+
+    /// The kernel can run.
+    fn ready(&mut self, k: usize) {
+        self.is_ready[k] = true;
+        self.note_gain(k);
+    }
+
+    /// The kernel has run.
+    fn run(&mut self, k: usize) {
+        self.is_ready[k] = false;
+        self.now.remove(&k);
+        for node in std::mem::take(&mut self.reads[k]) {
+            if let Some((_, readers)) = self.temporaries.get_mut(&node) {
+                readers.remove(&k);
+            }
+            self.note_last(node);
+        }
+    }
 }
 
 /// The dependencies between kernels.

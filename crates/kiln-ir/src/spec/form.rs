@@ -60,7 +60,7 @@ fn arity(op: Op) -> (usize, usize) {
         Op::Vjp => (2, usize::MAX),
         Op::Copy | Op::Range | Op::If | Op::EndIf | Op::Splat | Op::Lane => (1, 1),
         Op::Mma => (3, 3),
-        Op::Reduce | Op::After | Op::End | Op::Stack => (1, usize::MAX),
+        Op::Reduce | Op::After | Op::Remat | Op::End | Op::Stack => (1, usize::MAX),
         Op::Sink | Op::Barrier => (0, usize::MAX),
         Op::Local => (0, 0),
         Op::Load => (2, 3),

@@ -63,7 +63,7 @@ const TENSOR_OPS: u128 = group(Group::Movement)
     | group(Group::Note)
     | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::Dot]))
     | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
-    | set(&[Op::Gather, Op::Vjp, Op::After, Op::Copy, Op::Sink]);
+    | set(&[Op::Gather, Op::Vjp, Op::Remat, Op::After, Op::Copy, Op::Sink]);
 
 /// One kernel: effects over ranges, on scalars.
 pub static KERNEL: Spec = Spec {

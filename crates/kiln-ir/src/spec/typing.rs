@@ -13,7 +13,7 @@ pub(super) fn check(node: &UOp) -> Result<(), String> {
         return elementwise(node);
     }
     match op {
-        Op::Reduce | Op::After | Op::Splat | Op::Lane | Op::Copy => like(node, 0),
+        Op::Reduce | Op::After | Op::Remat | Op::Splat | Op::Lane | Op::Copy => like(node, 0),
         Op::Gather => like(node, 0),
         Op::Vjp => like(node, 0).and_then(|()| like(node, 1)),
         Op::Update => like(node, 0).and_then(|()| like(node, 1)),

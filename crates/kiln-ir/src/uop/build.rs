@@ -429,6 +429,12 @@ impl UOp {
         UOp::new(Op::Vjp, self.dtype(), 1, srcs, Arg::None)
     }
 
+    /// The value of `self` as a node of its own, whose users wait for the values `others`.
+    pub fn remat(&self, others: impl IntoIterator<Item = UOp>) -> UOp {
+        let srcs: Srcs = [self.clone()].into_iter().chain(others).collect();
+        UOp::new(Op::Remat, self.dtype(), 1, srcs, Arg::None)
+    }
+
     /// `self`, ordered after `effects`.
     pub fn after(&self, effects: impl IntoIterator<Item = UOp>) -> UOp {
         let mut srcs: Srcs = smallvec![self.clone()];

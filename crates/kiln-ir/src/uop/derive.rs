@@ -52,7 +52,7 @@ fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
             let kept = srcs[0].shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
             kept.map(|(_, &n)| n).collect()
         }
-        (Op::Update | Op::Vjp, _) => srcs[0].shape().clone(),
+        (Op::Update | Op::Vjp | Op::Remat, _) => srcs[0].shape().clone(),
         (Op::Gather, _) => srcs[1].shape().clone(),
         (Op::Bitcast, _) => bitcast_shape(srcs[0].shape(), srcs[0].dtype().size(), dtype.size()),
         (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => Shape::new(),

@@ -56,7 +56,7 @@ impl Partitioner<'_> {
         let value = match node.op() {
             Op::Copy => return self.copied(node),
             Op::Const | Op::Iota => return self.everywhere(node),
-            Op::Detach | Op::Mark | Op::Vjp => return self.source(node, 0),
+            Op::Detach | Op::Mark | Op::Vjp | Op::Remat => return self.source(node, 0),
             Op::Contiguous => self.elementwise(node),
             Op::Bitcast if node.shape() != node.src(0).shape() => None,
             Op::Reduce => self.reduced(node),

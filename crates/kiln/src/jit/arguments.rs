@@ -8,7 +8,7 @@ use crate::nn::{Key, Module, is_training};
 use crate::optim::{Rule, Updates};
 use crate::tensor::compute;
 use crate::tensor::storage::Storage;
-use crate::{Tensor, default_float, is_grad_enabled, scoped};
+use crate::{Tensor, autocast_dtype, default_float, is_grad_enabled, scoped};
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl Arguments<'_> {
             tensor.add_handle(&mut key);
         }
         key.add(&storages.grads);
-        key.add((is_training(), is_grad_enabled(), default_float()));
+        key.add((is_training(), is_grad_enabled(), default_float(), autocast_dtype()));
         key.add(scoped::own());
         Ok(Inputs { storages, versions, leaves, places, key: key.finish()? })
     }

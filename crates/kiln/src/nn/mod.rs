@@ -44,7 +44,7 @@ pub use bordering::{
 };
 pub use build::Build;
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
-pub use dropout::{Dropout, Dropout1d, Dropout2d, Dropout3d};
+pub use dropout::{AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, RReLU};
 pub use embedding::{Bilinear, Embedding};
 pub use embedding_bag::{Bag, EmbeddingBag};
 pub use forward::{Forward, Layer};

@@ -49,8 +49,14 @@ impl EMA {
         if !(0.0..=1.0).contains(&self.decay) {
             at_caller("EMA", refuse!("the decay is {}, wants a number from 0 to 1", self.decay))?;
         }
+        self.mix(self.decay)
+    }
+
+    /// Takes the parameters' values into the averages, of which the past weighs `decay`.
+    #[track_caller]
+    pub(super) fn mix(&self, decay: f64) -> Result<(), Error> {
         for (average, parameter) in self.averages.iter().zip(&self.parameters) {
-            let new = average.mul(self.decay).add(parameter.detach().mul(1.0 - self.decay));
+            let new = average.mul(decay).add(parameter.detach().mul(1.0 - decay));
             average.try_assign(new)?;
         }
         crate::realize(&self.averages)

@@ -11,6 +11,7 @@ mod sgd;
 mod adam;
 mod adagrad;
 mod adamax;
+mod asgd;
 mod adadelta;
 mod rprop;
 mod rmsprop;
@@ -24,12 +25,14 @@ mod schedule;
 mod cycles;
 mod plateau;
 mod ema;
+mod swa;
 mod scaler;
 
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
 pub use adamax::Adamax;
+pub use asgd::ASGD;
 pub use clip::{clip_grad_norm, clip_grad_norm_with, clip_grad_value};
 pub use cycles::{ConstantLR, CosineAnnealingWarmRestarts, CyclicLR, PolynomialLR, SequentialLR};
 pub use ema::EMA;
@@ -49,6 +52,7 @@ pub use schedule::{
     CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, OneCycleLR, Schedule, StepLR,
 };
 pub use sgd::SGD;
+pub use swa::SWA;
 pub use updates::Updates;
 
 use crate::Tensor;

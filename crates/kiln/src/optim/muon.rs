@@ -101,9 +101,9 @@ fn orthogonal(matrix: &Tensor, steps: usize, eps: f64) -> Tensor {
     let mut x = if is_tall { matrix.t() } else { matrix.clone() };
     x = &x / x.norm(2.0, ..).clamp_min(eps);
     for _ in 0..steps {
-        let square = x.matmul(&x.t());
-        let sum = &square * b + square.matmul(&square) * c;
-        x = &x * a + sum.matmul(&x);
+        let square = x.times(&x.t());
+        let sum = &square * b + square.times(&square) * c;
+        x = &x * a + sum.times(&x);
     }
     if is_tall { x.t() } else { x }
 }

@@ -4,6 +4,7 @@
 use super::Optimizer;
 use crate::Tensor;
 use crate::error::{Error, at_caller, refuse};
+use crate::nn::{Module, StateDict};
 use std::sync::Mutex;
 
 /// Scales losses up and gradients down again, and leaves out the steps whose gradients are not finite; the scale follows.
@@ -33,11 +34,19 @@ struct Now {
     scale: f64,
     /// Steps since the scale changed.
     good: u64,
+    /// Whether gradients that were scaled down before their step are finite.
+    unscaled: Option<bool>,
+}
+
+impl Now {
+    fn new(scale: f64, good: u64) -> Now {
+        Now { scale, good, unscaled: None }
+    }
 }
 
 impl Default for GradScaler {
     fn default() -> GradScaler {
-        let now = Mutex::new(Now { scale: 65536.0, good: 0 });
+        let now = Mutex::new(Now::new(65536.0, 0));
         GradScaler { now, growth: 2.0, backoff: 0.5, interval: 2000 }
     }
 }
@@ -58,7 +67,7 @@ impl GradScaler {
     /// assert_eq!(kiln::optim::GradScaler::new().init_scale(8.0).get_scale(), 8.0);
     /// ```
     pub fn init_scale(self, scale: f64) -> GradScaler {
-        GradScaler { now: Mutex::new(Now { scale, good: 0 }), ..self }
+        GradScaler { now: Mutex::new(Now::new(scale, 0)), ..self }
     }
 
     /// With another number of good steps until the scale doubles.
@@ -95,6 +104,81 @@ impl GradScaler {
         loss.mul(self.get_scale())
     }
 
+    /// Scales the gradients down before their [`step`](GradScaler::step), which then leaves them as they are: for
+    /// [`clip_grad_norm`](crate::optim::clip_grad_norm) and whoever else wants to see them. Whether all are finite.
+    ///
+    /// ```
+    /// use kiln::{Tensor, optim::{GradScaler, SGD, clip_grad_norm}};
+    /// let w = Tensor::from([3.0f32]).set_requires_grad(true);
+    /// let (opt, scaler) = (SGD::new([&w], 1.0), GradScaler::new().init_scale(8.0));
+    /// scaler.scale(&w.square().sum(..)).backward()?;
+    /// assert!(scaler.unscale(&opt)?);
+    /// assert_eq!(w.grad().expect("reached").item::<f32>()?, 6.0);
+    /// clip_grad_norm([&w], 1.0)?;
+    /// scaler.step(&opt)?;
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A scale that is not a number above 0; gradients that were scaled down since the last step.
+    #[track_caller]
+    pub fn unscale(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<bool, Error> {
+        if self.now().unscaled.is_some() {
+            at_caller("GradScaler", refuse!("the gradients are scaled down already: step first"))?;
+        }
+        let is_good = unscale(optimizer.parameters(), self.checked_scale()?)?;
+        self.now().unscaled = Some(is_good);
+        Ok(is_good)
+    }
+
+    /// The scale and the number of good steps since it changed, under PyTorch's names.
+    ///
+    /// ```
+    /// let state = kiln::optim::GradScaler::new().init_scale(8.0).state_dict();
+    /// assert_eq!(state["scale"].item::<f64>()?, 8.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn state_dict(&self) -> StateDict {
+        let Now { scale, good, .. } = *self.now();
+        let (scale, good) = (Tensor::from(scale), Tensor::from(good as i64));
+        [("scale".to_owned(), scale), ("_growth_tracker".to_owned(), good)].into()
+    }
+
+    /// Takes on what [`state_dict`](GradScaler::state_dict) gave. On an error nothing has changed.
+    ///
+    /// ```
+    /// use kiln::optim::GradScaler;
+    /// let scaler = GradScaler::new();
+    /// scaler.load_state_dict(&GradScaler::new().init_scale(8.0).state_dict())?;
+    /// assert_eq!(scaler.get_scale(), 8.0);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A name that is missing or unknown; what is no number; a negative number of steps.
+    #[track_caller]
+    pub fn load_state_dict(&self, state: &StateDict) -> Result<(), Error> {
+        let into = self.state_dict();
+        into.load_state_dict(state, true)?;
+        let scale: f64 = into["scale"].item()?;
+        let Ok(good) = u64::try_from(into["_growth_tracker"].item::<i64>()?) else {
+            return at_caller("GradScaler", refuse!("the number of good steps is negative"));
+        };
+        *self.now() = Now::new(scale, good);
+        Ok(())
+    }
+
+    #[track_caller]
+    fn checked_scale(&self) -> Result<f64, Error> {
+        let scale = self.get_scale();
+        match scale > 0.0 {
+            true => Ok(scale),
+            false => {
+                at_caller("GradScaler", refuse!("the scale is {scale}, wants a number above 0"))
+            }
+        }
+    }
+
     /// Scales the gradients down and, if all are finite, lets the optimizer step; then the scale follows. Whether there
     /// was a step. It computes the gradients to know.
     ///
@@ -112,11 +196,11 @@ impl GradScaler {
     /// Those of the optimizer's step; a scale that is not a number above 0.
     #[track_caller]
     pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<bool, Error> {
-        let scale = self.get_scale();
-        if scale.is_nan() || scale <= 0.0 {
-            at_caller("GradScaler", refuse!("the scale is {scale}, wants a number above 0"))?;
-        }
-        let is_good = unscale(optimizer.parameters(), scale)?;
+        let unscaled = self.now().unscaled;
+        let is_good = match unscaled {
+            Some(is_good) => is_good,
+            None => unscale(optimizer.parameters(), self.checked_scale()?)?,
+        };
         if is_good {
             optimizer.step()?;
         }
@@ -128,9 +212,9 @@ impl GradScaler {
         let mut now = self.now();
         let good = now.good + 1;
         *now = match is_good {
-            false => Now { scale: now.scale * self.backoff, good: 0 },
-            true if good >= self.interval => Now { scale: now.scale * self.growth, good: 0 },
-            true => Now { good, ..*now },
+            false => Now::new(now.scale * self.backoff, 0),
+            true if good >= self.interval => Now::new(now.scale * self.growth, 0),
+            true => Now::new(now.scale, good),
         };
     }
 }

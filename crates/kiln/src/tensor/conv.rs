@@ -220,6 +220,7 @@ fn convolution(
     s: &Lengths,
     frame: &Frame,
 ) -> Result<UOp, Fault> {
+    let (x, w) = (&x.factor()?, &w.factor()?);
     let (dtype, wide) = product_dtypes(x, w);
     let n = s.kernel.len();
     let seen = slide_last(&pad_last(&x.value()?.cast(wide), &frame.sides)?, &frame.windows)?;

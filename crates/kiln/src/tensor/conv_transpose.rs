@@ -96,6 +96,7 @@ fn transposed(
     }
     let frame = options.frame(&w.shape()[2..])?;
     let added = options.added(&frame.windows)?;
+    let (x, w) = (&x.factor()?, &w.factor()?);
     let (dtype, wide) = product_dtypes(x, w);
     let products = products(&x.value()?.cast(wide), &w.value()?.cast(wide), groups, n);
     let mut shape: Shape = smallvec![x.shape()[0], groups * outputs];

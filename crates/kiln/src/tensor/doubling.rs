@@ -1,6 +1,7 @@
 //! What accumulates along an axis other than sums: in log of the length steps, each of which reaches twice as far back.
 
 use super::Tensor;
+use super::autocast::full;
 use super::elementwise::like;
 use super::reduce::positions;
 use super::shape_args::{Int, axis};
@@ -88,7 +89,7 @@ impl Tensor {
     pub fn cumprod(&self, on: impl Int) -> Tensor {
         let scan = || -> Result<UOp, Fault> {
             let x = self.value()?;
-            let (axis, dtype) = (axis(on, x.shape().len())?, x.dtype().sum_dtype());
+            let (axis, dtype) = (axis(on, x.shape().len())?, full(x.dtype().sum_dtype()));
             let wide = x.cast(dtype.accumulator());
             Ok(along(&wide, axis, |x| scanned(x, |a, b| a * b)).cast(dtype))
         };

@@ -13,6 +13,8 @@ use marks::{gradients, reads, storage_id};
 
 /// Gradients of one's own.
 mod custom;
+/// Values that are computed again on the way back.
+mod checkpoint;
 /// Differences that gradients are compared with.
 mod check;
 /// Reads of storages that want gradients.
@@ -25,6 +27,7 @@ pub(crate) mod scope;
 mod targets;
 
 pub use check::{gradcheck, gradgradcheck};
+pub use checkpoint::checkpoint;
 pub use scope::{enable_grad, is_grad_enabled, no_grad};
 
 /// Gradients.

@@ -85,7 +85,7 @@ fn affine(maps: &Tensor, shape: impl ShapeArg, align_corners: bool) -> Result<Te
     let mut columns: Vec<Tensor> = (0..n).rev().map(along).collect();
     columns.push(Tensor::ones_with(lengths, (dtype, device)));
     let places = Tensor::stack(&columns, -1).reshape([-1, n as i64 + 1]);
-    let grid = places.unsqueeze(0).matmul(&maps.transpose(1, 2));
+    let grid = places.unsqueeze(0).times(&maps.transpose(1, 2));
     let whole: Vec<usize> = [&[shape[0]], lengths, &[n]].concat();
     Ok(grid.reshape(whole))
 }

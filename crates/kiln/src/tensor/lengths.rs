@@ -1,6 +1,7 @@
 //! Norms: how long vectors are.
 
 use super::Tensor;
+use super::autocast::full;
 use super::elementwise::{like, quotient};
 use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
@@ -79,7 +80,7 @@ impl Tensor {
                     format!("an empty axis of {:?} has no largest element", x.shape()).into()
                 );
             }
-            let result = norm(&x, p, &axes).cast(x.dtype().or_float());
+            let result = norm(&x, p, &axes).cast(full(x.dtype().or_float()));
             Ok(if keep { result.reshape(kept_shape(x.shape(), &axes)) } else { result })
         };
         self.lift("norm", compute())

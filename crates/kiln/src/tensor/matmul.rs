@@ -32,7 +32,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Tensor {
-        self.lift("matmul", product(self, other, None, None))
+        self.lift("matmul", narrowed(self, other, None, None))
     }
 
     /// As [`matmul`](Tensor::matmul), with the sums rounded to `dtype` once: narrow floats add up in f32 and may stay there.
@@ -49,14 +49,20 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn matmul_with(&self, other: &Tensor, dtype: DType) -> Tensor {
-        self.lift("matmul_with", product(self, other, None, Some(dtype)))
+        self.lift("matmul_with", narrowed(self, other, None, Some(dtype)))
     }
 
     /// The product without the terms that `counts`, of `[rows, columns, terms]` or what broadcasts to that, is false for:
     /// whatever they would be, infinite or NaN, they are left out.
     #[track_caller]
     pub(super) fn matmul_where(&self, other: &Tensor, counts: &Tensor) -> Tensor {
-        self.lift("matmul", product(self, other, Some(counts), None))
+        self.lift("matmul", narrowed(self, other, Some(counts), None))
+    }
+
+    /// The product in the operands' own dtype, under [`autocast`](crate::autocast) too.
+    #[track_caller]
+    pub(crate) fn times(&self, other: &Tensor) -> Tensor {
+        self.lift("matmul", product(self, other, None, None))
     }
 
     /// Same as [`matmul`](Tensor::matmul).
@@ -72,7 +78,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn dot(&self, other: &Tensor) -> Tensor {
-        self.lift("dot", product(self, other, None, None))
+        self.lift("dot", narrowed(self, other, None, None))
     }
 
     /// `self * weight + bias` as a linear layer has it; `weight` is `[inputs, outputs]`.
@@ -91,9 +97,9 @@ impl Tensor {
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
         let _method = outermost("linear");
         let y = self.matmul(weight);
-        match bias {
-            Some(bias) => y.add(bias),
-            None => y,
+        match bias.map(Tensor::factor) {
+            Some(Ok(bias)) => y.add(bias),
+            _ => y,
         }
     }
 }
@@ -133,6 +139,16 @@ impl Matrices {
         own.insert(rank - 2 + at, 1);
         self.node.reshape(own).broadcast_to(shape)
     }
+}
+
+/// The product of the operands as [`autocast`](crate::autocast) wants them.
+fn narrowed(
+    lhs: &Tensor,
+    rhs: &Tensor,
+    counts: Option<&Tensor>,
+    result: Option<DType>,
+) -> Result<UOp, Fault> {
+    product(&lhs.factor()?, &rhs.factor()?, counts, result)
 }
 
 fn product(

@@ -46,6 +46,8 @@ mod statistics;
 mod graph;
 mod frequencies;
 mod softmax;
+/// Mixed precision.
+mod autocast;
 mod matmul;
 mod products;
 mod einsum;
@@ -90,11 +92,12 @@ mod display;
 mod gradient;
 
 pub use attention::AttentionOptions;
+pub use autocast::{autocast, autocast_dtype};
 pub use border::{PadMode, PadsArg};
 pub use conv_options::{ConvOptions, Padding};
 pub use convert::FromNested;
 pub use file::sync;
-pub use gradient::{enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
+pub use gradient::{checkpoint, enable_grad, gradcheck, gradgradcheck, is_grad_enabled, no_grad};
 pub use graph::Graph;
 pub use index::{Index, Indices};
 pub use interpolate::{Resize, Sampling};

@@ -1,6 +1,7 @@
 //! Normalization.
 
 use super::Tensor;
+use super::autocast::full;
 use super::shape_args::AxesArg;
 use crate::defaults::OrFloat;
 use crate::origin::outermost;
@@ -42,7 +43,7 @@ impl Tensor {
         let centred = &x - x.mean_keepdim(&axes);
         let variance = centred.square().mean_keepdim(&axes);
         let scaled = centred.mul(variance.add(eps).rsqrt());
-        scaled.cast(dtype)
+        scaled.cast(full(dtype))
     }
 
     /// Over the root of the mean square along axes, with 1e-6 added to it; no weights.
@@ -78,7 +79,7 @@ impl Tensor {
         let dtype = self.dtype().or_float();
         let x = self.cast(dtype.accumulator());
         let scale = x.square().mean_keepdim(&axes).add(eps).rsqrt();
-        x.mul(scale).cast(dtype)
+        x.mul(scale).cast(full(dtype))
     }
 
     /// Each element divided by `(k + alpha m)^beta`, where `m` is the mean of the squares of `size` neighbours along axis 1

@@ -1,6 +1,7 @@
 //! Reductions along axes. `sum(1)`, `sum([0, 2])`, `sum(-1)`, `sum(..)`; the `_keepdim` forms leave axes of length 1.
 
 use super::Tensor;
+use super::autocast::full;
 use super::elementwise::{like, quotient};
 use super::shape_args::{AxesArg, axes, only_axis};
 use crate::defaults::OrFloat;
@@ -18,11 +19,11 @@ pub(super) fn wide_sum(x: &UOp, axes: &Axes) -> UOp {
 }
 
 fn sum(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
-    Ok(wide_sum(x, axes).cast(x.dtype().sum_dtype()))
+    Ok(wide_sum(x, axes).cast(full(x.dtype().sum_dtype())))
 }
 
 fn prod(x: &UOp, axes: &Axes) -> Result<UOp, Fault> {
-    let dtype = x.dtype().sum_dtype();
+    let dtype = full(x.dtype().sum_dtype());
     Ok(x.cast(dtype.accumulator()).reduce(ReduceOp::Mul, axes.clone()).cast(dtype))
 }
 

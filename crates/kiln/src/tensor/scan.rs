@@ -1,6 +1,7 @@
 //! Positions along axes, and what accumulates along one.
 
 use super::Tensor;
+use super::autocast::full;
 use super::reduce::{positions, wide_sum};
 use super::shape_args::{Int, axis};
 use crate::error::Fault;
@@ -81,12 +82,12 @@ impl Tensor {
             let shape = x.shape();
             let axis = axis(along, shape.len())?;
             if x.numel() == 0 {
-                return Ok(x.cast(x.dtype().sum_dtype()));
+                return Ok(x.cast(full(x.dtype().sum_dtype())));
             }
             let [outer, inner] = [&shape[..axis], &shape[axis + 1..]].map(|s| s.iter().product());
             let columns = x.reshape(Shape::from_slice(&[outer, shape[axis], inner]));
             let sums = running_sum(&columns, BLOCK).reshape(shape.clone());
-            Ok(sums.cast(x.dtype().sum_dtype()))
+            Ok(sums.cast(full(x.dtype().sum_dtype())))
         };
         self.lift("cumsum", scan())
     }

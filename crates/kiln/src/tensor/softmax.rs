@@ -1,6 +1,7 @@
 //! Softmax and its relatives, with the maximum taken out so that nothing overflows. Narrow floats compute in f32.
 
 use super::Tensor;
+use super::autocast::full;
 use super::elementwise::{like, quotient};
 use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
@@ -9,12 +10,11 @@ use crate::error::Fault;
 use kiln_ir::arg::{Axes, ReduceOp};
 use kiln_ir::{DType, Op, UOp};
 
-/// The value less its largest along the axes, e to that, and the sum of those with axes kept; the largest, made finite.
+/// The value less its largest along the axes, e to that, and the sum of those with axes kept.
 struct Parts {
     shifted: UOp,
     exps: UOp,
     sum: UOp,
-    largest: UOp,
 }
 
 impl Parts {
@@ -43,14 +43,11 @@ impl Parts {
         };
         let x = only(x.cast(x.dtype().or_float().accumulator()), f64::NEG_INFINITY);
         let kept = kept_shape(x.shape(), axes);
-        let max = x.reduce(ReduceOp::Max, axes.clone()).reshape(kept.clone()).detach();
-        // infinity less infinity would be NaN
-        let most = if max.dtype() == DType::F64 { f64::MAX } else { f32::MAX as f64 };
-        let largest = max.maximum(&like(&max, -most)).minimum(&like(&max, most));
+        let max = largest(&x, axes);
         let shifted = &x - by(&max).expand(x.shape().clone());
         let exps = only(UOp::unary(Op::Exp, &shifted), 0.0);
         let sum = wide_sum(&exps, axes).reshape(kept);
-        Parts { shifted, exps, sum, largest }
+        Parts { shifted, exps, sum }
     }
 
     /// Each exponential over the sum: times its reciprocal, which is one division a row. The sum is at least 1, as the
@@ -65,6 +62,12 @@ impl Parts {
     }
 }
 
+/// The largest value along the axes, which are kept. It has no gradient.
+fn largest(x: &UOp, axes: &Axes) -> UOp {
+    let kept = kept_shape(x.shape(), axes);
+    x.reduce(ReduceOp::Max, axes.clone()).reshape(kept).detach()
+}
+
 fn softmax(x: &UOp, axes: &Axes) -> UOp {
     Parts::new(x, axes).shares()
 }
@@ -76,7 +79,10 @@ fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
 
 fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
     let wide = x.cast(x.dtype().or_float().accumulator());
-    let largest = Parts::new(x, axes).largest;
+    let max = largest(&wide, axes);
+    // infinity less infinity would be NaN
+    let most = if max.dtype() == DType::F64 { f64::MAX } else { f32::MAX as f64 };
+    let largest = max.maximum(&like(&max, -most)).minimum(&like(&max, most));
     let exps = UOp::unary(Op::Exp, &(&wide - largest.expand(wide.shape().clone())));
     let sum = wide_sum(&exps, axes).reshape(largest.shape().clone());
     UOp::unary(Op::Log, &sum) + &largest
@@ -102,7 +108,7 @@ impl Tensor {
         let compute = || -> Result<UOp, Fault> {
             let x = self.value()?;
             let axes = axes(arg, self.ndim())?;
-            Ok(f(&x, &axes).cast(x.dtype().or_float()))
+            Ok(f(&x, &axes).cast(full(x.dtype().or_float())))
         };
         self.lift(op, compute())
     }

@@ -186,7 +186,7 @@ impl Tensor {
         let rows = self.atleast_2d();
         let count = rows.shape().get(1).map_or(0, |n| n.saturating_sub(1));
         let apart = rows.sub(rows.mean_keepdim(-1));
-        let sums = apart.matmul(&apart.transpose(0, 1)).div(count as f64);
+        let sums = apart.times(&apart.transpose(0, 1)).div(count as f64);
         if self.ndim() < 2 { sums.reshape(()) } else { sums }
     }
 

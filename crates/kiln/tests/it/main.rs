@@ -24,6 +24,7 @@ mod fp8;
 mod fuzz;
 mod random_graphs;
 mod random_networks;
+mod recomputed;
 mod records;
 mod source_lines;
 mod search;

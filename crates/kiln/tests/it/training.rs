@@ -2,6 +2,7 @@
 
 mod batches;
 mod optimizers;
+mod precision;
 mod resume;
 mod schedules;
 mod sets;

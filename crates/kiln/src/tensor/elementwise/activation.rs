@@ -1,7 +1,7 @@
 //! Activation functions; integers become f32 first.
 
 use super::compare::at_most;
-use super::{as_float, as_is, like, wide};
+use super::{as_float, as_full, as_is, like, wide};
 use crate::Tensor;
 use kiln_ir::{Op, UOp};
 use std::f64::consts::PI;
@@ -94,7 +94,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn softplus(&self) -> Tensor {
-        self.map("softplus", as_float, |x| wide(x, softplus))
+        self.map("softplus", as_full, |x| wide(x, softplus))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Activations that are straight lines, or gates made of others; integers become f32 first.
 
-use super::{Typing, as_float, binary, like, quotient, wide};
+use super::{Typing, as_float, as_full, binary, like, quotient, wide};
 use crate::Tensor;
 use crate::element::Operand;
 use crate::error::refuse;
@@ -154,7 +154,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn softplus_with(&self, beta: f64) -> Tensor {
-        self.map("softplus_with", as_float, |x| wide(x, |x| softplus(x, beta)))
+        self.map("softplus_with", as_full, |x| wide(x, |x| softplus(x, beta)))
     }
 
     /// `x`, brought `width` nearer to 0; 0 where it is nearer already.

@@ -1,24 +1,25 @@
 //! Powers, roots, exponentials, trigonometry, signs.
 
-use super::{as_float, as_is, binary, counted, like, quotient, wide};
+use super::{as_float, as_full, as_is, binary, counted, like, quotient, wide};
 use crate::Tensor;
 use crate::defaults::OrFloat;
 use crate::element::{Operand, Value};
 use crate::error::{Error, Fault};
 use crate::origin::outermost;
+use crate::tensor::autocast::full;
 use kiln_ir::dtype::Weak;
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::LOG10_2;
 
 macro_rules! float_methods {
-    ($($(#[doc = $doc:literal])+ $name:ident $op:ident;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $op:ident $typing:ident;)*) => {
         /// Float functions; integers become f32 first.
         impl Tensor { $(
             $(#[doc = $doc])+
             #[must_use]
             #[track_caller]
             pub fn $name(&self) -> Tensor {
-                self.map(stringify!($name), as_float, |x| UOp::unary(Op::$op, x))
+                self.map(stringify!($name), $typing, |x| UOp::unary(Op::$op, x))
             }
         )* }
     };
@@ -31,70 +32,70 @@ float_methods! {
     /// assert_eq!(kiln::Tensor::from([4.0f32, 9.0]).sqrt().to_vec::<f32>()?, [2.0, 3.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    sqrt Sqrt;
+    sqrt Sqrt as_float;
     /// `e^x`.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([0.0f32]).exp().to_vec::<f32>()?, [1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    exp Exp;
+    exp Exp as_full;
     /// `2^x`.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([3.0f32]).exp2().to_vec::<f32>()?, [8.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    exp2 Exp2;
+    exp2 Exp2 as_full;
     /// `e^x - 1`, to the last places where `x` is small too.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1e-10f32]).expm1().to_vec::<f32>()?, [1e-10]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    expm1 Expm1;
+    expm1 Expm1 as_full;
     /// The natural logarithm.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1.0f32]).log().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    log Log;
+    log Log as_full;
     /// The natural logarithm of `1 + x`, to the last places where `x` is small too.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([1e-10f32]).log1p().to_vec::<f32>()?, [1e-10]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    log1p Log1p;
+    log1p Log1p as_full;
     /// The logarithm to base 2.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([8.0f32]).log2().to_vec::<f32>()?, [3.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    log2 Log2;
+    log2 Log2 as_full;
     /// The sine of radians.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([0.0f32]).sin().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    sin Sin;
+    sin Sin as_float;
     /// The cosine of radians.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([0.0f32]).cos().to_vec::<f32>()?, [1.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    cos Cos;
+    cos Cos as_float;
     /// The hyperbolic tangent.
     ///
     /// ```
     /// assert_eq!(kiln::Tensor::from([0.0f32]).tanh().to_vec::<f32>()?, [0.0]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    tanh Tanh;
+    tanh Tanh as_float;
 }
 
 /// Float functions made of others.
@@ -108,7 +109,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn tan(&self) -> Tensor {
-        self.map("tan", as_float, |x| quotient(&UOp::unary(Op::Sin, x), &UOp::unary(Op::Cos, x)))
+        self.map("tan", as_full, |x| quotient(&UOp::unary(Op::Sin, x), &UOp::unary(Op::Cos, x)))
     }
 
     /// The logarithm to base 10.
@@ -120,7 +121,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn log10(&self) -> Tensor {
-        self.map("log10", as_float, |x| UOp::unary(Op::Log2, x) * like(x, LOG10_2))
+        self.map("log10", as_full, |x| UOp::unary(Op::Log2, x) * like(x, LOG10_2))
     }
 
     /// `10^x`.
@@ -132,7 +133,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn exp10(&self) -> Tensor {
-        self.map("exp10", as_float, |x| wide(x, |x| like(x, 10).pow(x)))
+        self.map("exp10", as_full, |x| wide(x, |x| like(x, 10).pow(x)))
     }
 
     /// `1 / sqrt(x)`.
@@ -144,7 +145,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn rsqrt(&self) -> Tensor {
-        self.map("rsqrt", as_float, |x| quotient(&like(x, 1), &UOp::unary(Op::Sqrt, x)))
+        self.map("rsqrt", as_full, |x| quotient(&like(x, 1), &UOp::unary(Op::Sqrt, x)))
     }
 
     /// `1 / x`.
@@ -156,7 +157,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn reciprocal(&self) -> Tensor {
-        self.map("reciprocal", as_float, UOp::reciprocal)
+        self.map("reciprocal", as_full, UOp::reciprocal)
     }
 }
 
@@ -240,7 +241,7 @@ impl Tensor {
             return self.whole_pow(n);
         }
         let base = self.into_value();
-        let dtype = base.common_dtype(&exponent).or_float();
+        let dtype = full(base.common_dtype(&exponent).or_float());
         binary("pow", base, exponent, wide_float, |x, e| x.pow(e).cast(dtype))
     }
 

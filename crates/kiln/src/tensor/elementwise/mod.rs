@@ -20,6 +20,7 @@ mod scale;
 pub(super) use pairs::logaddexp;
 
 use super::Tensor;
+use super::autocast::full;
 use super::broadcast::Pair;
 use crate::defaults::OrFloat;
 use crate::element::{Operand, Value};
@@ -37,6 +38,11 @@ pub(super) fn as_is(dtype: DType) -> Result<DType, Fault> {
 
 pub(super) fn as_float(dtype: DType) -> Result<DType, Fault> {
     Ok(dtype.or_float())
+}
+
+/// What a narrow float loses too much by.
+pub(super) fn as_full(dtype: DType) -> Result<DType, Fault> {
+    Ok(full(dtype.or_float()))
 }
 
 fn integer(dtype: DType) -> Result<DType, Fault> {

@@ -52,6 +52,36 @@ impl Tensor {
             }
         }
     }
+
+    /// As [`qr`](Tensor::qr), with all `m` columns of `q`, and `r` of `[.., m, n]` with zeros below (NumPy's mode
+    /// `complete`). No gradient goes through it.
+    ///
+    /// ```
+    /// let a = kiln::Tensor::from([[3.0f32], [4.0]]);
+    /// let (q, r) = a.qr_complete();
+    /// assert_eq!((q.shape(), r.shape()), (&[2, 2][..], &[2, 1][..]));
+    /// assert!(q.matmul(&r).sub(&a).abs().max(..).item::<f32>()? < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`qr`](Tensor::qr).
+    #[must_use]
+    #[track_caller]
+    pub fn qr_complete(&self) -> (Tensor, Tensor) {
+        let _method = outermost("qr_complete");
+        let a = self.detach();
+        let &[.., m, n] = a.shape() else { return a.qr() };
+        if n >= m || a.error().is_some() || !a.dtype().is_float() {
+            return a.qr();
+        }
+        // the identity's columns have what is missing of a basis
+        let mut shape = a.shape().to_vec();
+        shape[a.ndim() - 1] = m;
+        let identity = Tensor::eye_with(m, (a.dtype(), a.device())).broadcast_to(shape);
+        let (q, r) = Tensor::cat([&a, &identity], -1).qr();
+        (q, r.narrow(-1, 0, n).triu(0))
+    }
 }
 
 /// What is below the diagonal, and half of that.
@@ -72,10 +102,10 @@ fn lower_root(x: &Tensor) -> Result<Tensor, Fault> {
         None => l,
         Some(d) => {
             let d = d.add(turned(&d)).mul(0.5);
-            let share = inverse.matmul(&d).matmul(&turned(&inverse));
+            let share = inverse.times(&d).times(&turned(&inverse));
             let first = lower_half(&share);
-            let second = lower_half(&first.matmul(&turned(&first)));
-            l.add(l.matmul(&first.sub(second)))
+            let second = lower_half(&first.times(&turned(&first)));
+            l.add(l.times(&first.sub(second)))
         }
     }))
 }
@@ -104,15 +134,15 @@ fn moved(q: Tensor, r: Tensor, d: &Tensor, x: &Tensor) -> (Tensor, Tensor) {
     let (square, d) = (first(&r), first(d));
     // d r^-1, as the transpose of what solves r^T
     let share = turned(&turned(&square).solve(&turned(&d)));
-    let along = turned(&q).matmul(&share);
+    let along = turned(&q).times(&share);
     let turn = along.tril(-1).sub(turned(&along.tril(-1)));
-    let moved_q = q.matmul(&turn).add(share.sub(q.matmul(&along)));
-    let moved_r = along.sub(&turn).matmul(&square);
+    let moved_q = q.times(&turn).add(share.sub(q.times(&along)));
+    let moved_r = along.sub(&turn).times(&square);
     let new_q = q.add(moved_q);
     if n == count {
         return (new_q, r.add(moved_r));
     }
     // what is right of the square follows from q
-    let rest = turned(&new_q).matmul(&x.narrow(-1, count, n - count));
+    let rest = turned(&new_q).times(&x.narrow(-1, count, n - count));
     (new_q, Tensor::cat([&square.add(moved_r), &rest], -1))
 }

@@ -114,9 +114,9 @@ fn exponential(x: &Tensor) -> Result<Tensor, Fault> {
     let small = a.mul(f64::exp2(-f64::from(halvings)));
     let eye = Tensor::eye_with(stack.rows, (a.dtype(), a.device()));
     let last = small.mul(0.0).add(&eye);
-    let horner = |sum: Tensor, k: usize| small.matmul(&sum).mul(1.0 / k as f64).add(&eye);
+    let horner = |sum: Tensor, k: usize| small.times(&sum).mul(1.0 / k as f64).add(&eye);
     let series = (1..=terms(a.dtype())).rev().fold(last, horner);
-    Ok(stack.result(&(0..halvings).fold(series, |e, _| e.matmul(&e))))
+    Ok(stack.result(&(0..halvings).fold(series, |e, _| e.times(&e))))
 }
 
 /// Where to split the product of each run of factors.

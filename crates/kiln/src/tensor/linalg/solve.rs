@@ -118,9 +118,9 @@ fn inverted(x: &Tensor) -> Result<Tensor, Fault> {
     Ok(stack.result(&match stack.moved()? {
         None => inverse,
         Some(d) => {
-            let share = inverse.matmul(&d);
-            let first = share.matmul(&inverse);
-            inverse.sub(&first).add(share.matmul(&first))
+            let share = inverse.times(&d);
+            let first = share.times(&inverse);
+            inverse.sub(&first).add(share.times(&first))
         }
     }))
 }
@@ -169,9 +169,9 @@ fn determinants(x: &Tensor) -> Result<Tensor, Fault> {
     let [values, inverses, adjugates] =
         stack.each([[1, 1], [n, n], [n, n]], |a| Ok(cofactors(a, near)))?;
     let values = values.squeeze([-2, -1]);
-    let first = traced(&adjugates.matmul(&d));
-    let share = inverses.matmul(&d);
-    let second = traced(&share).square().sub(traced(&share.matmul(&share)));
+    let first = traced(&adjugates.times(&d));
+    let share = inverses.times(&d);
+    let second = traced(&share).square().sub(traced(&share.times(&share)));
     Ok(stack.result(&values.add(first).add(second.mul(&values).mul(0.5))))
 }
 
@@ -190,8 +190,8 @@ fn log_determinants(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     let [signs, logs, inverses] = stack.each([[1, 1], [1, 1], [n, n]], both)?;
     let [signs, mut logs] = [signs, logs].map(|t| t.squeeze([-2, -1]));
     if let Some(d) = stack.moved()? {
-        let share = inverses.matmul(&d);
-        logs = logs.add(traced(&share)).sub(traced(&share.matmul(&share)).mul(0.5));
+        let share = inverses.times(&d);
+        logs = logs.add(traced(&share)).sub(traced(&share.times(&share)).mul(0.5));
     }
     Ok((stack.result(&signs), stack.result(&logs)))
 }
@@ -249,14 +249,14 @@ fn solution(a: &Tensor, b: &Tensor, [n, columns]: [usize; 2]) -> Result<Tensor, 
     };
     let [x, inverse] = both.each([[n, columns], [n, n]], solve)?;
     let step = |x: &Tensor| {
-        let of_a = of_a.as_ref().map(|d| d.matmul(x).neg());
+        let of_a = of_a.as_ref().map(|d| d.times(x).neg());
         let sum = match (&of_b, of_a) {
             (Some(b), Some(a)) => b.add(a),
             (Some(b), None) => b.clone(),
             (None, Some(a)) => a,
             (None, None) => return None,
         };
-        Some(inverse.matmul(&sum))
+        Some(inverse.times(&sum))
     };
     // the first step has the first derivative, the second one the second
     let first = step(&x).map(|change| x.add(change));

@@ -131,7 +131,7 @@ impl Tensor {
     #[track_caller]
     pub fn lstsq(&self, b: &Tensor) -> Tensor {
         let _method = outermost("lstsq");
-        Tensor::or_broken("lstsq", pseudo_inverse(self)).matmul(b)
+        Tensor::or_broken("lstsq", pseudo_inverse(self)).times(b)
     }
 
     /// How many singular values of each matrix of `[.., m, n]` are larger than `max(m, n)` units in the last place of the
@@ -209,8 +209,8 @@ fn eigen(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     if let Some(d) = stack.moved_once()? {
         let (values, vectors) = &both;
         let d = d.add(turned(&d)).mul(0.5);
-        let seen = turned(vectors).matmul(&d).matmul(vectors);
-        let moved = vectors.matmul(&seen.mul(gaps(values)));
+        let seen = turned(vectors).times(&d).times(vectors);
+        let moved = vectors.times(&seen.mul(gaps(values)));
         both = (values.add(seen.diagonal(0, -2, -1)), vectors.add(moved));
     }
     Ok((stack.result(&both.0), stack.result(&both.1)))
@@ -244,7 +244,7 @@ fn singular(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor), Fault> {
 /// With gradients: Townsend, "Differentiating the singular value decomposition", 2016.
 fn moved(u: &Tensor, s: &Tensor, vh: &Tensor, d: &Tensor) -> (Tensor, Tensor, Tensor) {
     let v = turned(vh);
-    let seen = turned(u).matmul(d).matmul(&v);
+    let seen = turned(u).times(d).times(&v);
     let apart = gaps(&s.square());
     let (across, down) = (s.unsqueeze(-2), s.unsqueeze(-1));
     let turn_u = apart.mul(seen.mul(&across).add(turned(&seen).mul(&down)));
@@ -252,10 +252,10 @@ fn moved(u: &Tensor, s: &Tensor, vh: &Tensor, d: &Tensor) -> (Tensor, Tensor, Te
     let none = s.eq(0.0);
     let inverse = none.where_(0.0, none.where_(1.0, s).reciprocal()).unsqueeze(-2);
     // what leaves the space of the columns
-    let out_u = d.matmul(&v).sub(u.matmul(&seen)).mul(&inverse);
-    let out_v = turned(d).matmul(u).sub(v.matmul(&turned(&seen))).mul(&inverse);
-    let new_u = u.add(u.matmul(&turn_u)).add(out_u);
-    let new_v = v.add(v.matmul(&turn_v)).add(out_v);
+    let out_u = d.times(&v).sub(u.times(&seen)).mul(&inverse);
+    let out_v = turned(d).times(u).sub(v.times(&turned(&seen))).mul(&inverse);
+    let new_u = u.add(u.times(&turn_u)).add(out_u);
+    let new_v = v.add(v.times(&turn_v)).add(out_v);
     (new_u, s.add(seen.diagonal(0, -2, -1)), turned(&new_v))
 }
 
@@ -281,10 +281,10 @@ fn pseudo_inverse(x: &Tensor) -> Result<Tensor, Fault> {
 /// 1973.
 fn with_gradient(p: &Tensor, d: &Tensor, a: &Tensor) -> Tensor {
     let (turned_p, turned_d) = (turned(p), turned(d));
-    let direct = p.matmul(d).matmul(p);
-    let left = p.matmul(&turned_p).matmul(&turned_d);
-    let left = left.sub(left.matmul(a).matmul(p));
-    let right = turned_d.matmul(&turned_p).matmul(p);
-    let right = right.sub(p.matmul(a).matmul(&right));
+    let direct = p.times(d).times(p);
+    let left = p.times(&turned_p).times(&turned_d);
+    let left = left.sub(left.times(a).times(p));
+    let right = turned_d.times(&turned_p).times(p);
+    let right = right.sub(p.times(a).times(&right));
     p.sub(direct).add(left).add(right)
 }

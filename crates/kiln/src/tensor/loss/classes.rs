@@ -5,6 +5,7 @@ use crate::Tensor;
 use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
+use crate::tensor::autocast::full;
 use crate::tensor::combine::hits;
 use kiln_ir::DType;
 
@@ -173,7 +174,7 @@ impl Tensor {
         if let Err(fault) = checked.and_then(|()| options.check(self, axis)) {
             return Tensor::broken(fault.at(op));
         }
-        let dtype = self.dtype().or_float();
+        let dtype = full(self.dtype().or_float());
         let wide: DType = dtype.accumulator();
         let logs = logs(&self.cast(wide), axis);
         let samples = match shares {

@@ -36,7 +36,7 @@ impl Tensor {
             return self.refused("multi_margin_loss", why.into());
         }
         let labels = labels.unsqueeze(1);
-        let behind = (self - self.gather(1, &labels) + margin).relu();
+        let behind = (self.in_full() - self.gather(1, &labels) + margin).relu();
         let is_right = Tensor::arange_with(self.shape()[1], labels.device()).eq(labels);
         let losses = is_right.where_(0.0, if p == 2 { behind.square() } else { behind });
         reduce.of(&losses.mean(1))
@@ -72,7 +72,7 @@ impl Tensor {
         let classes = Tensor::arange_with(self.shape()[1], labels.device());
         let is_right = (labels.unsqueeze(2).eq(classes) & counts.unsqueeze(2)).any(1);
         let right = self.gather(1, &labels).unsqueeze(2);
-        let behind = (self.unsqueeze(1) - right + 1.0).relu();
+        let behind = (self.in_full().unsqueeze(1) - right + 1.0).relu();
         let counts = counts.unsqueeze(2) & is_right.logical_not().unsqueeze(1);
         reduce.of(&(counts.where_(behind, 0.0).sum([1, 2]) / self.shape()[1]))
     }

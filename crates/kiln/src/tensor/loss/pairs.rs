@@ -21,7 +21,7 @@ impl Tensor {
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("mse_loss");
-        reduce.of(&self.sub(target).square())
+        reduce.of(&self.in_full().sub(target).square())
     }
 
     /// The distance.
@@ -39,7 +39,7 @@ impl Tensor {
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("l1_loss");
-        reduce.of(&self.sub(target).abs())
+        reduce.of(&self.in_full().sub(target).abs())
     }
 
     /// Half the square of the distance up to `delta`, and beyond it the line that goes on from there.
@@ -57,7 +57,7 @@ impl Tensor {
     #[track_caller]
     pub fn huber_loss(&self, target: &Tensor, delta: f64, reduce: Reduce) -> Tensor {
         let _method = outermost("huber_loss");
-        reduce.of(&self.sub(target).bent(delta))
+        reduce.of(&self.in_full().sub(target).bent(delta))
     }
 
     /// The [`huber_loss`](Tensor::huber_loss) over `beta`: for 0 the distance.
@@ -76,9 +76,9 @@ impl Tensor {
     pub fn smooth_l1_loss(&self, target: &Tensor, beta: f64, reduce: Reduce) -> Tensor {
         let _method = outermost("smooth_l1_loss");
         if beta == 0.0 {
-            return reduce.of(&self.sub(target).abs());
+            return reduce.of(&self.in_full().sub(target).abs());
         }
-        reduce.of(&self.sub(target).bent(beta).div(beta))
+        reduce.of(&self.in_full().sub(target).bent(beta).div(beta))
     }
 
     /// Half the square up to `delta`, a line beyond.
@@ -109,8 +109,8 @@ impl Tensor {
     pub fn kl_div(&self, target: &Tensor, log_target: bool, reduce: Reduce) -> Tensor {
         let _method = outermost("kl_div");
         reduce.of(&match log_target {
-            true => target.exp().mul(target.sub(self)),
-            false => target.xlogy(target).sub(target.mul(self)),
+            true => target.exp().mul(target.sub(self.in_full())),
+            false => target.xlogy(target).sub(target.mul(self.in_full())),
         })
     }
 
@@ -155,7 +155,7 @@ impl Tensor {
         reduce: Reduce,
     ) -> Tensor {
         let _method = outermost("binary_cross_entropy_with_logits");
-        let rest = self.mul(target.neg().add(1));
+        let rest = self.in_full().mul(target.neg().add(1));
         let softplus = self.neg().softplus();
         reduce.of(&match positive_weight {
             Some(weight) => rest.add(weight.sub(1).mul(target).add(1).mul(softplus)),
@@ -179,7 +179,7 @@ impl Tensor {
     #[track_caller]
     pub fn poisson_nll_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("poisson_nll_loss");
-        reduce.of(&self.exp().sub(target.mul(self)))
+        reduce.of(&self.exp().sub(target.mul(self.in_full())))
     }
 
     /// `(log(v) + (self - target)^2 / v) / 2`, where `v` is the variance, but 1e-6 at least, below which it has no gradient.
@@ -201,7 +201,7 @@ impl Tensor {
         // the bound moves the value and not the slope
         let lifted = variance.detach().clamp_min(1e-6).sub(variance.detach());
         let variance = variance.add(lifted);
-        let distance = self.sub(target).square().div(&variance);
+        let distance = self.in_full().sub(target).square().div(&variance);
         reduce.of(&variance.log().add(distance).mul(0.5))
     }
 }
@@ -223,7 +223,7 @@ impl Tensor {
     #[track_caller]
     pub fn hinge_embedding_loss(&self, target: &Tensor, margin: f64, reduce: Reduce) -> Tensor {
         let _method = outermost("hinge_embedding_loss");
-        let far = self.neg().add(margin).relu();
+        let far = self.in_full().neg().add(margin).relu();
         reduce.of(&target.eq(1).where_(self, target.eq(-1).where_(far, 0.0)))
     }
 
@@ -242,7 +242,7 @@ impl Tensor {
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("soft_margin_loss");
-        reduce.of(&target.neg().mul(self).softplus())
+        reduce.of(&target.neg().mul(self.in_full()).softplus())
     }
 
     /// `max(0, -target * (self - other) + margin)`: a target of 1 wants this larger.
@@ -266,7 +266,7 @@ impl Tensor {
         reduce: Reduce,
     ) -> Tensor {
         let _method = outermost("margin_ranking_loss");
-        reduce.of(&target.neg().mul(self.sub(other)).add(margin).relu())
+        reduce.of(&target.neg().mul(self.in_full().sub(other)).add(margin).relu())
     }
 
     /// `max(0, d(self, near) - d(self, far) + margin)`, with the `p`-norm of the distance along the last axis.
@@ -312,7 +312,7 @@ impl Tensor {
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor, p: f64) -> Tensor {
         let _method = outermost("pairwise_distance");
-        self.sub(other).add(1e-6).norm(p, -1)
+        self.in_full().sub(other).add(1e-6).norm(p, -1)
     }
 
     /// The cosine of the angle between vectors along `axis`; lengths count as 1e-8 at least.
@@ -333,7 +333,7 @@ impl Tensor {
         let axis = axis.as_i64();
         let own = self.norm_keepdim(2.0, axis).maximum(1e-8);
         let its = other.norm_keepdim(2.0, axis).maximum(1e-8);
-        self.div(own).mul(other.div(its)).sum(axis)
+        self.in_full().div(own).mul(other.div(its)).sum(axis)
     }
 
     /// `1 - c` where the target is 1, `max(0, c - margin)` where it is -1, with the cosine `c` of the angle along the last
@@ -358,9 +358,12 @@ impl Tensor {
         reduce: Reduce,
     ) -> Tensor {
         let _method = outermost("cosine_embedding_loss");
-        let (own, its) = (self.square().sum(-1).add(1e-12), other.square().sum(-1).add(1e-12));
+        let (own, its) = (
+            self.in_full().square().sum(-1).add(1e-12),
+            other.in_full().square().sum(-1).add(1e-12),
+        );
         let lengths = own.mul(its).sqrt();
-        let cosine = self.mul(other).sum(-1).div(lengths);
+        let cosine = self.in_full().mul(other).sum(-1).div(lengths);
         let far = cosine.sub(margin).relu();
         let near = cosine.neg().add(1);
         reduce.of(&target.eq(1).where_(near, target.eq(-1).where_(far, 0.0)))

@@ -1,7 +1,7 @@
 //! Averages, scaled losses and batches.
 
 use kiln::data::{DataLoader, Dataset, TensorDataset};
-use kiln::optim::{EMA, GradScaler, SGD};
+use kiln::optim::{ASGD, EMA, GradScaler, SGD, SWA};
 use kiln::{DType, Tensor, measure};
 
 #[test]
@@ -24,6 +24,47 @@ fn averages_follow_the_parameters() {
     other.load_state_dict(&average.state_dict()).expect("fits");
     assert_eq!(other.values()[0].to_vec::<f64>().expect("f64"), mean);
     assert!(EMA::new([&w], 1.5).update().is_err());
+}
+
+#[test]
+fn equal_averages_go_on_from_a_state() {
+    let w = Tensor::from([1.0f64, -2.0]).set_requires_grad(true);
+    let average = SWA::new([&w]);
+    let set = |value: f64| w.detach().assign(Tensor::from([value, -value]));
+    for value in [1.0, 4.0] {
+        set(value);
+        average.update().expect("an update");
+    }
+    let other = SWA::new([&w]);
+    other.load_state_dict(&average.state_dict()).expect("fits");
+    set(7.0);
+    other.update().expect("an update");
+    let mean = other.values()[0].to_vec::<f64>().expect("f64");
+    assert!((mean[0] - 4.0).abs() < 1e-15 && mean[0] == -mean[1], "{mean:?}");
+    assert_eq!(other.within(|| w.to_vec::<f64>().expect("f64")).expect("fits"), mean);
+    assert_eq!(w.to_vec::<f64>().expect("f64"), [7.0, -7.0]);
+    let mut state = other.state_dict();
+    assert_eq!(state.remove("n_averaged").expect("a count").item::<i64>().expect("i64"), 3);
+    assert!(
+        other.load_state_dict(&state).expect_err("no count").to_string().contains("n_averaged")
+    );
+}
+
+/// From the step after `t0` on the mean is of the parameters since.
+#[test]
+fn asgd_keeps_the_mean() {
+    let w = Tensor::from([0.0f64]).set_requires_grad(true);
+    let opt = ASGD::new([&w], 1.0).lambd(0.0).alpha(0.0).t0(1.0);
+    let mut seen = Vec::new();
+    for _ in 0..6 {
+        opt.zero_grad();
+        (-&w).sum(..).backward().expect("a loss");
+        opt.step().expect("a step");
+        seen.push(opt.state_dict()["state.0.ax"].item::<f64>().expect("f64"));
+    }
+    // 1, 2, 3 themselves, then the means of 3 and 4, of these and 5, and of these and 6
+    let want = [1.0, 2.0, 3.0, 3.5, 4.0, 4.5];
+    assert!(seen.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-14), "{seen:?}");
 }
 
 /// The gradient 2^-20 is 0 in f16 when it is multiplied by 2^-10 on its way; scaled by 2^16 it is not.

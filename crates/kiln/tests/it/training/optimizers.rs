@@ -44,6 +44,7 @@ fn made(name: &str, w: &Tensor) -> Box<dyn Optimizer> {
         "rprop" => Box::new(Rprop::new([w], 0.3).etas((0.4, 1.3)).step_sizes((0.01, 0.6))),
         "lion" => Box::new(Lion::new([w], 0.05).betas(betas).weight_decay(0.1)),
         "lars" => Box::new(LARS::new([w], 0.5).momentum(0.8).trust(0.05).weight_decay(0.1)),
+        "asgd" => Box::new(ASGD::new([w], 0.2).lambd(0.1).alpha(0.6).t0(3.0).weight_decay(0.1)),
         "lamb" => Box::new(LAMB::new([w], 0.1).betas(betas).weight_decay(0.1)),
         other => panic!("{other} is not made here"),
     }
@@ -52,7 +53,7 @@ fn made(name: &str, w: &Tensor) -> Box<dyn Optimizer> {
 #[test]
 fn ten_steps_are_those_of_pytorch() {
     let cases = GOLDEN["optimizers"].as_object().expect("by name");
-    assert_eq!(cases.len(), 20);
+    assert_eq!(cases.len(), 21);
     for (name, values) in cases {
         let w = Tensor::from(START).set_requires_grad(true);
         let opt = made(name, &w);
