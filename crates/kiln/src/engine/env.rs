@@ -72,7 +72,7 @@ pub(crate) static NOOPT: Var =
 pub(crate) static LENGTHS: Var = Var::new(
     "LENGTHS",
     1,
-    "1 shares kernels between lengths from the third on, 2 from the first; 0 compiles each length",
+    "1 shares schedules and kernels between lengths from the third on, 2 earlier; 0 treats each length alone",
 );
 /// Replays.
 pub(crate) static JIT: Var =

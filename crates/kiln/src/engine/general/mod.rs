@@ -1,6 +1,6 @@
 //! General schedules: a graph that was seen with other lengths before gets a schedule for all of them.
 //!
-//! The graphs of one program at several lengths have one [`Closed::outline`]. From the second on it is known which of their
+//! The graphs of one program at several lengths have one [`Closed::outline`]. After three of them (two, if a length grew by one) it is known which
 //! numbers vary, and how these depend on each other ([`variables`]). Then the stage `schedule` runs for graphs of the same
 //! outline with a few other lengths ([`witnesses`]), and from those comes a schedule for all lengths between them
 //! ([`GeneralSchedule`]).
@@ -28,8 +28,8 @@ use std::time::Instant;
 use variables::Variables;
 use witnesses::Witnesses;
 
-/// So many graphs of an outline say what varies. A guess from so few may be wrong, which costs a schedule.
-const SEEN: usize = 2;
+/// So many graphs of an outline say that lengths vary. A program may run at two, for training and for tests.
+const SEEN: usize = 3;
 
 /// So many graphs of an outline are remembered: the latest.
 const MOST_SEEN: usize = 8;
@@ -149,10 +149,24 @@ impl Outline {
         self.seen.push(sighting);
     }
 
+    /// Whether enough graphs have been seen to say that their first numbers, the lengths, vary.
+    fn varies(&self, lengths: usize) -> bool {
+        let [first, second] = match &self.seen[..] {
+            [] | [_] => return false,
+            [first, second] if env::LENGTHS.get() == 1 => [first, second],
+            seen => return seen.len() >= SEEN || env::LENGTHS.get() > 1,
+        };
+        // a length that grows by one, as in a loop, will grow again
+        let pairs = first.numbers.iter().zip(&second.numbers).take(lengths);
+        pairs.map(|(a, b)| a.abs_diff(*b)).filter(|by| *by > 0).min() == Some(1)
+    }
+
     /// A general schedule for the graph that was added last, if enough have been seen.
     fn make(&mut self, closed: &Closed, opened: &Opened) -> Result<Option<Arc<General>>, Failure> {
-        let seen = self.seen.len();
-        if seen < SEEN || self.missed < self.next_try || self.schedules.len() >= MOST_SCHEDULES {
+        if !self.varies(closed.lengths.len())
+            || self.missed < self.next_try
+            || self.schedules.len() >= MOST_SCHEDULES
+        {
             return Ok(None);
         }
         testing::step()?;
