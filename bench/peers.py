@@ -4,6 +4,7 @@ write it: PyTorch without gradients where none are asked for, tinygrad under its
 exports."""
 
 import glob
+import importlib
 import io
 import os
 import pathlib
@@ -190,6 +191,27 @@ class Torch:
 
         return call
 
+    def model(self, name):
+        case = models().Case(name, False)
+        return self.run(case.model.eval(), *case.inputs(1))
+
+    def model_training(self, name, batch):
+        torch, case = self.torch, models().Case(name, False)
+        forward, x = case.model.train(), case.inputs(batch)
+        adam = torch.optim.AdamW(case.model.parameters(), 1e-5)
+        if self.compiled:
+            torch.compiler.reset()
+            forward = torch.compile(case.model, dynamic=False)
+
+        def call():
+            loss = case.loss(forward(*x))
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            return loss.detach()
+
+        return call
+
     def optimizer(self, parameters, slopes):
         parameters = [p.requires_grad_() for p in parameters]
         adam = self.torch.optim.AdamW(parameters, 1e-3)
@@ -257,6 +279,9 @@ class Ort(Torch):
         raise RuntimeError("no gradients")
 
     def resnet_training(self, batch):
+        raise RuntimeError("no gradients")
+
+    def model_training(self, name, batch):
         raise RuntimeError("no gradients")
 
     def optimizer(self, parameters, slopes):
@@ -375,6 +400,12 @@ class Tinygrad:
     def resnet_training(self, batch):
         raise RuntimeError("written for PyTorch only")
 
+    def model(self, name):
+        raise RuntimeError("written for PyTorch only")
+
+    def model_training(self, name, batch):
+        raise RuntimeError("written for PyTorch only")
+
     def optimizer(self, parameters, slopes):
         from tinygrad import nn
 
@@ -403,26 +434,28 @@ class Tinygrad:
         return training
 
 
-def golden():
-    """The module that has ResNet and its numbers."""
+def golden(name):
+    """A module of testdata/golden, which has networks and their numbers."""
     folder = str(pathlib.Path(__file__).parent.parent / "testdata/golden")
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    import resnet
+    return importlib.import_module(name)
 
-    return resnet
+
+def models():
+    return golden("models")
 
 
 def resnet_of(width, classes):
-    return golden().ResNet(width, classes)
+    return golden("resnet").ResNet(width, classes)
 
 
 def images(batch, size):
-    return golden().images(batch, size)
+    return golden("resnet").images(batch, size)
 
 
 def image_labels(batch, classes):
-    return golden().labels(batch, classes)
+    return golden("resnet").labels(batch, classes)
 
 
 def started(lib):
@@ -583,13 +616,26 @@ WORKLOADS = {
 }
 
 
+def made(lib, name):
+    """What a workload's call is. Some names say what they are."""
+    if name.startswith("cnn-"):
+        return layer(lib, name)
+    if name.startswith("model-"):
+        model = name.removeprefix("model-")
+        if not model.endswith("-train"):
+            return lib.model(model)
+        model = model.removesuffix("-train")
+        return lib.model_training(model, 16 if model == "lstm" else 2)
+    return WORKLOADS[name](lib)
+
+
 def load(lib, name):
     """Three calls: the first compiles, and the JIT of tinygrad captures the second."""
     if name == "start" and getattr(lib, "compiled", False):
         raise RuntimeError("the same as torch")
     if name == "host":
         raise RuntimeError("kernels cannot be left out")
-    call = layer(lib, name) if name.startswith("cnn-") else WORKLOADS[name](lib)
+    call = made(lib, name)
     seconds = []
     for _ in range(3):
         start = time.perf_counter()

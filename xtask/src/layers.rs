@@ -11,7 +11,8 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
     ("kiln-compile", &["kiln-ir"], &["kiln-runtime"]),
     ("kiln-runtime", &["kiln-ir"], &["kiln-compile"]),
     ("kiln", &["kiln-ir", "kiln-compile", "kiln-runtime", "kiln-derive"], &[]),
-    ("kiln-cli", &["kiln"], &[]),
+    ("kiln-models", &["kiln"], &[]),
+    ("kiln-cli", &["kiln", "kiln-models"], &[]),
     ("kiln-book", &["kiln", "kiln-ir", "kiln-compile"], &[]),
 ];
 

@@ -16,6 +16,8 @@ mod overhead;
 mod convnet;
 /// ResNet-18.
 mod resnet;
+/// Networks that people run.
+mod models;
 
 pub(crate) use case::{Case, Run, Unit, Work};
 
@@ -27,6 +29,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static Case> + Clone {
         methods::CASES,
         overhead::CASES,
         resnet::CASES,
+        models::CASES,
         convolutions::cases(),
     ];
     groups.into_iter().flatten()
@@ -53,7 +56,9 @@ mod tests {
         for (i, case) in all.iter().enumerate() {
             assert!(all[..i].iter().all(|c| c.name != case.name), "{}", case.name);
             let is_known = peers.contains(&format!("\"{}\":", case.name));
-            assert!(is_known || case.name.starts_with("cnn-"), "peers.py lacks {}", case.name);
+            // of these the name says what they are
+            let says = case.name.starts_with("cnn-") || case.name.starts_with("model-");
+            assert!(is_known || says, "peers.py lacks {}", case.name);
         }
     }
 }

@@ -20,6 +20,8 @@ mod explain;
 mod compare;
 /// A recorded run as a page.
 mod viz;
+/// Language models from files.
+mod language;
 
 use clap::{Parser, Subcommand};
 use outcome::{Failure, Outcome};
@@ -37,6 +39,10 @@ struct Cli {
 enum Command {
     /// Train a small convolutional network on handwritten digits.
     Digits(digits::Options),
+    /// Go on with a text: GPT-2 from the files that it is published as.
+    Gpt2(language::gpt2::Options),
+    /// Write a vector for each text: sentence embeddings from the files of a BERT.
+    Embed(language::embed::Options),
     /// List the devices, with the compiler of each or what is missing.
     Devices,
     /// Time a few programs; with --beam, search for faster kernels and show what was found.
@@ -58,6 +64,8 @@ enum Command {
 fn run(cli: Cli) -> Outcome {
     match cli.command {
         Command::Digits(options) => digits::run(&options),
+        Command::Gpt2(options) => language::gpt2::run(&options),
+        Command::Embed(options) => language::embed::run(&options),
         Command::Devices => devices::run(),
         Command::Bench(options) => bench::run(&options),
         Command::Env => env::run(),

@@ -6,7 +6,7 @@ use crate::optimize::{self, MAX_NODES, NOMINAL_THREADS, Opt, Optimized, Optimizi
 pub use crate::pass::Bug;
 use crate::pass::Checks;
 use crate::passes::{LOWER, OPTIMIZE, RENDER, SCHEDULE};
-use crate::schedule::{Schedule, Scheduling};
+use crate::schedule::{Choices, Schedule, Scheduling};
 use crate::target::Target;
 use kiln_ir::program::Program;
 use kiln_ir::{Arg, UOp, spec};
@@ -48,8 +48,22 @@ pub struct Settings {
 /// # Errors
 /// A pass that fails: a bug of the compiler. The same holds for all functions that follow.
 pub fn schedule(roots: &[UOp], target: &Target, checks: Checks) -> Result<Schedule, Bug> {
-    let done = SCHEDULE.run(|| Scheduling::of(roots, target), &(), checks)?;
-    Ok(done.schedule.expect("the last pass leaves it"))
+    Ok(schedule_with(roots, target, checks, &Choices::default())?.0)
+}
+
+/// The same with choices that were made before. Returns those that were made.
+///
+/// # Errors
+/// A pass that fails.
+pub fn schedule_with(
+    roots: &[UOp],
+    target: &Target,
+    checks: Checks,
+    choices: &Choices,
+) -> Result<(Schedule, Choices), Bug> {
+    let start = || Scheduling::of(roots, target, choices.clone());
+    let done = SCHEDULE.run(start, &(), checks)?;
+    Ok((done.schedule.expect("the last pass leaves it"), done.choices))
 }
 
 /// Kernel -> optimized kernel. Without options and with a limit of 0, it is only named and trimmed.

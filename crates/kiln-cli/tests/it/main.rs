@@ -9,3 +9,5 @@ mod browser;
 mod compare;
 mod programs;
 mod viz;
+#[allow(clippy::print_stderr, reason = "says what it skips")]
+mod language;

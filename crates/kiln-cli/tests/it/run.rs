@@ -1,7 +1,8 @@
 //! Runs the command with an environment of its own.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An empty folder, removed at the end.
@@ -36,15 +37,34 @@ pub(crate) struct Said {
 
 /// Runs `kiln` with words as arguments. Its cache is in `home`, and kiln's variables are `env` alone.
 pub(crate) fn kiln(home: &Folder, args: &str, env: &[(&str, &str)]) -> Said {
+    said(command(home, args.split_whitespace()).envs(env.iter().copied()).output().unwrap())
+}
+
+/// As [`kiln`], with arguments that may have spaces, and a standard input.
+pub(crate) fn kiln_reading<'a>(
+    home: &Folder,
+    args: impl IntoIterator<Item = &'a str>,
+    input: &str,
+) -> Said {
+    let mut command = command(home, args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // a process that ends early reads nothing
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    said(child.wait_with_output().unwrap())
+}
+
+fn command<'a>(home: &Folder, args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
-    command.args(args.split_whitespace()).current_dir(&home.0);
+    command.args(args).current_dir(&home.0);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("KILN_") || ["DEV", "DEBUG", "NOOPT"].contains(&&*text) {
             command.env_remove(&name);
         }
     }
-    said(command.env("XDG_CACHE_HOME", &home.0).envs(env.iter().copied()).output().unwrap())
+    command.env("XDG_CACHE_HOME", &home.0);
+    command
 }
 
 fn said(output: Output) -> Said {

@@ -4,6 +4,7 @@
 //! then: which kernels need it, and at which index. (A demand is a `Request`.) Demands of one kernel at one index are
 //! one demand; that is how a value that is used twice is computed once.
 
+use super::choices::Choices;
 use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
 use super::index::Index;
@@ -117,13 +118,14 @@ pub(super) fn about(node: &UOp) -> String {
 }
 
 /// Decides, for every node that the roots need, whether it is stored.
-pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
+pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
     let nodes = toposort_all(roots, |_| true);
     let position: FxHashMap<UOp, usize> =
         nodes.iter().cloned().enumerate().map(|(i, n)| (n, i)).collect();
     let roots = roots_in_memory(roots, &position);
     let mut planner = Planner {
         costs: *costs,
+        choices,
         is_root: vec![false; nodes.len()],
         forced: vec![false; nodes.len()],
         storage: storages(&nodes, &position),
@@ -146,8 +148,9 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs) -> Plan {
     planner.plan
 }
 
-pub(super) struct Planner {
+pub(super) struct Planner<'a> {
     pub(super) costs: Costs,
+    choices: &'a Choices,
     pub(super) plan: Plan,
     is_root: Vec<bool>,
     /// Whether a node must be stored: an update writes to its memory, or it must be read before an update writes.
@@ -167,7 +170,7 @@ pub(super) struct Planner {
     pub(super) seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
 }
 
-impl Planner {
+impl Planner<'_> {
     fn run(&mut self) {
         self.estimate_work();
         for &r in &self.plan.roots {
@@ -263,7 +266,7 @@ impl Planner {
         if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
             observe::decision(|| price.decision(self.about(i), &node));
         }
-        !price.inline_wins()
+        self.choices.choose(!price.inline_wins())
     }
 
     fn overfull(&self, i: usize) -> bool {
@@ -379,7 +382,8 @@ impl Planner {
         let small = |u: &UOp| u.src(2).numel() <= SMALL_WRITE;
         let room = self.plan.drafts[kernel].size <= MAX_KERNEL_NODES / 2;
         let unseen = self.plan.requests[i].is_empty() && !self.is_root[i];
-        (alike && room && unseen && small(this) && small(that)).then_some(kernel)
+        (alike && room && unseen && self.choices.choose(small(this) && small(that)))
+            .then_some(kernel)
     }
 
     /// The kernel that can store the node along the way: it needs the node at its own output index only, and does not

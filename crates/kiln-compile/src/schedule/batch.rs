@@ -5,6 +5,7 @@
 
 use super::assign::Plan;
 use super::build::{Built, Source};
+use super::choices::Choices;
 use super::cost;
 use super::memory::number_vars;
 use super::order::overwritable;
@@ -20,8 +21,13 @@ const MAX_KERNELS: usize = 16;
 const MAX_NODES: usize = 1024;
 
 /// Forms groups; a group takes the place of its first kernel. The other kernels keep their order.
-pub(super) fn batch(plan: &Plan, kernels: Vec<Built>, costs: &Costs) -> Vec<Built> {
-    let alike = alike(plan, &kernels, costs);
+pub(super) fn batch(
+    plan: &Plan,
+    kernels: Vec<Built>,
+    costs: &Costs,
+    choices: &Choices,
+) -> Vec<Built> {
+    let alike = alike(plan, &kernels, costs, choices);
     let mut kernels: Vec<Option<Built>> = kernels.into_iter().map(Some).collect();
     for alike in alike {
         let nodes = kernels[alike[0]].as_ref().map_or(1, |k| k.nodes().len());
@@ -85,13 +91,14 @@ fn joined(group: Vec<Built>) -> Built {
 }
 
 /// Groups of independent small kernels that are equal except for their arguments, in order.
-fn alike(plan: &Plan, kernels: &[Built], costs: &Costs) -> Vec<Vec<usize>> {
+fn alike(plan: &Plan, kernels: &[Built], costs: &Costs, choices: &Choices) -> Vec<Vec<usize>> {
     let (levels, overwritten) = (levels(kernels), Overwritten::of(&plan.roots, kernels));
     let mut numbers: FxHashMap<(usize, UOp), usize> = FxHashMap::default();
     let mut found: Vec<Vec<usize>> = Vec::new();
     for (k, kernel) in kernels.iter().enumerate() {
-        if let Some(why) = kernel.refusal(costs) {
-            tell(plan, kernel, 1, &|| why.to_owned());
+        let refusal = kernel.refusal(costs);
+        if !choices.choose(refusal.is_none()) {
+            tell(plan, kernel, 1, &|| refusal.unwrap_or(told::AT_ANOTHER_LENGTH).to_owned());
             continue;
         }
         if overwritten.by_others(k, kernel) {

@@ -4,6 +4,7 @@
 
 use super::assign::Plan;
 use super::build::{Built, Source};
+use super::choices::Choices;
 use super::cost::Between;
 use super::index::{flatten, simplify};
 use super::told;
@@ -21,7 +22,12 @@ const MAX_NODES: usize = 256;
 const SHORTEST: usize = 16;
 
 /// Joins all pairs that can be joined, and notes each decision. The other kernels keep their order.
-pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -> Vec<Built> {
+pub(super) fn chain(
+    plan: &mut Plan,
+    mut kernels: Vec<Built>,
+    target: &Target,
+    choices: &Choices,
+) -> Vec<Built> {
     let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
     let readers = only_readers(&kernels);
     let mut gone = vec![false; kernels.len()];
@@ -40,9 +46,8 @@ pub(super) fn chain(plan: &mut Plan, mut kernels: Vec<Built>, target: &Target) -
             }
             Some(Some(reader)) if *reader == k || gone[*reader] => continue,
             Some(None) => Err(Refused::Never("several kernels read it")),
-            Some(Some(reader)) => {
-                join(&kernels[k], &kernels[*reader], output, target).map(|joined| (joined, *reader))
-            }
+            Some(Some(reader)) => join(&kernels[k], &kernels[*reader], output, (target, choices))
+                .map(|joined| (joined, *reader)),
         };
         match joined {
             Ok((joined, reader)) => {
@@ -109,7 +114,12 @@ struct Joined {
 
 /// One kernel of two, if every iteration of some outer loops of `reader` reads only what the same iteration of `maker`
 /// stores, and if the cost model is for it.
-fn join(maker: &Built, reader: &Built, output: usize, target: &Target) -> Result<Joined, Refused> {
+fn join(
+    maker: &Built,
+    reader: &Built,
+    output: usize,
+    (target, choices): (&Target, &Choices),
+) -> Result<Joined, Refused> {
     let suits = |k: &Built| k.starts_from.is_none() && k.stores.len() == 1;
     if !suits(maker) || !suits(reader) {
         return Err(Refused::Never("one of the two kernels updates memory or has several results"));
@@ -131,18 +141,17 @@ fn join(maker: &Built, reader: &Built, output: usize, target: &Target) -> Result
         "no loop can be around both: its iterations would read what other iterations store",
     ))?;
     let row = size(&maker.loops[shared..]);
-    if row < SHORTEST {
-        return Err(Refused::Never("a row between the two has less than 16 elements"));
-    }
     let between = between(maker, reader, shared);
-    if !between.fits(target) {
-        return Err(Refused::Never(
-            "there are too few rows for threads, or a row does not fit a cache",
-        ));
-    }
     let prices = between.prices(target);
-    if prices[0] <= prices[1] {
-        return Err(Refused::Price(prices));
+    let refusal = match row < SHORTEST {
+        true => Some(Refused::Never("a row between the two has less than 16 elements")),
+        false if !between.fits(target) => Some(Refused::Never(
+            "there are too few rows for threads, or a row does not fit a cache",
+        )),
+        false => (prices[0] <= prices[1]).then_some(Refused::Price(prices)),
+    };
+    if !choices.choose(refusal.is_none()) {
+        return Err(refusal.unwrap_or(Refused::Never(told::AT_ANOTHER_LENGTH)));
     }
     Ok(Joined { kernel: joined(maker, reader, output, shared), row, prices })
 }

@@ -7,7 +7,7 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::{Arg, Op, UOp};
 use std::rc::Rc;
 
-impl Planner {
+impl Planner<'_> {
     /// Records a request and returns its number.
     pub(super) fn demand(
         &mut self,

@@ -21,6 +21,8 @@ mod shares;
 mod split;
 /// The index map of each movement op.
 mod index;
+/// What prices decide, to be decided again.
+mod choices;
 /// The cost model: recompute a value, or store it.
 mod cost;
 /// From the roots to the leaves: which kernel needs what, and the decisions.
@@ -56,6 +58,8 @@ pub use general::{
 pub use memory::ARENA_ALIGN;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 
+pub use choices::Choices;
+
 use crate::target::{Strategy, Target};
 use assign::{Placement, Plan};
 use build::Built;
@@ -67,6 +71,7 @@ pub struct Scheduling {
     /// The values.
     pub roots: Vec<UOp>,
     target: Target,
+    pub(crate) choices: Choices,
     plan: Option<Plan>,
     kernels: Vec<Built>,
     order: Option<Order>,
@@ -77,9 +82,10 @@ pub struct Scheduling {
 /// The passes, each a step of [`Scheduling`].
 impl Scheduling {
     /// Before the first pass.
-    pub fn of(roots: &[UOp], target: &Target) -> Scheduling {
+    pub fn of(roots: &[UOp], target: &Target, choices: Choices) -> Scheduling {
         Scheduling {
             target: target.clone(),
+            choices,
             roots: roots.to_vec(),
             plan: None,
             kernels: Vec::new(),
@@ -89,15 +95,16 @@ impl Scheduling {
     }
 
     pub(crate) fn prepare(&mut self) {
-        self.roots = prepare::prepare(&self.roots, &self.target.costs);
+        self.roots = prepare::prepare(&self.roots, &self.target.costs, &self.choices);
     }
 
     pub(crate) fn residues(&mut self) {
-        self.roots = shares::by_residue(std::mem::take(&mut self.roots), &self.target.costs);
+        let roots = std::mem::take(&mut self.roots);
+        self.roots = shares::by_residue(roots, &self.target.costs, &self.choices);
     }
 
     pub(crate) fn assign(&mut self) {
-        self.plan = Some(assign::assign(&self.roots, &self.target.costs));
+        self.plan = Some(assign::assign(&self.roots, &self.target.costs, &self.choices));
     }
 
     pub(crate) fn build(&mut self) {
@@ -115,12 +122,13 @@ impl Scheduling {
             return;
         }
         let kernels = std::mem::take(&mut self.kernels);
-        self.kernels = chain::chain(self.plan.as_mut().expect("assigned"), kernels, &self.target);
+        let plan = self.plan.as_mut().expect("assigned");
+        self.kernels = chain::chain(plan, kernels, &self.target, &self.choices);
     }
 
     pub(crate) fn batch(&mut self) {
         let kernels = std::mem::take(&mut self.kernels);
-        self.kernels = batch::batch(self.plan(), kernels, &self.target.costs);
+        self.kernels = batch::batch(self.plan(), kernels, &self.target.costs, &self.choices);
     }
 
     pub(crate) fn order(&mut self) {

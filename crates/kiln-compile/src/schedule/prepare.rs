@@ -3,6 +3,7 @@
 //! An update that stores nothing becomes `where(inside, value, base)`. `Mark`, `Detach`, `Vjp` and `After` disappear. A sum of
 //! f16 or bf16 is accumulated in f32.
 
+use super::choices::Choices;
 use super::{index, one_hot, shares, split, writes};
 use crate::target::Costs;
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
@@ -11,7 +12,7 @@ use kiln_ir::{Op, UOp, region};
 use rustc_hash::FxHashMap;
 
 /// The roots, rewritten. Leaves no `Mark`, `Detach`, `Vjp` or `After`, and only updates that are stored.
-pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
+pub(super) fn prepare(roots: &[UOp], costs: &Costs, choices: &Choices) -> Vec<UOp> {
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let nodes = toposort_all(roots, |_| true);
     let stored = writes::stored(&nodes, roots);
@@ -23,7 +24,7 @@ pub(super) fn prepare(roots: &[UOp], costs: &Costs) -> Vec<UOp> {
         }
         let new = match node.op() {
             Op::Update if !stored.contains(&node) => choice(&srcs[0], &srcs[1], &srcs[2]),
-            _ => prepare_node(&node, srcs, costs),
+            _ => prepare_node(&node, srcs, costs, choices),
         };
         storages.note(&new);
         // a mark's source keeps its own method, and a parameter has none
@@ -77,10 +78,10 @@ fn is_filler(node: &UOp) -> bool {
     matches!(node.op(), Op::Const | Op::Iota)
 }
 
-fn prepare_node(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
+fn prepare_node(node: &UOp, srcs: Srcs, costs: &Costs, choices: &Choices) -> UOp {
     match node.op() {
         Op::Mark | Op::Detach | Op::Vjp | Op::After => srcs[0].clone(),
-        Op::Reduce => reduce(node, srcs, costs),
+        Op::Reduce => reduce(node, srcs, costs, choices),
         Op::Exp if is_less_its_largest(&srcs[0]) => {
             let zero = srcs[0].const_like(0.0);
             UOp::unary(Op::Exp, &srcs[0].minimum(&zero))
@@ -116,7 +117,7 @@ fn is_less_its_largest(x: &UOp) -> bool {
 
 /// Sums and products of f16 and bf16 are accumulated in f32 and rounded once. A reduction of no elements becomes its
 /// identity: a loop would read from a buffer without elements.
-fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
+fn reduce(node: &UOp, srcs: Srcs, costs: &Costs, choices: &Choices) -> UOp {
     let wide = node.dtype().accumulator();
     let Arg::Reduce { op, axes } = node.arg() else {
         unreachable!("a reduce has a reduce argument")
@@ -132,11 +133,11 @@ fn reduce(node: &UOp, srcs: Srcs, costs: &Costs) -> UOp {
         return picked.cast(node.dtype());
     }
     if *op == ReduceOp::Add
-        && let Some((x, axes)) = shares::one_sum(&x, axes, costs)
+        && let Some((x, axes)) = shares::one_sum(&x, axes, costs, choices)
     {
         return x.reduce(ReduceOp::Add, axes).cast(node.dtype());
     }
-    let reduced = split::in_blocks(node, &x, *op, axes, costs);
+    let reduced = split::in_blocks(node, &x, *op, axes, costs, choices);
     reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())
 }
 

@@ -9,6 +9,7 @@
 //! two axes, three quarters of the terms of one sum would be zero. So pass `shares` makes one sum for each residue,
 //! over its own positions, and interleaves the results.
 
+use super::choices::Choices;
 use super::cost;
 use crate::target::Costs;
 use kiln_ir::affine::gcd;
@@ -22,7 +23,12 @@ use smallvec::SmallVec;
 const MOST_RESIDUES: usize = 16;
 
 /// One sum instead of a sum over window positions of sums: its summand, and the axes that it is summed along.
-pub(super) fn one_sum(x: &UOp, axes: &Axes, costs: &Costs) -> Option<(UOp, Axes)> {
+pub(super) fn one_sum(
+    x: &UOp,
+    axes: &Axes,
+    costs: &Costs,
+    choices: &Choices,
+) -> Option<(UOp, Axes)> {
     if !is_over_positions(x, axes) {
         return None;
     }
@@ -43,7 +49,8 @@ pub(super) fn one_sum(x: &UOp, axes: &Axes, costs: &Costs) -> Option<(UOp, Axes)
     let rank = summand.shape().len();
     let axes: Axes = axes.iter().copied().chain(rank - more.len()..rank).collect();
     let strided = strided(&summand, &axes);
-    (strided.is_empty() || pays(&summand, &axes, &strided, costs)).then_some((summand, axes))
+    let pays = || choices.choose(pays(&summand, &axes, &strided, costs));
+    (strided.is_empty() || pays()).then_some((summand, axes))
 }
 
 /// Whether the summand is an `Unwindow`, summed over the positions in its windows.
@@ -85,7 +92,7 @@ fn beside(view: &UOp, x: &UOp, more: &[usize]) -> UOp {
 
 /// The graph with sums over positions split by residue, if that pays. Only elements that a view shows are summed: the
 /// padding of a convolution's input, for example, is cut off from its gradient.
-pub(super) fn by_residue(roots: Vec<UOp>, costs: &Costs) -> Vec<UOp> {
+pub(super) fn by_residue(roots: Vec<UOp>, costs: &Costs, choices: &Choices) -> Vec<UOp> {
     let nodes = toposort_all(&roots, |_| true);
     if !nodes.iter().any(|n| n.op() == Op::Unwindow) {
         return roots;
@@ -94,8 +101,8 @@ pub(super) fn by_residue(roots: Vec<UOp>, costs: &Costs) -> Vec<UOp> {
     for node in nodes {
         let again = |n: &UOp| rebuild(n, mapped(n, &done));
         let new = match (node.op(), node.arg(), node.srcs()) {
-            (Op::Slice, Arg::Slice(slices), [sum]) => part(&again(sum), slices, costs),
-            (Op::Reduce, ..) => part(&again(&node), &whole(node.shape()), costs),
+            (Op::Slice, Arg::Slice(slices), [sum]) => part(&again(sum), slices, costs, choices),
+            (Op::Reduce, ..) => part(&again(&node), &whole(node.shape()), costs, choices),
             _ => None,
         };
         let new = new.unwrap_or_else(|| again(&node));
@@ -112,7 +119,7 @@ fn whole(shape: &[usize]) -> Slices {
 }
 
 /// A part of a sum over window positions, as one sum or several.
-fn part(sum: &UOp, slices: &Slices, costs: &Costs) -> Option<UOp> {
+fn part(sum: &UOp, slices: &Slices, costs: &Costs, choices: &Choices) -> Option<UOp> {
     let (Op::Reduce, Arg::Reduce { op: ReduceOp::Add, axes }) = (sum.op(), sum.arg()) else {
         return None;
     };
@@ -122,7 +129,7 @@ fn part(sum: &UOp, slices: &Slices, costs: &Costs) -> Option<UOp> {
         return None;
     }
     let strided = strided(x, axes);
-    if strided.is_empty() || !pays(x, axes, &strided, costs) {
+    if strided.is_empty() || !choices.choose(pays(x, axes, &strided, costs)) {
         let part = x.slice(&before_sum(slices, x, axes));
         return (part != *x).then(|| part.reduce(ReduceOp::Add, axes.clone()));
     }

@@ -5,6 +5,7 @@
 //! every load. The partial results go to memory. If no number of blocks divides the axis, the rest is reduced at the
 //! end.
 
+use super::choices::Choices;
 use crate::target::Costs;
 use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
 use kiln_ir::{Op, UOp};
@@ -22,6 +23,7 @@ pub(super) fn in_blocks(
     op: ReduceOp,
     axes: &Axes,
     costs: &Costs,
+    choices: &Choices,
 ) -> Option<UOp> {
     let shape = x.shape();
     let (all, reduced) = (x.numel(), axes.iter().map(|&a| shape[a]).product::<usize>());
@@ -32,7 +34,7 @@ pub(super) fn in_blocks(
     let rows =
         Limits { elements: costs.split_across_elements, results: costs.split_across_results };
     let few = pays(any) || across && (pays(rows) || is_product_of_few(x, all / reduced, costs));
-    if !few {
+    if !choices.choose(few) {
         return None;
     }
     // the outermost axis that is long enough: a block is then as much of the memory in a row as can be

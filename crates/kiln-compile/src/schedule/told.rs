@@ -5,6 +5,9 @@ use super::assign::about;
 use kiln_ir::UOp;
 use kiln_ir::observe::{self, Decision};
 
+/// A choice that was taken over from a graph of other lengths.
+pub(super) const AT_ANOTHER_LENGTH: &str = "so it was chosen for these lengths together";
+
 /// Tells what a pass did with the kernel that stores a node, and why. Prices are in microseconds, where there are any.
 pub(super) fn kernel(
     node: &UOp,

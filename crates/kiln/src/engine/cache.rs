@@ -17,7 +17,7 @@ use crate::device::Device;
 use kiln_compile::optimize::{Opt, Work};
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
-use kiln_compile::schedule::{self, ScheduledKernel};
+use kiln_compile::schedule::{self, Choices, ScheduledKernel};
 use kiln_ir::arg::Shape;
 use kiln_ir::observe::{self, Kind};
 use kiln_ir::{Const, DType, UOp};
@@ -245,7 +245,7 @@ fn make(
     let start = Instant::now();
     let variable = variable_constants(closed, &constants, known);
     let roots = closed.build(&variable);
-    let mut schedule = scheduled(&roots, opened)?;
+    let (mut schedule, _) = scheduled(&roots, opened, &Choices::default())?;
     let took = start.elapsed();
     count(|c| {
         c.scheduled += 1;
@@ -264,9 +264,13 @@ fn make(
     Ok(Ready::new(closed, kernels.collect(), schedule, variable, constants))
 }
 
-/// The schedule of a closed graph that has been built.
-pub(super) fn scheduled(roots: &[UOp], opened: &Opened) -> Result<schedule::Schedule, Failure> {
-    pipeline::schedule(roots, &opened.target, settings().checks)
+/// The schedule of a closed graph that has been built, and what was chosen for it.
+pub(super) fn scheduled(
+    roots: &[UOp],
+    opened: &Opened,
+    choices: &Choices,
+) -> Result<(schedule::Schedule, Choices), Failure> {
+    pipeline::schedule_with(roots, &opened.target, settings().checks, choices)
         .map_err(|bug| report::short(&bug.to_string()))
 }
 

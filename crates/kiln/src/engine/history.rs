@@ -28,9 +28,24 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
     while reaches(&root, is_open, remembers) {
         let map: FxHashMap<UOp, UOp> =
             leaves(&root).filter_map(|l| Some((l.clone(), leaf::history(&l)?))).collect();
-        root = substitute(&[root], &map).remove(0);
+        root = opened(root, &map);
     }
     root
+}
+
+/// `root` with the nodes in `map` replaced. A computed node that has changed by that keeps its value: what it was computed
+/// from may be gone.
+fn opened(root: UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
+    let mut nodes = toposort_all(std::slice::from_ref(&root), |n| !map.contains_key(n));
+    nodes.retain(|n| n.op() != Op::Buffer && leaf::value(n).is_some());
+    nodes.push(root);
+    let mut new = substitute(&nodes, map);
+    for (old, new) in nodes.iter().zip(&new).filter(|(old, new)| old != new) {
+        if let Some(value) = leaf::value(old) {
+            leaf::keep(new, value);
+        }
+    }
+    new.pop().expect("the root")
 }
 
 /// Whether a gradient of `root` could reach a marked read, or a leaf that remembers what it was computed from. Reads of the

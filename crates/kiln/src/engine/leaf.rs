@@ -330,6 +330,13 @@ pub(super) fn set_computed(node: &UOp, value: Value) {
     set_slot(node, Some(Arc::new(slot)));
 }
 
+/// The node has the value of another, unless it has one already. No leaf remembers the node, so it may hold the leaf.
+pub(super) fn keep(node: &UOp, value: Value) {
+    if self::value(node).is_none() && node.op() != Op::Buffer {
+        set_slot(node, Some(Arc::new(Slot::Computed(value))));
+    }
+}
+
 /// The copy of a value from another device has been made. If another thread was first, its copy stays.
 pub(super) fn set_copied(copy: &UOp, value: Value) {
     if self::value(copy).is_none() {

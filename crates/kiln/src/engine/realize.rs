@@ -202,8 +202,8 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
     for (at, node) in closed.nodes.iter().enumerate().rev() {
         let is_root = closed.is_root(at);
         let kept = matches!(node.op(), Op::Buffer | Op::Copy);
-        let free = filler[at] || kept || node.op().is_movement();
-        let trivial = free || closed.is_computed(at);
+        let is_view = node.op().is_movement() || matches!(node.op(), Op::Detach | Op::Mark);
+        let trivial = filler[at] || kept || is_view || closed.is_computed(at);
         if !is_root && !asked[at] {
             continue;
         }

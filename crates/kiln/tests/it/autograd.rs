@@ -189,3 +189,41 @@ fn gradients_of_linear_algebra() {
         assert!(floats(&again).iter().all(|x| x.is_nan()), "{again}");
     }
 }
+
+/// Numbers that are not alike, in memory.
+fn waves(shape: [usize; 2]) -> Tensor {
+    let data = (0..shape[0] * shape[1]).map(|i| (i as f32 * 1.7).sin()).collect();
+    Tensor::from_vec(data, shape)
+}
+
+/// The slopes of a layer and a batch norm, with each value computed as soon as it is there, or all at once.
+fn slopes_of_norm(at_once: bool) -> Vec<f32> {
+    let (w, norm) = (waves([5, 5]), kiln::nn::BatchNorm::new(5));
+    for running in [&norm.running_mean, &norm.running_var] {
+        running.assign(waves([1, 5]).reshape([5]) * 0.5 + 1.0);
+    }
+    let x = waves([3, 5]).set_requires_grad(true);
+    let inner = x.matmul(&w);
+    if !at_once {
+        inner.realize().expect("computes");
+    }
+    let y = kiln::nn::train(|| norm.forward(&inner));
+    if !at_once {
+        y.realize().expect("computes");
+    }
+    let loss = (&y * waves([3, 5])).exp().sum(..);
+    loss.backward().expect("a gradient");
+    let all = [x.grad().expect("a gradient"), norm.running_mean.clone(), loss];
+    kiln::realize(&all).expect("computes");
+    all.iter().flat_map(|t| t.to_vec::<f32>().expect("is there")).collect()
+}
+
+/// Batch norm writes its statistics with the value that it gives. The gradient goes through that value, and not through the
+/// write, whose old statistics are gone.
+#[test]
+fn a_gradient_goes_through_what_was_computed_with_a_write() {
+    let (found, expected) = (slopes_of_norm(false), slopes_of_norm(true));
+    let largest = expected.iter().fold(0.0f32, |a, b| a.max(b.abs()));
+    let off = found.iter().zip(&expected).fold(0.0f32, |a, (x, y)| a.max((x - y).abs()));
+    assert!(off <= 64.0 * f32::EPSILON * largest, "{found:?}, {expected:?}");
+}

@@ -1,6 +1,8 @@
 //! Lengths that vary change speed, never meaning: programs at many lengths against the same programs with each length
 //! compiled for itself. Numbers are small integers held as floats, so that every order of a sum gives the same bits.
 
+mod random;
+
 use crate::fuzz::{Rng, seeds};
 use kiln::{Device, Tensor, measure, s};
 

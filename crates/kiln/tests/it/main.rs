@@ -23,6 +23,7 @@ mod formats;
 mod fp8;
 mod fuzz;
 mod random_graphs;
+mod random_networks;
 mod records;
 mod source_lines;
 mod search;

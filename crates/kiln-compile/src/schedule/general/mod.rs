@@ -97,10 +97,16 @@ pub struct VaryingInstance {
 }
 
 impl GeneralSchedule {
-    /// Through the schedules at all points of a grid, in order.
-    pub fn through(grid: Grid, schedules: &[Schedule]) -> Option<GeneralSchedule> {
+    /// Through the schedules at all points of a grid, in order. The last schedule is at one more point, where the polynomials
+    /// are tried: a number of a higher degree is found out there.
+    pub fn through(
+        grid: Grid,
+        one_more: &[i64],
+        schedules: &[Schedule],
+    ) -> Option<GeneralSchedule> {
         let (first, others) = schedules.split_first()?;
-        let mut numbers = Numbers { grid: &grid, known: FxHashMap::default() };
+        let one_more = grid.basis(one_more);
+        let mut numbers = Numbers { grid: &grid, one_more: &one_more, known: FxHashMap::default() };
         if !others.iter().all(|other| first.is_alike(other)) {
             return None;
         }
@@ -209,11 +215,12 @@ impl Number {
 /// The polynomials that are known so far.
 struct Numbers<'a> {
     grid: &'a Grid,
+    one_more: &'a [i128],
     known: FxHashMap<Polynomial, usize>,
 }
 
 impl Numbers<'_> {
-    /// The number that has these values at the points of the grid, if there is one.
+    /// The number that has these values at the points of the grid and at one more, if there is one.
     fn number(&mut self, values: impl Iterator<Item = Const>) -> Option<Number> {
         let values: Vec<Const> = values.collect();
         if values.iter().all(|value| *value == values[0]) {
@@ -225,7 +232,11 @@ impl Numbers<'_> {
         };
         let values = values.iter().map(whole).collect::<Option<Vec<i64>>>()?;
         let next = self.known.len();
-        let polynomial = Polynomial::through(self.grid, &values)?;
+        let (last, values) = values.split_last()?;
+        let polynomial = Polynomial::through(self.grid, values)?;
+        if polynomial.at(self.one_more) != Some(*last) {
+            return None;
+        }
         Some(Number::Varies(*self.known.entry(polynomial).or_insert(next)))
     }
 

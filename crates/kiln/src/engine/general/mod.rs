@@ -1,6 +1,6 @@
 //! General schedules: a graph that was seen with other lengths before gets a schedule for all of them.
 //!
-//! The graphs of one program at several lengths have one [`Closed::outline`]. From the third on it is known which of their
+//! The graphs of one program at several lengths have one [`Closed::outline`]. From the second on it is known which of their
 //! numbers vary, and how these depend on each other ([`variables`]). Then the stage `schedule` runs for graphs of the same
 //! outline with a few other lengths ([`witnesses`]), and from those comes a schedule for all lengths between them
 //! ([`GeneralSchedule`]).
@@ -28,11 +28,11 @@ use std::time::Instant;
 use variables::Variables;
 use witnesses::Witnesses;
 
-/// So many graphs of an outline say what varies.
-const SEEN: usize = 3;
+/// So many graphs of an outline say what varies. A guess from so few may be wrong, which costs a schedule.
+const SEEN: usize = 2;
 
-/// With so many graphs it is not tried again: their numbers have no pattern.
-const MOST_SEEN: usize = 12;
+/// So many graphs of an outline are remembered: the latest.
+const MOST_SEEN: usize = 8;
 
 /// General schedules of one outline.
 const MOST_SCHEDULES: usize = 16;
@@ -54,7 +54,9 @@ struct Outline {
     seen: Vec<Sighting>,
     /// Oldest first.
     schedules: Vec<Arc<General>>,
-    /// With fewer graphs it is not tried again.
+    /// How many graphs there were that no general schedule was for.
+    missed: usize,
+    /// After so many of them another one is tried.
     next_try: usize,
 }
 
@@ -104,8 +106,7 @@ pub(super) fn ready(
     device: &Device,
     opened: &Opened,
 ) -> Result<Option<Ready>, Failure> {
-    let mode = env::LENGTHS.get();
-    if mode == 0 || search::width() != 0 || closed.lengths.is_empty() {
+    if env::LENGTHS.get() == 0 || search::width() != 0 || closed.lengths.is_empty() {
         return Ok(None);
     }
     let sighting = Sighting::of(closed);
@@ -120,7 +121,7 @@ pub(super) fn ready(
     }
     outline.add(sighting);
     let start = Instant::now();
-    let Some(general) = outline.make(closed, opened, mode)? else { return Ok(None) };
+    let Some(general) = outline.make(closed, opened)? else { return Ok(None) };
     let sighting = outline.seen.last().expect("just added");
     let Some(instance) = general.at(sighting) else { return Ok(None) };
     drop(outline);
@@ -139,6 +140,7 @@ fn outline(key: (u128, cache::Way)) -> Arc<Mutex<Outline>> {
 
 impl Outline {
     fn add(&mut self, sighting: Sighting) {
+        self.missed += 1;
         let is_known = |seen: &Sighting| seen.numbers == sighting.numbers;
         self.seen.retain(|seen| !is_known(seen));
         if self.seen.len() >= MOST_SEEN {
@@ -148,25 +150,19 @@ impl Outline {
     }
 
     /// A general schedule for the graph that was added last, if enough have been seen.
-    fn make(
-        &mut self,
-        closed: &Closed,
-        opened: &Opened,
-        mode: i64,
-    ) -> Result<Option<Arc<General>>, Failure> {
-        let enough = if mode == 1 { SEEN } else { SEEN - 1 };
+    fn make(&mut self, closed: &Closed, opened: &Opened) -> Result<Option<Arc<General>>, Failure> {
         let seen = self.seen.len();
-        if seen < enough.max(self.next_try) || self.schedules.len() >= MOST_SCHEDULES {
+        if seen < SEEN || self.missed < self.next_try || self.schedules.len() >= MOST_SCHEDULES {
             return Ok(None);
         }
         testing::step()?;
         let start = Instant::now();
-        let made = General::of(closed, &self.seen[seen - enough..], opened);
+        let made = General::of(closed, &self.seen, &self.schedules, opened);
         let took = start.elapsed();
         count(|c| c.schedule_ns += took.as_nanos() as u64);
         let Some(general) = made else {
-            // never again once all have been tried
-            self.next_try = if 2 * seen > MOST_SEEN { usize::MAX } else { 2 * seen };
+            // its numbers may have no pattern
+            self.next_try = 2 * self.missed;
             return Ok(None);
         };
         count(|c| c.scheduled += 1);
@@ -178,9 +174,17 @@ impl Outline {
 
 impl General {
     /// For graphs like those that were seen, the last of which is `closed`.
-    fn of(closed: &Closed, seen: &[Sighting], opened: &Opened) -> Option<General> {
+    fn of(
+        closed: &Closed,
+        seen: &[Sighting],
+        before: &[Arc<General>],
+        opened: &Opened,
+    ) -> Option<General> {
         let starts = closed.starts();
         let mut variable = closed.differing();
+        for (at, variable) in variable.iter_mut().enumerate() {
+            *variable |= before.iter().any(|general| general.variable[at]);
+        }
         let numbers: Vec<&[i64]> = seen.iter().map(|s| &s.numbers[..]).collect();
         let variables = Variables::of(&numbers, closed.lengths.len(), &variable[starts.clone()]);
         let last = seen.last()?;

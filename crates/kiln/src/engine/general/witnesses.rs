@@ -5,7 +5,7 @@ use super::super::cache;
 use super::super::capture::{Changed, Closed};
 use super::super::device::Opened;
 use super::variables::Variables;
-use kiln_compile::schedule::{GeneralSchedule, Grid, Schedule};
+use kiln_compile::schedule::{Choices, GeneralSchedule, Grid, Schedule};
 use kiln_ir::UOp;
 
 /// How much longer than now a length may become.
@@ -24,8 +24,11 @@ const MOST_TRIES: usize = 5;
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     low: i64,
+    /// Where choices by price are made: between the graph's length and the upper end.
     near: i64,
     high: i64,
+    /// One more, where numbers are tried.
+    other: i64,
 }
 
 /// The widest interval of each variable around a point. `is_graph` says whether there is a graph with these lengths.
@@ -79,9 +82,14 @@ fn interval(
     highs.find_map(|high| {
         let mut lows = (least..=n).filter(|&low| low + 1 < high && is_prime(high - low));
         let low = lows.clone().find(|&low| is_apart(low)).or_else(|| lows.next())?;
-        let mut others = (n + 1..high).chain((low + 1..=n).rev()).filter(|&other| other < high);
-        let near = others.clone().take(MOST_PRIMES).find(|&other| is_apart(other));
-        Some(Interval { low, near: near.or_else(|| others.next())?, high })
+        let middle = ((n as f64 * high as f64).sqrt() as i64).clamp(low + 1, high - 1);
+        let inside = || (middle..high).chain((low + 1..middle).rev());
+        // those that divide no fixed number come first
+        let apart = inside().take(MOST_PRIMES).filter(|&n| is_apart(n));
+        let others: Vec<i64> = apart.chain(inside().take(2)).collect();
+        let near = *others.first()?;
+        let other = others.into_iter().find(|&other| other != near)?;
+        Some(Interval { low, near, high, other })
     })
 }
 
@@ -117,16 +125,21 @@ impl Witnesses<'_> {
         let is_graph = |point: &[i64]| self.graph(point).is_some();
         let mut intervals = intervals(self.variables, point, &is_graph)?;
         for _ in 0..MOST_TRIES {
-            let near = self.at(intervals.iter().map(|i| i.near))?;
-            let is_like_near = |at: Schedule| at.has_the_kernels_of(&near);
-            let end = if !is_like_near(self.at(intervals.iter().map(|i| i.high))?) {
+            let none = Choices::default();
+            let (near, choices) = self.at(intervals.iter().map(|i| i.near), &none)?;
+            let choices = choices.again();
+            let at = |point: Vec<i64>| Some(self.at(point, &choices)?.0);
+            let is_like_near = |point| Some(at(point)?.has_the_kernels_of(&near));
+            let end = if !is_like_near(intervals.iter().map(|i| i.high).collect())? {
                 End::High
-            } else if !is_like_near(self.at(intervals.iter().map(|i| i.low))?) {
+            } else if !is_like_near(intervals.iter().map(|i| i.low).collect())? {
                 End::Low
             } else {
                 let grid = Grid(intervals.iter().map(|i| [i.low, i.high, i.near]).collect());
-                let all = grid.points().into_iter().map(|point| self.at(point));
-                return GeneralSchedule::through(grid, &all.collect::<Option<Vec<_>>>()?);
+                let other: Vec<i64> = intervals.iter().map(|i| i.other).collect();
+                let points = grid.points().into_iter().chain([other.clone()]);
+                let all: Option<Vec<_>> = points.map(at).collect();
+                return GeneralSchedule::through(grid, &other, &all?);
             };
             let mut taken = Vec::new();
             for (interval, n) in intervals.iter_mut().zip(point) {
@@ -144,9 +157,13 @@ impl Witnesses<'_> {
         self.closed.build_with(self.variable, &Changed { lengths, starts })
     }
 
-    fn at(&self, point: impl IntoIterator<Item = i64>) -> Option<Schedule> {
+    fn at(
+        &self,
+        point: impl IntoIterator<Item = i64>,
+        choices: &Choices,
+    ) -> Option<(Schedule, Choices)> {
         let point: Vec<i64> = point.into_iter().collect();
-        cache::scheduled(&self.graph(&point)?, self.opened).ok()
+        cache::scheduled(&self.graph(&point)?, self.opened, choices).ok()
     }
 }
 
@@ -164,7 +181,7 @@ mod tests {
         let at_most_1000 = |point: &[i64]| (2..=1000).contains(&point[0]);
         for n in [2, 3, 12, 100, 999] {
             let found = intervals(&variables, &[n], &at_most_1000);
-            let Some(&[Interval { low, near, high }]) = found.as_deref() else {
+            let Some(&[Interval { low, near, high, .. }]) = found.as_deref() else {
                 assert!(n == 999, "{n}: {found:?}");
                 continue;
             };

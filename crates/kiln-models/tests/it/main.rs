@@ -1,0 +1,4 @@
+//! The models against PyTorch.
+
+mod models;
+mod generating;
