@@ -2,7 +2,7 @@
 
 import { h, link, table } from "./dom.js";
 import { cut, price, short } from "./format.js";
-import { maker } from "./model.js";
+import { largest, maker } from "./model.js";
 import { sample } from "./source.js";
 import { decisionElement } from "./steps.js";
 import { explainPair } from "./pair.js";
@@ -26,7 +26,7 @@ export class Decisions {
   show(params) {
     const [s, d] = [params.get("s"), params.get("d")];
     const withKernels = this.model.schedules.filter((each) => each.kernels.length > 1);
-    const most = withKernels.reduce((a, b) => (b.kernels.length > a.kernels.length ? b : a), withKernels[0] ?? this.model.schedules[0]);
+    const most = largest(withKernels) ?? this.model.schedules[0];
     this.schedule = this.model.schedules[Number(s ?? most?.at ?? 0)] ?? null;
     this.pair = [params.get("a"), params.get("b")].map((at) => (at === null ? null : Number(at)));
     this.chosen = d === null ? null : this.all.find((x) => x.rows.some((row) => row.schedule === this.schedule && row.of.step === Number(d)));

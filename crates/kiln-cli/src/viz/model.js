@@ -9,6 +9,12 @@ export function maker(text) {
   return { method: text.slice(0, space), place, file: place.slice(0, colon), line: Number(place.slice(colon + 1)) };
 }
 
+// The schedule with most kernels; if some have their steps recorded, one of these.
+export function largest(schedules) {
+  const told = schedules.filter((schedule) => schedule.steps.length > 0);
+  return (told.length > 0 ? told : schedules).reduce((a, b) => (b.kernels.length > (a?.kernels.length ?? -1) ? b : a), null);
+}
+
 // The middle one of some times, of two the larger, as `kiln explain` has it; null of none. On a busy machine some launches
 // take long, so that a mean says little.
 export function median(times) {
@@ -35,7 +41,7 @@ export class Model {
     this.leaves = new Map(passes.map(([stage, name, leaves]) => [`${stage} ${name}`, leaves]));
     this.nodes = record.nodes;
     this.schedules = record.schedules.map((schedule, at) => ({ ...schedule, at_us: schedule.at, at,
-      steps: schedule.steps.map(step) }));
+      steps: (schedule.steps ?? []).map(step) }));
     this.kernels = [];
     this.byHash = new Map();
     record.kernels.forEach((kernel, at) => this.compiled({ ...kernel, number: at }));
@@ -66,7 +72,7 @@ export class Model {
   compiled(from) {
     const kernel = this.kernel(from.optimized, from.name);
     this.byHash.set(from.scheduled, kernel);
-    Object.assign(kernel, { compiled: from, name: from.name, work: from.work, steps: from.steps.map(step) });
+    Object.assign(kernel, { compiled: from, name: from.name, work: from.work, steps: (from.steps ?? []).map(step) });
   }
 
   launched(from, at) {

@@ -5,7 +5,7 @@ import { count, share, short, size, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { memoryPlan } from "./memory.js";
-import { maker } from "./model.js";
+import { largest, maker } from "./model.js";
 import { picture, formula, opOf } from "./nodes.js";
 import { lineText, sample } from "./source.js";
 import { scheduleGraph } from "./schedule.js";
@@ -87,11 +87,10 @@ export class Program {
     this.tell();
   }
 
-  // The schedule to start with: one of the line, else the one with most kernels.
+  // The schedule to start with: one of the line, or of all, with most kernels.
   firstSchedule(line) {
     const of = this.model.schedules.filter((s) => s.kernels.length > 0 && (!line || line.schedules.has(s.at)));
-    const most = of.reduce((a, b) => (b.kernels.length > (a?.kernels.length ?? 0) ? b : a), null);
-    return most?.at ?? 0;
+    return largest(of)?.at ?? 0;
   }
 
   header() {

@@ -58,7 +58,8 @@ export class Steps {
   nothing() {
     this.about.replaceChildren();
     this.tools.replaceChildren();
-    this.stage.replaceChildren(h("p.empty", {}, "no steps are recorded: this was scheduled or compiled before the record began"));
+    this.stage.replaceChildren(h("p.empty", {}, "No steps are recorded. It was scheduled or compiled before the record began, or a line asked for many like it: " +
+      "of these the first three have their steps."));
   }
 
   row(row) {

@@ -304,6 +304,7 @@ function rowsOf(model) {
     if (!rows.has(name)) rows.set(name, { name, spans: [] });
     rows.get(name).spans.push(span);
   };
+  const helping = [];
   const thread = (number) => model.record.threads[number] || `thread ${number}`;
   for (const schedule of model.schedules) {
     const name = `${schedule.took == null ? "remembered " : ""}schedule of ${schedule.count} kernels`;
@@ -312,8 +313,11 @@ function rowsOf(model) {
   for (const kernel of model.kernels) {
     if (!kernel.compiled) continue;
     const { at, took, thread: number } = kernel.compiled;
-    add(`${thread(number)}: compiling`, { name: `compile ${kernel.name}`, at, took, kind: "loop", kernel });
+    const span = { name: `compile ${kernel.name}`, at, took, kind: "loop", kernel };
+    if (model.record.threads[number]) add(`${thread(number)}: compiling`, span);
+    else helping.push({ ...span, number });
   }
+  for (const [lane, spans] of lanesOf(helping).entries()) spans.forEach((span) => add(`thread ${lane + 1}: compiling`, span));
   for (const launch of model.launches) {
     add(`${launch.device}: launches`, { name: launch.name, at: launch.at, took: launch.took, kind: "reduce", launch, kernel: launch.kernel });
   }
@@ -325,6 +329,23 @@ function rowsOf(model) {
   }
   for (const row of rows.values()) row.spans.sort((a, b) => a.at - b.at);
   return [...rows.values()];
+}
+
+// Threads without a name live as long as a schedule is compiled. One that begins when another has ended has its row.
+function lanesOf(spans) {
+  const threads = new Map();
+  for (const span of spans) {
+    if (!threads.has(span.number)) threads.set(span.number, []);
+    threads.get(span.number).push(span);
+  }
+  const lanes = [];
+  const start = (all) => Math.min(...all.map((span) => span.at));
+  for (const all of [...threads.values()].sort((a, b) => start(a) - start(b))) {
+    const free = lanes.find((lane) => lane.end <= start(all)) ?? lanes[lanes.push({ spans: [], end: 0 }) - 1];
+    free.spans.push(...all);
+    free.end = Math.max(...all.map((span) => span.at + span.took));
+  }
+  return lanes.map((lane) => lane.spans);
 }
 
 // By device, the bytes in use at each launch.

@@ -1,4 +1,5 @@
-//! Why kernels stay apart, or become one, as observers see it.
+//! Part of passes `merge`, `chain` and `batch` of stage `schedule`: why kernels stay apart, or become one, as observers see
+//! it.
 
 use super::assign::about;
 use kiln_ir::UOp;

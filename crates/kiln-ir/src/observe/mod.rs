@@ -96,6 +96,9 @@ pub fn see(event: &Event<'_>) {
     }
 }
 
+/// So many alternatives of a decision are told: the one that is taken, and the cheapest others.
+pub const MOST_ALTERNATIVES: usize = 6;
+
 /// Shows a decision, which is made only if somebody wants it.
 pub fn decision(decide: impl FnOnce() -> Decision) {
     if is_wanted(Kind::Decisions) {

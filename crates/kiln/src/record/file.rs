@@ -1,7 +1,8 @@
 //! The file of a record, which grows by lines.
 
 use super::bounded::Bounded;
-use super::line::{Line, Node};
+use super::line::Line;
+use super::parts::{Measured, Node, Rule};
 use super::units::Units;
 use kiln_ir::rewrite::{self, Ruled};
 use kiln_ir::uop::toposort_all;
@@ -112,7 +113,7 @@ impl State {
             let (tried, fired) = (now.tried - old.tried, now.fired - old.fired);
             let took = (now.time.saturating_sub(old.time)).as_nanos() as f64 / 1e3;
             if tried > 0 {
-                self.line(&Line::Rule { rule, file, line, tried, fired, took });
+                self.line(&Line::Rule(Rule { rule, file, line, tried, fired, took }));
             }
         }
     }
@@ -126,7 +127,7 @@ impl State {
             // without the memory for it there is no measurement
             let Ok(mut peak) = Peak::rough(threads) else { return };
             let (flops, bytes) = (peak.f32_flops(), peak.copy_bytes().max(peak.read_bytes()));
-            self.line(&Line::Measured { threads, flops, bytes });
+            self.line(&Line::Measured(Measured { threads, flops, bytes }));
         }
     }
 }

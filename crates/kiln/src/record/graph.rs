@@ -1,6 +1,6 @@
 //! Nodes of a record as a graph again, by way of their text.
 
-use super::line::Node;
+use super::parts::Node;
 use kiln_ir::{Op, UOp, text};
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -41,10 +41,11 @@ mod units;
 mod writer;
 
 pub(crate) use ending::Ending;
-pub use line::{Line, Node, PlannedKernel, Speed, Temporary};
+pub use line::Line;
 pub use options::{Applied, LoopLine};
 pub use parts::{
-    Block, Copy, Found, Kernel, Launch, Measured, OpenDevice, Record, Rule, Schedule, Step,
+    Block, Copy, Found, Kernel, Launch, Measured, Node, OpenDevice, PlannedKernel, Record, Rule,
+    Schedule, Speed, Step, Temporary,
 };
 pub(crate) use picture::Pictures;
 pub(crate) use rewrites::Rewrites;

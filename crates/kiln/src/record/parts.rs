@@ -1,7 +1,6 @@
 //! What a record consists of, once it is read.
 
-use super::line::{Node, PlannedKernel, Speed, Temporary};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a program did, read from a file. Times are in microseconds since the record began: `at` is when something began,
 /// `took` how long it was.
@@ -53,7 +52,7 @@ pub struct OpenDevice {
 }
 
 /// How fast a machine is.
-#[derive(Clone, Copy, Serialize, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Measured {
     /// With so many threads.
@@ -65,7 +64,7 @@ pub struct Measured {
 }
 
 /// A graph that got a schedule.
-#[derive(Clone, Default, Serialize, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Schedule {
     /// On which thread.
@@ -90,12 +89,13 @@ pub struct Schedule {
     pub temporaries: Vec<Temporary>,
     /// Bytes of the memory that temporaries share, and of all of them.
     pub memory: (usize, usize),
-    /// What stage `schedule` did.
+    /// What stage `schedule` did; a line has it apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
 }
 
 /// A kernel that was compiled.
-#[derive(Clone, Default, Serialize, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Kernel {
     /// On which thread.
@@ -123,17 +123,20 @@ pub struct Kernel {
     /// The line of `source` of each instruction, counted from 1; none for an instruction of several lines or of no line.
     /// Empty without line information. An instruction that LLVM adds on its own, such as the load of a constant, may have
     /// the line of the instruction before it.
+    #[serde(default)]
     pub lines: Vec<Option<u32>>,
     /// Arithmetic operations and bytes of a launch.
     pub work: (u64, u64),
     /// About how many instructions a launch executes.
+    #[serde(default)]
     pub instructions: u64,
-    /// What stages `optimize` and `lower` did.
+    /// What stages `optimize` and `lower` did; a line has it apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
 }
 
 /// A kernel that was compiled before.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Found {
     /// On which thread.
@@ -147,7 +150,7 @@ pub struct Found {
 }
 
 /// A kernel that ran.
-#[derive(Clone, Default, Serialize, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Launch {
     /// From which thread.
@@ -171,7 +174,7 @@ pub struct Launch {
 }
 
 /// Memory that was copied without a kernel.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Copy {
     /// From which thread.
@@ -209,7 +212,7 @@ pub struct Block {
 }
 
 /// What a rule did.
-#[derive(Clone, Serialize, Debug)]
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Rule {
     /// Its name.
@@ -227,7 +230,7 @@ pub struct Rule {
 }
 
 /// What the compiler did, in order.
-#[derive(Clone, Serialize, PartialEq, Debug)]
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are those of a line")]
 pub enum Step {
@@ -249,6 +252,58 @@ pub enum Step {
         chosen: usize,
         note: String,
     },
+}
+
+/// A node of a graph.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct Node {
+    pub id: u32,
+    /// Op, type and argument, as in the text form of graphs.
+    pub label: String,
+    pub shape: Vec<usize>,
+    /// Numbers of nodes that were written before.
+    pub sources: Vec<u32>,
+    /// The method that made it, with the line that called it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// A kernel of a schedule.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct PlannedKernel {
+    /// The hash of its graph after stage `schedule`.
+    pub kernel: String,
+    /// What it writes, then what it reads, each with its bytes: `output 0`, `temporary 2`, `input 1`.
+    pub arguments: Vec<(String, usize)>,
+    /// The methods that made it, with the lines that called them.
+    pub methods: Vec<String>,
+}
+
+/// A value that is stored between kernels of a schedule, in memory that they share.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct Temporary {
+    /// Its node in the graph that pass `assign` is given, if the record has it.
+    pub value: Option<u32>,
+    pub bytes: usize,
+    pub offset: usize,
+    /// The kernels, by place in the schedule, between which it is needed.
+    pub used: (usize, usize),
+}
+
+/// How fast a device is said to be.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the fields say what they are")]
+pub struct Speed {
+    pub threads: usize,
+    /// Arithmetic operations of f32 a second.
+    pub flops: f64,
+    /// Bytes of memory a second, read and written.
+    pub bytes: f64,
+    /// The least time of a launch in microseconds.
+    pub launch: f64,
 }
 
 impl Schedule {

@@ -1,9 +1,7 @@
 //! Lines become schedules, kernels and launches that belong together.
 
-use super::line::{Line, Node};
-use super::parts::{
-    Block, Copy, Found, Kernel, Launch, Measured, OpenDevice, Record, Rule, Schedule, Step,
-};
+use super::line::Line;
+use super::parts::{Block, Kernel, Node, OpenDevice, Record, Schedule, Step};
 use std::collections::HashMap;
 
 /// A record so far.
@@ -46,9 +44,10 @@ impl Placing {
                 self.step(line);
             }
             Line::Decision { .. } => self.decision(line),
-            Line::Scheduled { .. } => self.scheduled(line),
-            Line::Compiled { .. } => self.compiled(line),
-            Line::Launch { .. } | Line::Copy { .. } => self.run(line),
+            Line::Scheduled(schedule) => self.scheduled(schedule),
+            Line::Compiled(kernel) => self.compiled(kernel),
+            Line::Launch(launch) => self.record.launches.push(launch),
+            Line::Copy(copy) => self.record.copies.push(copy),
             Line::Alloc { .. } | Line::Free { .. } => self.memory(line),
             _ => self.about(line),
         }
@@ -61,15 +60,9 @@ impl Placing {
             Line::Opened { device: name, backend, compiler, speed } => {
                 self.record.devices.push(OpenDevice { name, backend, compiler, speed });
             }
-            Line::Measured { threads, flops, bytes } => {
-                self.record.measured.push(Measured { threads, flops, bytes });
-            }
-            Line::Found { thread, at, scheduled, optimized } => {
-                self.record.found.push(Found { thread, at, scheduled, optimized });
-            }
-            Line::Rule { rule, file, line, tried, fired, took } => {
-                self.record.rules.push(Rule { rule, file, line, tried, fired, took });
-            }
+            Line::Measured(measured) => self.record.measured.push(measured),
+            Line::Found(found) => self.record.found.push(found),
+            Line::Rule(rule) => self.record.rules.push(rule),
             Line::Full {} => self.record.is_full = true,
             // a second first line, which is no node
             _ => self.damaged(0),
@@ -140,104 +133,26 @@ impl Placing {
     }
 
     /// A schedule, with what its stage did on its thread.
-    fn scheduled(&mut self, line: Line) {
-        let Line::Scheduled {
-            thread,
-            key,
-            device,
-            by,
-            at,
-            took,
-            count,
-            roots,
-            kernels,
-            mut temporaries,
-            memory,
-        } = line
-        else {
-            return;
-        };
-        let steps = match took {
-            Some(_) => self.steps.remove(&thread).unwrap_or_default(),
+    fn scheduled(&mut self, mut schedule: Schedule) {
+        // steps are lines of their own
+        schedule.steps = match schedule.took {
+            Some(_) => self.steps.remove(&schedule.thread).unwrap_or_default(),
             None => Vec::new(),
         };
-        let roots = self.known(roots);
-        for temporary in &mut temporaries {
+        schedule.roots = self.known(schedule.roots);
+        for temporary in &mut schedule.temporaries {
             temporary.value = temporary.value.filter(|&node| self.is_known(node));
         }
-        self.record.schedules.push(Schedule {
-            thread,
-            key,
-            device,
-            by,
-            at,
-            took,
-            count,
-            roots,
-            kernels,
-            temporaries,
-            memory,
-            steps,
-        });
+        self.record.schedules.push(schedule);
     }
 
     /// A kernel, with what its stages did on its thread.
-    fn compiled(&mut self, line: Line) {
-        let Line::Compiled {
-            thread,
-            at,
-            took,
-            name,
-            scheduled,
-            optimized,
-            graphs,
-            options,
-            origin,
-            source,
-            code,
-            lines,
-            work,
-            instructions,
-        } = line
-        else {
-            return;
-        };
-        let steps = self.steps.remove(&thread).unwrap_or_default();
-        if !graphs.iter().all(|&graph| self.is_known(graph)) {
+    fn compiled(&mut self, mut kernel: Kernel) {
+        kernel.steps = self.steps.remove(&kernel.thread).unwrap_or_default();
+        if !kernel.graphs.iter().all(|&graph| self.is_known(graph)) {
             return self.damaged(0);
         }
-        self.record.kernels.push(Kernel {
-            thread,
-            at,
-            took,
-            name,
-            scheduled,
-            optimized,
-            graphs,
-            options,
-            origin,
-            source,
-            code,
-            lines,
-            work,
-            instructions,
-            steps,
-        });
-    }
-
-    /// What ran on a device.
-    fn run(&mut self, line: Line) {
-        match line {
-            Line::Launch { thread, kernel, name, device, at, took, work, memory, methods } => {
-                let launch =
-                    Launch { thread, kernel, name, device, at, took, work, memory, methods };
-                self.record.launches.push(launch);
-            }
-            Line::Copy { thread, device, from, bytes, at, took } => {
-                self.record.copies.push(Copy { thread, device, from, bytes, at, took });
-            }
-            _ => {}
-        }
+        self.record.kernels.push(kernel);
     }
 
     /// Memory that came or went.

@@ -1,7 +1,8 @@
 //! Events as lines of a record.
 
 use super::file::State;
-use super::line::{Line, PlannedKernel, Speed, Temporary};
+use super::line::Line;
+use super::parts::{Copy, Found, Kernel, Launch, PlannedKernel, Schedule, Speed, Temporary};
 use crate::engine::env::VIZ_CODE;
 use kiln_ir::UOp;
 use kiln_ir::observe::{self, Compilation, Decision, Event, Planned};
@@ -104,7 +105,7 @@ impl Telling<'_> {
         self.state.units.end(thread);
         let code = (VIZ_CODE.get() != 0).then(|| (kernel.disassemble)()).flatten();
         let (code, lines) = code.map(|code| (code.text, code.lines)).unzip();
-        Line::Compiled {
+        Line::Compiled(Kernel {
             thread,
             at: self.time(kernel.start),
             took: us(kernel.start.elapsed()),
@@ -119,7 +120,8 @@ impl Telling<'_> {
             lines: lines.unwrap_or_default(),
             work: (program.flops, program.bytes),
             instructions: program.instructions(),
-        }
+            steps: Vec::new(),
+        })
     }
 
     /// Devices, schedules, and kernels that were found.
@@ -143,7 +145,7 @@ impl Telling<'_> {
                 if took.is_some() {
                     self.state.units.end(thread);
                 }
-                Line::Scheduled {
+                Line::Scheduled(Schedule {
                     thread,
                     key: hex(key),
                     device: device.to_owned(),
@@ -155,14 +157,15 @@ impl Telling<'_> {
                     kernels: planned.into_iter().map(told_kernel).collect(),
                     temporaries: temporaries.iter().map(|t| self.temporary(t)).collect(),
                     memory: (arena_bytes, temporary_bytes),
-                }
+                    steps: Vec::new(),
+                })
             }
-            Event::Found { kernel, optimized } => Line::Found {
+            Event::Found { kernel, optimized } => Line::Found(Found {
                 thread: self.state.thread(),
                 at: self.time(Instant::now()),
                 scheduled: hex(kernel),
                 optimized: hex(optimized),
-            },
+            }),
             _ => return None,
         })
     }
@@ -177,7 +180,7 @@ impl Telling<'_> {
         let thread = self.state.thread();
         Some(match *event {
             Event::Launched { device, key, program, work, methods, memory, start, end, .. } => {
-                Line::Launch {
+                Line::Launch(Launch {
                     thread,
                     kernel: hex(key),
                     name: program.name.to_string(),
@@ -187,16 +190,16 @@ impl Telling<'_> {
                     work,
                     memory,
                     methods: methods.iter().map(|method| (*method).to_owned()).collect(),
-                }
+                })
             }
-            Event::Copied { device, from, bytes, start, end } => Line::Copy {
+            Event::Copied { device, from, bytes, start, end } => Line::Copy(Copy {
                 thread,
                 device: device.to_owned(),
                 from: from.to_owned(),
                 bytes,
                 at: self.time(start),
                 took: us(end - start),
-            },
+            }),
             _ => return None,
         })
     }

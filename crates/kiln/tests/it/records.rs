@@ -5,7 +5,7 @@
 use crate::fuzz::{Rng, seeds};
 use crate::observed::training_step;
 use kiln::record::{Node, Record, Step};
-use kiln::{Tensor, s};
+use kiln::{Tensor, s, with};
 use kiln_compile::passes;
 use kiln_ir::observe::replayed;
 use kiln_ir::spec::{self, Spec, lowering};
@@ -340,7 +340,8 @@ fn why_two_kernels_are_not_one(record: &Record) {
 
 #[test]
 fn memory_and_temporaries_are_in_a_record() {
-    let bytes = small(41);
+    // a schedule for many lengths has the values of another length
+    let bytes = with([("LENGTHS", 0)], || small(41)).expect("a setting");
     let record = Record::parse(&bytes).expect("a record");
     let block = record.blocks.iter().find(|b| b.holder.starts_with("rand "));
     let block = block.expect("the data of the program");
@@ -405,13 +406,15 @@ fn options_are_applied_again_one_by_one() {
 
 #[test]
 fn a_line_has_the_steps_of_its_first_schedules() {
-    let bytes = recorded("lengths", || {
+    let program = || {
         for length in [211, 223, 227, 229, 233, 239] {
             let x = Tensor::full([length, 3], 0.5);
             x.realize().expect("computes");
             assert!((&x + 0.25).sum(..).item::<f32>().expect("computes") > 0.0);
         }
-    });
+    };
+    // each length has a schedule of its own
+    let bytes = with([("LENGTHS", 0)], || recorded("lengths", program)).expect("a setting");
     let record = Record::parse(&bytes).expect("a record");
     let of_line =
         |s: &&kiln::record::Schedule| s.by.as_ref().is_some_and(|by| by.starts_with("sum "));

@@ -3,10 +3,7 @@
 
 use super::super::opt::Opt;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::observe::{self, Decision, Kind};
-
-/// So many alternatives are told, the cheapest ones.
-const MOST: usize = 6;
+use kiln_ir::observe::{self, Decision, Kind, MOST_ALTERNATIVES};
 
 /// Options with the price of what they lead to.
 pub(super) type Priced = (Vec<Opt>, f64);
@@ -26,7 +23,7 @@ pub(super) fn decided(
     observe::decision(|| {
         let mut order: Vec<usize> = (0..all.len()).filter(|&i| i != taken).collect();
         order.sort_by(|&a, &b| all[a].1.total_cmp(&all[b].1));
-        let told = [taken].into_iter().chain(order.iter().copied().take(MOST - 1));
+        let told = [taken].into_iter().chain(order.iter().copied().take(MOST_ALTERNATIVES - 1));
         let alternatives: Vec<_> =
             told.map(|i| (named(&all[i].0).into(), finite(all[i].1))).collect();
         let left_out = all.len() - alternatives.len();

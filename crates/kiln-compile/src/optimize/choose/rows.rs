@@ -3,12 +3,12 @@
 
 use super::super::nests::{Nests, Rows};
 use crate::target::Target;
-use kiln_ir::observe::{self, Decision};
+use kiln_ir::observe::{self, Decision, MOST_ALTERNATIVES};
 
 /// The choice of rows at a time, as a value.
 fn decision(by: usize, mut all: Vec<(usize, f64)>) -> Decision {
     all.sort_by(|a, b| (a.0 != by).cmp(&(b.0 != by)).then(a.1.total_cmp(&b.1)));
-    all.truncate(6);
+    all.truncate(MOST_ALTERNATIVES);
     let named = |(by, price): &(usize, f64)| (format!("ROWS({by}, ").into(), Some(*price));
     Decision {
         about: "rows at a time".to_owned(),
