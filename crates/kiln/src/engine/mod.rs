@@ -88,6 +88,7 @@ pub use cache::stages;
 pub(crate) use debug::note;
 pub(crate) use device::add;
 pub(crate) use device::{check, description, opened};
+pub(crate) use env::wants_winograd;
 pub(crate) use file::File;
 pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_history};
 pub(crate) use leaf::{computed, extremes, forgive, upload};

@@ -69,5 +69,6 @@ mod shown;
 mod large;
 mod listed;
 mod windows;
+mod winograd;
 mod special_gradients;
 mod meaning;
