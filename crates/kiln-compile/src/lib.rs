@@ -10,6 +10,8 @@ pub mod grad;
 pub mod schedule;
 /// Kernel to an equivalent, faster kernel.
 pub mod optimize;
+/// One schedule for graphs that differ in lengths.
+pub mod lengths;
 /// Kernel to program: a linear list of ops that the target has.
 pub mod lower;
 /// A linear program as text in the target's language.

@@ -48,7 +48,7 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
 }
 
 /// Gives temporaries that have other lengths new places in the arena. Returns the bytes of the arena.
-pub(super) fn lay_out(temps: &mut [Temp]) -> usize {
+pub(crate) fn lay_out(temps: &mut [Temp]) -> usize {
     let mut arena = Arena::default();
     for temp in temps {
         let (from, until) = temp.used;

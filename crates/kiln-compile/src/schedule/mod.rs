@@ -49,12 +49,11 @@ mod alias;
 mod order;
 /// Outputs, and one arena for temporaries.
 mod memory;
-/// One schedule for graphs that differ in lengths.
-mod general;
 
 pub use general::{
     GeneralKernel, GeneralSchedule, Grid, Instance, KernelInstance, VaryingInstance,
 };
+pub(crate) use memory::lay_out;
 pub use memory::ARENA_ALIGN;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 

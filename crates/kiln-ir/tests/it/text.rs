@@ -107,6 +107,7 @@ fn samples() -> Vec<UOp> {
         f.mark(77, true),
         f.mark(77, false),
         UOp::new(Op::Vjp, DType::F32, 1, smallvec![f.clone(), f.clone()], Arg::None),
+        f.remat([f.clone()]),
         f.update(&f, &at),
         f.update_with(Some(ReduceOp::Max), &f, &at),
         f.gather(&at.reshape(smallvec![6])),

@@ -12,7 +12,7 @@ use super::measure::count;
 use super::observed::Graph;
 use super::parallel::in_parallel;
 use super::testing::Stages;
-use super::{Failure, debug, env, general, observed, report, search, testing};
+use super::{Failure, debug, env, observed, report, search, testing};
 use crate::device::Device;
 use kiln_compile::optimize::{Opt, Work};
 use kiln_compile::pass::Checks;
@@ -203,31 +203,24 @@ fn fitting(known: &[Arc<Ready>], constants: &[Const]) -> Option<Arc<Ready>> {
     known.iter().find(|r| r.fits(constants)).cloned()
 }
 
-/// The schedule of a closed graph on a device: a remembered one, or a new one.
-pub(super) fn ready(
-    closed: &Closed,
-    device: &Device,
-    opened: &Opened,
-) -> Result<Arc<Ready>, Failure> {
-    let constants = closed.constants();
-    let key = (closed.key, way(device));
-    let known = variants(&key);
-    if let Some(ready) = fitting(&known, &constants) {
-        observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
-        return Ok(ready);
-    }
-    let ready = match general::ready(closed, device, opened)? {
-        Some(ready) => ready,
-        None => make(closed, constants, &known, (device, opened))?,
-    };
-    let ready = Arc::new(ready);
+/// The remembered schedule of a closed graph.
+pub(super) fn found(closed: &Closed, device: &Device) -> Option<Arc<Ready>> {
+    let known = variants(&(closed.key, way(device)));
+    let ready = fitting(&known, &closed.constants())?;
+    observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
+    Some(ready)
+}
+
+/// Remembers a schedule of a closed graph.
+pub(super) fn keep(closed: &Closed, device: &Device, ready: Ready) -> Arc<Ready> {
+    let (key, ready) = ((closed.key, way(device)), Arc::new(ready));
     let mut schedules = SCHEDULES.lock().expect("schedule cache");
     // the latest variant is the most general: look at it first
     let others = schedules.get(&key).into_iter().flatten().cloned();
     let variants: Vec<_> = std::iter::once(ready.clone()).chain(others).collect();
     let bytes = variants.iter().map(|ready| ready.size()).sum();
     schedules.insert(key, variants, bytes);
-    Ok(ready)
+    ready
 }
 
 /// What observers are told of a graph.
@@ -235,15 +228,16 @@ fn graph<'a>(closed: &'a Closed, device: &'a Device) -> Graph<'a> {
     Graph { key: closed.key, device, last: closed.last_root() }
 }
 
-fn make(
+/// A new schedule of a closed graph.
+pub(super) fn make(
     closed: &Closed,
-    constants: Vec<Const>,
-    known: &[Arc<Ready>],
-    (device, opened): (&Device, &Opened),
+    device: &Device,
+    opened: &Opened,
 ) -> Result<Ready, Failure> {
     testing::step()?;
     let start = Instant::now();
-    let variable = variable_constants(closed, &constants, known);
+    let (constants, known) = (closed.constants(), variants(&(closed.key, way(device))));
+    let variable = variable_constants(closed, &constants, &known);
     let roots = closed.build(&variable);
     let (mut schedule, _) = scheduled(&roots, opened, &Choices::default())?;
     let took = start.elapsed();

@@ -44,6 +44,11 @@ impl Var {
     }
 }
 
+/// Whether convolutions are computed with fewer multiplications.
+pub(crate) fn wants_winograd() -> bool {
+    WINO.get() > 0
+}
+
 /// What is printed about the compiler's work.
 pub(crate) static DEBUG: Var = Var::new(
     "DEBUG",
@@ -68,6 +73,12 @@ pub(crate) static BEAM_SECONDS: Var =
 /// No optimization.
 pub(crate) static NOOPT: Var =
     Var::new("NOOPT", 0, "1 compiles kernels as they are scheduled, without optimizing");
+/// Convolutions with fewer multiplications.
+pub(crate) static WINO: Var = Var::new(
+    "WINO",
+    0,
+    "1 computes 3 x 3 convolutions with fewer multiplications and larger rounding errors (Winograd)",
+);
 /// Kernels for lengths that vary.
 pub(crate) static LENGTHS: Var = Var::new(
     "LENGTHS",
@@ -161,7 +172,7 @@ pub(crate) fn cache_bytes() -> usize {
 }
 
 /// Every variable that holds a number.
-static NUMBERS: [&Var; 14] = [
+static NUMBERS: [&Var; 15] = [
     &BEAM,
     &BEAM_REORDER,
     &BEAM_SECONDS,
@@ -170,6 +181,7 @@ static NUMBERS: [&Var; 14] = [
     &KILN_CC_SECONDS,
     &JIT,
     &NOOPT,
+    &WINO,
     &LENGTHS,
     &LRU,
     &SPEC,

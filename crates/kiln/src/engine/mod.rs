@@ -40,6 +40,8 @@ mod donated;
 mod families;
 /// General schedules, each for graphs that differ in lengths.
 mod general;
+/// The schedule of a graph, wherever it comes from.
+mod ready;
 /// Files as memory.
 mod file;
 /// Files that are only read.
@@ -88,6 +90,7 @@ pub use cache::stages;
 pub(crate) use debug::note;
 pub(crate) use device::add;
 pub(crate) use device::{check, description, opened};
+pub(crate) use env::wants_winograd;
 pub(crate) use file::File;
 pub(crate) use history::{forget_history, has_gradient, is_open, remember, with_history};
 pub(crate) use leaf::{computed, extremes, forgive, upload};

@@ -5,7 +5,7 @@
 //! After it, every value that was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
-use super::cache::{self, Ready, ReadyKernel};
+use super::cache::{Ready, ReadyKernel};
 use super::capture::{self, Closed};
 use super::crossing::{Crossing, cross, crossings};
 use super::device::{self, Opened};
@@ -18,7 +18,7 @@ use super::partition::partition;
 use super::record;
 use super::sharded::Sharded;
 use super::walk::Busy;
-use super::{Failure, checks, debug};
+use super::{Failure, checks, debug, ready};
 use crate::device::Device;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
@@ -295,7 +295,7 @@ fn compute(
 ) -> Result<Leaves, Failure> {
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
-    let ready = cache::ready(&closed, device, &opened)?;
+    let ready = ready::ready(&closed, device, &opened)?;
     let scalars = ready.scalars(closed.constants());
     record::begins(&closed);
     let bound = {

@@ -7,7 +7,7 @@ use super::reduce::wide_sum;
 use super::shape_args::{PairArg, pair};
 use super::sizes::SizesArg;
 use super::window::{Frame, pad_last, slide_last, windows2};
-use super::{PadMode, Padding, Tensor};
+use super::{PadMode, Padding, Tensor, winograd};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::UOp;
@@ -223,6 +223,10 @@ fn convolution(
     let (x, w) = (&x.factor()?, &w.factor()?);
     let (dtype, wide) = product_dtypes(x, w);
     let n = s.kernel.len();
+    if winograd::is_wanted(&x.value()?, &s.kernel, frame) {
+        let sums = winograd::sums(&x.cast(wide), &w.cast(wide), s.groups, frame)?;
+        return with_bias(&sums, bias, dtype);
+    }
     let seen = slide_last(&pad_last(&x.value()?.cast(wide), &frame.sides)?, &frame.windows)?;
     let slid: Shape = seen.shape()[2..].iter().copied().collect();
     let counts: Shape = slid.iter().step_by(2).copied().collect();

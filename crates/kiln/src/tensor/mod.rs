@@ -61,6 +61,7 @@ mod pool_indices;
 mod adaptive;
 /// How the windows of a convolution lie.
 pub(crate) mod conv_options;
+mod winograd;
 mod conv;
 mod conv_transpose;
 mod interpolate;

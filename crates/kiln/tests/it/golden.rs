@@ -7,7 +7,8 @@
 mod data;
 mod given;
 mod indexing;
-mod methods;
+/// The methods of tensors.
+pub(crate) mod methods;
 mod ops;
 mod writes;
 

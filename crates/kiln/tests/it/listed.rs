@@ -1,5 +1,6 @@
 //! docs/api.md: every method of tensors, and what checks it. `UPDATE_EXPECT=1` writes it anew.
 
+use crate::golden::methods::kernels;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,10 +51,44 @@ fn golden() -> BTreeMap<String, Golden> {
     all
 }
 
-/// The names after `pub fn` in a source, without those of macros.
-fn methods(source: &str) -> Vec<&str> {
+/// The names after `pub fn` in a source, and those that its macros are given.
+fn methods<'a>(source: &'a str, calls: &BTreeSet<&str>) -> Vec<&'a str> {
     let lines = source.lines().filter_map(|line| line.strip_prefix("    pub fn "));
-    lines.filter_map(|line| line.split(['(', '<']).next()).filter(|n| !n.starts_with('$')).collect()
+    let plain = lines.filter_map(|line| line.split(['(', '<']).next());
+    let plain = plain.filter(|name| !name.starts_with('$'));
+    plain.chain(given(source).into_iter().filter(|name| calls.contains(name))).collect()
+}
+
+/// The words in lower case that a source gives to macros of its own which make methods: among them their names.
+fn given(source: &str) -> Vec<&str> {
+    let (mut words, mut makes) = (Vec::new(), BTreeSet::new());
+    let (mut defined, mut inside) = ("", false);
+    for line in source.lines() {
+        if let Some(rest) = line.strip_prefix("macro_rules! ") {
+            defined = rest.trim_end_matches(" {");
+        } else if line.contains("pub fn $") {
+            makes.insert(defined);
+        } else if let Some(name) = line.strip_suffix("! {") {
+            inside = makes.contains(name);
+        } else if line == "}" {
+            inside = false;
+        } else if inside && !line.trim_start().starts_with(['/', '#']) {
+            // what is in quotes is text
+            let outside =
+                line.split('"').step_by(2).flat_map(|part| part.split([' ', ';', '(', '|']));
+            words.extend(outside.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())));
+        }
+    }
+    words
+}
+
+/// What is called in a source.
+fn called(source: &str) -> impl Iterator<Item = &str> {
+    let name = |part: &'_ str| part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let after = source.split('.').skip(1).chain(source.split("::").skip(1));
+    after.filter_map(move |part| {
+        Some(&part[..name(part)?]).filter(|n| part[n.len()..].starts_with('('))
+    })
 }
 
 /// The tests that name a method, by file.
@@ -63,8 +98,17 @@ fn tests(sources: &[(String, String)], method: &str) -> Vec<String> {
     sources.iter().filter(|(_, source)| names(source)).map(|(file, _)| file.clone()).collect()
 }
 
+/// A range of counts.
+fn range(counts: Option<&(u64, u64)>) -> String {
+    match counts {
+        None => String::new(),
+        Some((least, most)) if least == most => most.to_string(),
+        Some((least, most)) => format!("{least} to {most}"),
+    }
+}
+
 fn page() -> String {
-    let (golden, root) = (golden(), root());
+    let (golden, kernels, root) = (golden(), kernels(), root());
     let read = |path: &PathBuf| fs::read_to_string(path).expect("a source");
     let tests_folder = root.join("crates/kiln/tests/it");
     let sources: Vec<(String, String)> = files(&tests_folder)
@@ -76,26 +120,38 @@ fn page() -> String {
         "# Methods of tensors, and what checks them\n\n\
          A test writes this file (`UPDATE_EXPECT=1 cargo test -p kiln --test it listed`). Each method also has a running \
          example. *Cases* and *gradients* count golden cases against PyTorch or NumPy; *dtypes* are the dtypes of their inputs. \
-         For a method without golden cases the table names the test files that call it. Methods written by macros, such as \
-         reductions and functions of one number, are not listed.\n",
+         *Kernels* is how many the first three of these cases launch, on the interpreter. For a method without golden cases of \
+         its own name the table names the test files that call it.\n",
     );
+    let library: Vec<String> = files(&root.join("crates/kiln/src")).iter().map(read).collect();
+    let texts = library.iter().chain(sources.iter().map(|(_, text)| text));
+    let calls: BTreeSet<&str> = texts.flat_map(|text| called(text)).collect();
+    let mut listed = BTreeSet::new();
     let mut total = 0;
     let folder = root.join("crates/kiln/src/tensor");
     for path in files(&folder) {
         let source = read(&path);
         let mut rows = String::new();
-        for method in methods(&source) {
+        for method in methods(&source, &calls) {
+            // a macro is also given what its methods are like
+            let is_plain = source.contains(&format!("    pub fn {method}"));
+            if !listed.insert(method.to_owned()) && !is_plain {
+                continue;
+            }
             total += 1;
+            let launched = range(kernels.get(method));
             rows += &match golden.get(method) {
                 Some(g) => {
                     let dtypes: Vec<&str> = g.dtypes.iter().map(String::as_str).collect();
-                    format!("| `{method}` | {} | {} | {} |\n", g.cases, g.slopes, dtypes.join(" "))
+                    let dtypes = dtypes.join(" ");
+                    let (cases, slopes) = (g.cases, g.slopes);
+                    format!("| `{method}` | {cases} | {slopes} | {launched} | {dtypes} |\n")
                 }
                 None => {
                     let files = tests(&sources, method);
                     let shown: Vec<&str> = files.iter().take(3).map(String::as_str).collect();
                     let by = if shown.is_empty() { "its example".into() } else { shown.join(", ") };
-                    format!("| `{method}` | | | {by} |\n")
+                    format!("| `{method}` | | | | {by} |\n")
                 }
             };
         }
@@ -103,7 +159,7 @@ fn page() -> String {
             let name = path.strip_prefix(&folder).expect("inside").display().to_string();
             let name = name.replace('\\', "/");
             out += &format!(
-                "\n## {name}\n\n| method | cases | gradients | dtypes, or tests |\n|---|---|---|---|\n{rows}"
+                "\n## {name}\n\n| method | cases | gradients | kernels | dtypes, or tests |\n|---|---|---|---|---|\n{rows}"
             );
         }
     }
@@ -137,5 +193,5 @@ fn known(page: &str) -> impl Iterator<Item = &str> {
     let last = |line: &&str| !line.contains(" methods; ");
     page.lines()
         .filter(last)
-        .map(|line| line.split_once(" | | | ").map_or(line, |(method, _)| method))
+        .map(|line| line.split_once(" | | | | ").map_or(line, |(method, _)| method))
 }

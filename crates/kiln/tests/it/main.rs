@@ -70,5 +70,6 @@ mod shown;
 mod large;
 mod listed;
 mod windows;
+mod winograd;
 mod special_gradients;
 mod meaning;

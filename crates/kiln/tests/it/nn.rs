@@ -206,3 +206,52 @@ fn an_mlp_learns_xor() {
     assert!(last < 0.02, "{last}");
     assert_eq!(net.forward(&x).argmax(1).cast(DType::I32).to_vec::<i32>().unwrap(), [0, 1, 1, 0]);
 }
+
+/// The standard error of the mean of 40 000 numbers of variance 1 is 0.005, that of their variance 0.007.
+#[test]
+fn alpha_dropout_keeps_mean_and_variance() {
+    let x = kiln::Rng::new(4).randn([40_000]);
+    let y = nn::train(|| nn::AlphaDropout::new(0.3).forward(&x));
+    let [mean, var] = [y.mean(..), y.var(..)].map(|t| t.item::<f32>().expect("f32"));
+    assert!(mean.abs() < 0.025 && (var - 1.0).abs() < 0.05, "{mean} {var}");
+    // dropped elements are all equal, and no others are
+    let dropped = 1.0 - y.flatten().unique().numel() as f32 / 40_000.0;
+    assert!((dropped - 0.3).abs() < 0.015, "{dropped}");
+    assert_eq!(nn::train(|| x.alpha_dropout(1.0)).abs().max(..).item::<f32>().expect("f32"), 0.0);
+    assert!(x.alpha_dropout(1.5).error().is_some());
+}
+
+#[test]
+fn random_slopes_are_between_their_bounds() {
+    let x = Tensor::from(vec![-2.0f32; 4000]).set_requires_grad(true);
+    let y = nn::train(|| nn::RReLU::new(0.25, 0.75).forward(&x));
+    y.sum(..).backward().expect("a loss");
+    let slopes = x.grad().expect("reached");
+    assert_eq!(slopes.mul(-2.0).to_vec::<f32>().expect("f32"), y.to_vec::<f32>().expect("f32"));
+    let [least, most, mean] = [slopes.min(..), slopes.max(..), slopes.mean(..)];
+    let [least, most, mean] = [least, most, mean].map(|t| t.item::<f32>().expect("f32"));
+    // uniform over 0.5: the standard error of the mean is 0.0023
+    assert!(least >= 0.25 && most <= 0.75 && (mean - 0.5).abs() < 0.012, "{least} {most} {mean}");
+    assert_eq!(x.rrelu(0.25, 0.75).get(kiln::s![0]).item::<f32>().expect("f32"), -1.0);
+    assert!(x.rrelu(1.0, 0.5).error().is_some());
+    let narrow = nn::train(|| x.cast(DType::F16).rrelu(0.25, 0.75));
+    assert_eq!(narrow.dtype(), DType::F16);
+}
+
+/// `q` has orthogonal columns, `q r` is the matrix, and `r` has nothing below its diagonal; each within a few roundings
+/// of sums of 7 terms.
+#[test]
+fn a_complete_basis_starts_with_the_reduced_one() {
+    for shape in [[2usize, 7, 3], [1, 3, 3], [2, 3, 5], [1, 1, 1]] {
+        let a = kiln::Rng::new(9).randn_with(shape, DType::F64);
+        let (m, n) = (shape[1], shape[2]);
+        let ((q, r), (less, _)) = (a.qr_complete(), a.qr());
+        assert_eq!((q.shape(), r.shape()), (&[shape[0], m, m][..], &[shape[0], m, n][..]));
+        let far = |t: Tensor| t.abs().max(..).item::<f64>().expect("f64");
+        assert!(far(q.matmul(&r) - &a) < 1e-14 && far(r.tril(-1)) == 0.0);
+        let identity = Tensor::eye_with(m, DType::F64);
+        assert!(far(q.transpose(1, 2).matmul(&q) - identity) < 1e-14);
+        assert!(far(q.narrow(2, 0, m.min(n)) - less) < 1e-14);
+    }
+    assert!(Tensor::ones([3]).qr_complete().0.error().is_some());
+}

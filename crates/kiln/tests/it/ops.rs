@@ -224,3 +224,14 @@ fn f64_halves(x: f64) -> [f32; 2] {
     let bits = x.to_bits();
     [bits as u32, (bits >> 32) as u32].map(f32::from_bits)
 }
+
+/// The logarithm of the variance grows without end, and so does the loss.
+#[test]
+fn an_infinite_variance_has_an_infinite_loss() {
+    let [x, target] = [1.0f64, 3.0].map(|v| Tensor::from([v]));
+    for (variance, want) in [(f64::INFINITY, f64::INFINITY), (1.0, 2.0), (f64::NAN, f64::NAN)] {
+        let loss = x.gaussian_nll_loss(&target, &Tensor::from([variance]), kiln::Reduce::Sum);
+        let loss = loss.item::<f64>().expect("f64");
+        assert!(loss == want || loss.is_nan() && want.is_nan(), "{variance}: {loss}");
+    }
+}

@@ -1,11 +1,12 @@
 //! The lengths at which the stage `schedule` runs for a general schedule. What they have to be like says
-//! [`kiln_compile::schedule::GeneralSchedule`].
+//! [`kiln_compile::lengths::GeneralSchedule`].
 
 use super::super::cache;
 use super::super::capture::{Changed, Closed};
 use super::super::device::Opened;
 use super::variables::Variables;
-use kiln_compile::schedule::{Choices, GeneralSchedule, Grid, Schedule};
+use kiln_compile::lengths::{GeneralSchedule, Grid};
+use kiln_compile::schedule::{Choices, Schedule};
 use kiln_ir::UOp;
 
 /// How much longer than now a length may become.

@@ -199,7 +199,7 @@ impl Tensor {
     pub fn gaussian_nll_loss(&self, target: &Tensor, variance: &Tensor, reduce: Reduce) -> Tensor {
         let _method = outermost("gaussian_nll_loss");
         // the bound moves the value and not the slope
-        let lifted = variance.detach().clamp_min(1e-6).sub(variance.detach());
+        let lifted = variance.detach().neg().add(1e-6).clamp_min(0.0);
         let variance = variance.add(lifted);
         let distance = self.in_full().sub(target).square().div(&variance);
         reduce.of(&variance.log().add(distance).mul(0.5))

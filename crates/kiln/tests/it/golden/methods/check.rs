@@ -6,6 +6,7 @@ use super::calls::{Args, Outputs};
 use flate2::read::GzDecoder;
 use kiln::{DType, Device, Tensor};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Read;
 
 /// How a subject calls its methods.
@@ -162,6 +163,12 @@ fn wrong_error(why: &str, outputs: &[Tensor]) -> Vec<String> {
     }
 }
 
+/// What a case's method gives: `call`'s, or that of the subject which the case names.
+fn called(case: &Value, call: Call, inputs: &[Tensor]) -> Outputs {
+    let call = case["k"].as_str().and_then(super::call_of).unwrap_or(call);
+    call(case["m"].as_str().expect("a method"), Args(list(&case["a"])), inputs)
+}
+
 /// Every failure of one case on one device.
 fn failures_of(case: &Value, call: Call, device: &Device) -> Vec<String> {
     let name = case["m"].as_str().expect("a method");
@@ -170,7 +177,7 @@ fn failures_of(case: &Value, call: Call, device: &Device) -> Vec<String> {
     for (t, _) in inputs.iter().zip(list(&case["g"])).filter(|(_, g)| !g.is_null()) {
         t.set_requires_grad(true);
     }
-    let outputs = call(name, Args(list(&case["a"])), &inputs).0;
+    let outputs = called(case, call, &inputs).0;
     let wrong = match case["e"].as_str() {
         Some(why) => wrong_error(why, &outputs),
         None => {
@@ -195,6 +202,31 @@ fn check_on(device: &Device, packed: &[u8], step: usize, call: Call) {
         cases.iter().step_by(step).flat_map(|case| failures_of(case, call, device)).collect();
     let shown = failures.len().min(20);
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures[..shown].join("\n"));
+}
+
+/// The kernels of so many cases of a method are counted.
+const COUNTED: usize = 3;
+
+/// Adds, by method, the fewest and the most kernels that results of its first cases take.
+pub(super) fn count(packed: &[u8], call: Call, all: &mut BTreeMap<String, (u64, u64)>) {
+    // one device for all machines: a schedule depends on the target
+    let device = Device::parse("INTERP").expect("a device");
+    let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+    for case in cases(packed).iter().filter(|case| case["e"].is_null()) {
+        let name = case["m"].as_str().expect("a method");
+        let so_far = counted.entry(name.to_owned()).or_default();
+        *so_far += 1;
+        if *so_far > COUNTED {
+            continue;
+        }
+        let given = list(&case["x"]).iter().map(|v| tensor(&Array::compact(v), &device));
+        let inputs: Vec<Tensor> = given.collect();
+        let compute = || kiln::realize(&called(case, call, &inputs).0);
+        let (done, counts) = kiln::measure(compute);
+        done.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let range = all.entry(name.to_owned()).or_insert((u64::MAX, 0));
+        *range = (range.0.min(counts.kernels), range.1.max(counts.kernels));
+    }
 }
 
 /// Checks all cases of a subject, of which there are so many at least, and some on the interpreter.

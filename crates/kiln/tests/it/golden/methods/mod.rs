@@ -3,10 +3,12 @@
 
 mod activations;
 mod attention;
+mod basics;
 mod calls;
 mod check;
 mod creation;
 mod elementwise;
+mod expressions;
 mod linalg;
 mod losses;
 mod more;
@@ -15,6 +17,8 @@ mod products;
 mod reductions;
 mod sampling;
 mod windows;
+
+use std::collections::BTreeMap;
 
 /// A test for each subject, of so many cases at least.
 macro_rules! subjects {
@@ -28,7 +32,32 @@ macro_rules! subjects {
             ));
             check::check(packed, $least, $subject::call);
         }
-    )* };
+    )*
+
+        /// By method, the fewest and the most kernels of its first cases.
+        pub(crate) fn kernels() -> BTreeMap<String, (u64, u64)> {
+            let mut all = BTreeMap::new();
+            $( check::count(
+                include_bytes!(concat!(
+                    "../../../../../../testdata/golden/methods/",
+                    stringify!($subject),
+                    ".json.gz"
+                )),
+                $subject::call,
+                &mut all,
+            ); )*
+            all
+        }
+
+        /// How a subject calls its methods.
+        fn call_of(subject: &str) -> Option<check::Call> {
+            match subject {
+                "basics" => Some(basics::call),
+                $(stringify!($subject) => Some($subject::call),)*
+                _ => None,
+            }
+        }
+    };
 }
 
 subjects! {
@@ -36,6 +65,7 @@ subjects! {
     attention 50;
     creation 480;
     elementwise 600;
+    expressions 1000;
     linalg 220;
     losses 1200;
     more 280;

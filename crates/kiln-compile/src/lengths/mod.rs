@@ -1,4 +1,4 @@
-//! Beside stage `schedule`: one schedule for graphs that differ in lengths.
+//! Beside stages `schedule` and `optimize`: one schedule for graphs that differ in lengths.
 //!
 //! A loop that decodes text has a graph of the same ops at each step, in which one axis is longer by one. To schedule each
 //! takes far longer than to run it. So the stage runs for a few values of the length, far apart, and for a value between
@@ -19,8 +19,7 @@ mod polynomial;
 
 pub use polynomial::Grid;
 
-use super::memory::lay_out;
-use super::{BufferRef, Schedule, ScheduledKernel, Temp};
+use crate::schedule::{BufferRef, Schedule, ScheduledKernel, Temp, lay_out};
 use crate::optimize::{Counting, General, Skeleton, Work};
 use kiln_ir::{Const, DType, UOp};
 use polynomial::Polynomial;

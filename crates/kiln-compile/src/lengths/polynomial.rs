@@ -1,4 +1,4 @@
-//! Beside stage `schedule`, for general schedules: numbers as polynomials of the lengths that vary.
+//! For general schedules: numbers as polynomials of the lengths that vary.
 //!
 //! A polynomial of degree 2 in a variable is known by its values at three points. (Newton's divided differences.)
 

@@ -1,0 +1,24 @@
+//! The schedule of a graph: a remembered one, one for many lengths, or a new one.
+
+use super::cache::{self, Ready};
+use super::capture::Closed;
+use super::device::Opened;
+use super::{Failure, general};
+use crate::device::Device;
+use std::sync::Arc;
+
+/// The schedule of a closed graph on a device, with its code.
+pub(super) fn ready(
+    closed: &Closed,
+    device: &Device,
+    opened: &Opened,
+) -> Result<Arc<Ready>, Failure> {
+    if let Some(ready) = cache::found(closed, device) {
+        return Ok(ready);
+    }
+    let ready = match general::ready(closed, device, opened)? {
+        Some(ready) => ready,
+        None => cache::make(closed, device, opened)?,
+    };
+    Ok(cache::keep(closed, device, ready))
+}
