@@ -20,7 +20,7 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
 const SHARED: &[&str] = &["target"];
 
 /// Modules of kiln-compile that may use every stage.
-const ABOVE_STAGES: &[&str] = &["lib", "pass", "passes", "pipeline"];
+const ABOVE_STAGES: &[&str] = &["lengths", "lib", "pass", "passes", "pipeline"];
 
 /// Modules of kiln that its engine may use: it takes nodes and devices, and knows no tensor.
 const BELOW_ENGINE: &[&str] = &["engine", "device", "error", "record", "scoped"];

@@ -37,12 +37,15 @@ pub const NAMES: [&str; 12] = [
 /// A model with weights from the [`formula`](crate::formula).
 pub struct Case {
     module: Rc<dyn Module>,
-    forward: Box<dyn Fn(&[Tensor]) -> Tensor>,
+    forward: Forward,
     inputs: Inputs,
     dtype: DType,
     /// Whether the output is logits, `[.., classes]`, or numbers to be near.
     has_classes: bool,
 }
+
+/// What a model makes of its inputs.
+type Forward = Box<dyn Fn(&[Tensor]) -> Tensor>;
 
 /// Makes inputs of so many samples.
 type Inputs = Box<dyn Fn(usize) -> Vec<Tensor>>;

@@ -43,7 +43,7 @@ pub fn floats(name: &str, shape: &[usize], scale: f64) -> Tensor {
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn integers(name: &str, shape: &[usize], below: usize) -> Tensor {
-    let scaled = |x: u32| (u64::from(x) * below as u64 >> 24) as i64;
+    let scaled = |x: u32| ((u64::from(x) * below as u64) >> 24) as i64;
     Tensor::from_vec(whole(name, shape.iter().product()).map(scaled).collect(), shape)
 }
 

@@ -19,8 +19,8 @@ mod polynomial;
 
 pub use polynomial::Grid;
 
-use crate::schedule::{BufferRef, Schedule, ScheduledKernel, Temp, lay_out};
 use crate::optimize::{Counting, General, Skeleton, Work};
+use crate::schedule::{BufferRef, Schedule, ScheduledKernel, Temp, lay_out};
 use kiln_ir::{Const, DType, UOp};
 use polynomial::Polynomial;
 use rustc_hash::FxHashMap;

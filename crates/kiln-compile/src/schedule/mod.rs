@@ -50,11 +50,9 @@ mod order;
 /// Outputs, and one arena for temporaries.
 mod memory;
 
-pub use general::{
-    GeneralKernel, GeneralSchedule, Grid, Instance, KernelInstance, VaryingInstance,
-};
 pub(crate) use memory::lay_out;
 pub use memory::ARENA_ALIGN;
+pub(crate) use memory::lay_out;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 
 pub use choices::Choices;

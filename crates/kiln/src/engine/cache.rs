@@ -229,11 +229,7 @@ fn graph<'a>(closed: &'a Closed, device: &'a Device) -> Graph<'a> {
 }
 
 /// A new schedule of a closed graph.
-pub(super) fn make(
-    closed: &Closed,
-    device: &Device,
-    opened: &Opened,
-) -> Result<Ready, Failure> {
+pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<Ready, Failure> {
     testing::step()?;
     let start = Instant::now();
     let (constants, known) = (closed.constants(), variants(&(closed.key, way(device))));

@@ -62,11 +62,11 @@ fn off(right: &Values, found: &Values) -> Vec<f64> {
         let apart = (right - found).abs();
         if apart.is_nan() { f64::INFINITY } else { apart }
     };
-    let one = |((_, right), (_, found)): (&(String, Vec<f64>), &(String, Vec<f64>))| {
+    let one = |right: &[f64], found: &[f64]| {
         let apart = right.iter().zip(found).map(apart).fold(0.0, f64::max);
         apart / largest(right).max(1e-3 * all)
     };
-    right.iter().zip(found).map(one).collect()
+    right.iter().zip(found).map(|((_, right), (_, found))| one(right, found)).collect()
 }
 
 /// How much worse than the interpreter's roundings those of another order of sums may be, and how many are nothing.
