@@ -47,7 +47,7 @@ impl Polynomial {
         let mut distance = all.len();
         for nodes in &grid.0 {
             distance /= 3;
-            for start in (0..all.len()).filter(|i| i / distance % 3 == 0) {
+            for start in (0..all.len()).filter(|i| (i / distance).is_multiple_of(3)) {
                 let at = [start, start + distance, start + 2 * distance];
                 let differences = divided(nodes.map(i128::from), at.map(|i| all[i]))?;
                 at.iter().zip(differences).for_each(|(&i, d)| all[i] = d);

@@ -50,7 +50,6 @@ mod order;
 /// Outputs, and one arena for temporaries.
 mod memory;
 
-pub(crate) use memory::lay_out;
 pub use memory::ARENA_ALIGN;
 pub(crate) use memory::lay_out;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};

@@ -62,7 +62,7 @@ impl Skeleton {
         let nodes = toposort(&self.ast);
         let counter = Counter::of(self, &nodes);
         let scopes = |which: fn(&UOp) -> bool| {
-            let scopes = nodes.iter().filter(|n| which(n)).map(|n| inside(n));
+            let scopes = nodes.iter().filter(|n| which(n)).map(inside);
             counter.trips(&mut scopes.collect::<Vec<_>>().iter())
         };
         Counting {
@@ -133,7 +133,7 @@ impl Counter {
     }
 
     /// The trip counts of each set of loops.
-    fn trips<'a>(&self, scopes: &mut dyn Iterator<Item = &'a AxisSet>) -> Vec<Trips> {
+    fn trips(&self, scopes: &mut dyn Iterator<Item = &AxisSet>) -> Vec<Trips> {
         let mut things: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
         scopes.for_each(|axes| *things.entry(axes.iter().collect()).or_default() += 1);
         let trips = |(axes, things): (Vec<u32>, u64)| Trips {
