@@ -13,6 +13,7 @@ use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::DType;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::AxisSet;
 
 impl Chooser {
     /// Plans a reduction across rows whose outputs are vectors. False if there is none, or if another loop uses its
@@ -68,6 +69,13 @@ impl Chooser {
         let mut reduces = self.reduced_loops();
         let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
         drop(reduces);
+        let of = |kind: RangeKind| -> AxisSet {
+            self.left.iter().filter(|(_, r)| kind_of(r) == kind).map(|(_, r)| axis_of(r)).collect()
+        };
+        // blocks are loops around everything
+        if !self.kernel.is_one_nest(&of(RangeKind::Loop), &of(RangeKind::Reduce)) {
+            return false;
+        }
         let (size, n) = (self.left[i].0, self.left[rows].0);
         let at_a_time = self.costs.rows_at_a_time;
         let by = largest_divisor(size, self.costs.side_by_side);
