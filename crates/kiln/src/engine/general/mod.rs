@@ -111,35 +111,39 @@ pub(super) fn ready(
         return Ok(None);
     }
     let sighting = Sighting::of(closed);
-    let outline = outline((closed.outline, cache::way(device)));
-    let mut outline = locked(&outline);
-    let known = outline.schedules.iter().find_map(|g| g.at(&sighting).map(|at| (g.clone(), at)));
+    let key = (closed.outline, cache::way(device));
+    let shared = known(&key);
+    let mut outline = locked(&shared);
+    let found = outline.schedules.iter().find_map(|g| g.at(&sighting).map(|at| (g.clone(), at)));
     let at = At { closed, device, opened };
-    if let Some((general, instance)) = known {
+    if let Some((general, instance)) = found {
         drop(outline);
         observed::remembered(general.graph(device), &instance.schedule, instance.kernels.len());
         return general.ready(at, instance, None).map(Some);
     }
     outline.add(sighting);
     let start = Instant::now();
-    let Some(general) = outline.make(closed, opened)? else { return Ok(None) };
+    let made = outline.make(closed, opened);
+    locked(&KNOWN).insert(key, shared.clone(), outline.size());
+    let Some(general) = made? else { return Ok(None) };
     let sighting = outline.seen.last().expect("just added");
     let Some(instance) = general.at(sighting) else { return Ok(None) };
     drop(outline);
     general.ready(at, instance, Some(start)).map(Some)
 }
 
-fn outline(key: (u128, cache::Way)) -> Arc<Mutex<Outline>> {
-    let mut known = locked(&KNOWN);
-    if let Some(found) = known.get(&key) {
-        return found.clone();
-    }
-    let new = Arc::<Mutex<Outline>>::default();
-    known.insert(key, new.clone(), KERNEL);
-    new
+fn known(key: &(u128, cache::Way)) -> Arc<Mutex<Outline>> {
+    locked(&KNOWN).get(key).cloned().unwrap_or_default()
 }
 
 impl Outline {
+    /// About how much memory it takes.
+    fn size(&self) -> usize {
+        let sighting = |s: &Sighting| size_of_val(&s.numbers[..]) + size_of_val(&s.constants[..]);
+        let kernels = self.schedules.iter().map(|general| general.schedule.kernels.len());
+        kernels.sum::<usize>() * KERNEL + self.seen.iter().map(sighting).sum::<usize>()
+    }
+
     fn add(&mut self, sighting: Sighting) {
         self.missed += 1;
         let is_known = |seen: &Sighting| seen.numbers == sighting.numbers;
