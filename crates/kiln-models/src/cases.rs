@@ -34,7 +34,7 @@ pub const NAMES: [&str; 12] = [
     "graph",
 ];
 
-/// A model with weights from the [`formula`](crate::formula).
+/// A model with weights from the [`formula`].
 pub struct Case {
     module: Rc<dyn Module>,
     forward: Forward,
