@@ -29,17 +29,17 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10)]
     most: usize,
     /// Show the kernels of the schedule of this number, and why they are not fewer
-    #[arg(long)]
+    #[arg(long, group = "view")]
     schedule: Option<usize>,
     /// Show the kernel of this name, such as r_64_16: where its code comes from, the loops after each of its options with
     /// their prices, its linear program, text and machine code, its launches and the roof
-    #[arg(long)]
+    #[arg(long, group = "view")]
     kernel: Option<String>,
     /// Show the lines of the program: nodes and kernels that each made, and their time
-    #[arg(long)]
+    #[arg(long, group = "view")]
     lines: bool,
     /// Show which rewrite rules took the time, and how often they fired
-    #[arg(long)]
+    #[arg(long, group = "view")]
     rules: bool,
 }
 

@@ -4,10 +4,11 @@ use super::kernels::{floor, limit, median};
 use super::units::{size, time};
 use crate::outcome::{Failure, Outcome};
 use kiln::record::{Applied, Kernel, Launch, Record, Step};
+use std::collections::BTreeSet;
 use std::collections::HashSet;
 use std::io::Write;
 
-/// Shows the kernels of this name, or whose hash begins so.
+/// Shows the kernels of this name, or whose hash begins so. If there are none: those whose name begins so, if that is one.
 pub(super) fn show(record: &Record, name: &str, out: &mut impl Write) -> Outcome {
     let is_it = |k: &&Kernel| {
         k.name == name
@@ -15,7 +16,12 @@ pub(super) fn show(record: &Record, name: &str, out: &mut impl Write) -> Outcome
     };
     let found: Vec<&Kernel> = record.kernels.iter().filter(is_it).collect();
     if found.is_empty() {
-        return launched(record, name, out);
+        let names = record.kernels.iter().map(|k| &k.name[..]);
+        let longer: BTreeSet<&str> = names.filter(|n| n.starts_with(name)).collect();
+        return match (longer.first(), longer.len()) {
+            (Some(only), 1) => show(record, only, out),
+            _ => launched(record, name, out),
+        };
     }
     found.iter().try_for_each(|kernel| one(record, kernel, out))
 }

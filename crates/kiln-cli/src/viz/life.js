@@ -14,7 +14,7 @@ export function becomes(model, rows, at, id) {
   for (const pass of passesOf(model, rows).filter((each) => each.row >= at)) {
     const is = pass.image(id);
     if (is.to === id) continue;
-    changes.push({ ...is, pass: pass.name, step: pass.step });
+    changes.push({ ...is, from: id, pass: pass.name, step: pass.step });
     if (is.to === null || changes.length === MOST) break;
     id = is.to;
   }

@@ -199,9 +199,15 @@ fn everything_about_a_kernel() {
     // by the beginning of its key, too
     let by_key = String::from_utf8(said(&kernel.scheduled[..9]).stdout).expect("text");
     assert!(by_key.contains(&format!("{}: ", kernel.name)), "{by_key}");
+    // and of its name, if no other begins so
+    let by_name = String::from_utf8(said(&kernel.name[..kernel.name.len() - 1]).stdout);
+    assert_eq!(by_name.expect("text"), all);
     let none = said("no_such_kernel");
     assert!(!none.status.success());
     assert!(String::from_utf8_lossy(&none.stderr).contains("no kernel no_such_kernel"));
+    let mut two = Command::new(env!("CARGO_BIN_EXE_kiln"));
+    let two = two.arg("explain").arg(&file.0).args(["--lines", "--rules"]).output().expect("runs");
+    assert!(String::from_utf8_lossy(&two.stderr).contains("cannot be used with"));
 }
 
 #[test]

@@ -279,6 +279,10 @@ fn nodes_know_what_they_become(browser: &mut Browser) {
     browser.value(&format!("kiln.search.node({node})"));
     browser.wait("kiln.current.side?.textContent.includes('What it becomes')");
     browser.wait("/Its line is computed in \\d+: /.test(kiln.current.side.textContent)");
+    // a view is none in kernels
+    let view = "kiln.model.nodes.find((n) => n.by?.startsWith('softmax') && n.label.startsWith('expand')).id";
+    browser.value(&format!("kiln.search.node({view})"));
+    browser.wait("kiln.current.side?.textContent.includes('a part of the indices at which')");
 }
 
 /// The loops of a kernel after each of its options, with the prices of the alternatives.
