@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::collections::HashSet;
 use std::io::Write;
 
-/// Shows the kernels of this name, or whose hash begins so. If there are none: those whose name begins so, if that is one.
+/// Shows the kernels of this name, or with this beginning of a hash. If there are none, `name` may be the beginning of one
+/// name.
 pub(super) fn show(record: &Record, name: &str, out: &mut impl Write) -> Outcome {
     let is_it = |k: &&Kernel| {
         k.name == name

@@ -75,7 +75,7 @@ impl<'a> Users<'a> {
     }
 }
 
-/// What the passes that make one kernel of several did with a kernel that stores these values.
+/// Passes make one kernel of several. This is what they did with the kernel of these values.
 fn apart(schedule: &Schedule, stored: &[u32]) -> Vec<String> {
     let decisions = stored.iter().flat_map(|&node| schedule.decisions_about(node));
     let mut all: Vec<String> = decisions.filter_map(by_pass).collect();

@@ -1,16 +1,16 @@
 //! Beside stages `schedule` and `optimize`: one schedule for graphs that differ in lengths.
 //!
-//! A loop that decodes text has a graph of the same ops at each step, in which one axis is longer by one. To schedule each
-//! takes far longer than to run it. So the stage runs for a few values of the length, far apart, and for a value between
-//! them every number of the schedule is interpolated: trip counts, strides, sizes of temporaries.
+//! A loop that decodes text has the same graph at each step, but for one axis that is longer by one. Scheduling takes far
+//! longer than running. So the stage runs for a few values of the length, far apart. For a value between them every number of
+//! the schedule is interpolated: trip counts, strides, sizes of temporaries.
 //!
-//! Why that is right for lengths at which the stage never ran: what it does depends on lengths through three kinds of
-//! facts, and each fact that holds at the ends of an interval holds inside of it.
-//! - *Two numbers are equal*, or one divides the other: the largest value is a prime that no other number of the graph is
-//!   a multiple of (the caller chooses it). So there the fact follows from what the numbers are made of.
-//! - *A number is a multiple of a constant*: the ends are a prime apart, so a linear expression has that divisor at both
-//!   only if its coefficients have it.
-//! - *A number is less than another*: an expression that is linear in each length is extreme at ends.
+//! The stage never ran for most lengths. Still the schedule is right for them: the stage sees a length through facts of three
+//! kinds, and if such a fact holds at both ends of an interval, it holds inside.
+//! - *Two numbers are equal, or one divides the other.* The upper end is a prime, and no fixed number of the graph is a
+//!   multiple of it. So the fact is no accident there: it follows from how the numbers were computed.
+//! - *A number is a multiple of a constant.* The ends are a prime apart. If a linear expression has a divisor at both ends, its
+//!   coefficients have it.
+//! - *A number is less than another.* An expression that is linear in each length is largest and smallest at ends.
 //!
 //! Every schedule must be the same but for numbers, and each number a polynomial with whole coefficients through all of them.
 //! If one is not (it was rounded, or a price decided otherwise), there is no general schedule.

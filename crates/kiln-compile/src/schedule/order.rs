@@ -89,7 +89,7 @@ pub(super) fn order(kernels: &[Built], plan: &Plan) -> Order {
     Order { steps, separate }
 }
 
-/// Which kernels free more memory than they take: that of temporaries which no other kernel still has to read.
+/// Kernels that free more memory than they take. A kernel frees a temporary if it is the last to read it.
 #[derive(Default)]
 struct Frees {
     /// By kernel: the temporaries that it reads.

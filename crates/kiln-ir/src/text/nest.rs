@@ -48,7 +48,7 @@ pub fn nest(kernel: &UOp) -> Vec<NestLine> {
     lines
 }
 
-/// What is inside of these loops, which are made where they are missing.
+/// The lines inside of these loops. Missing loops are made.
 fn inside<'a>(mut parts: &'a mut Vec<Part>, loops: &[UOp]) -> &'a mut Vec<Part> {
     for range in loops {
         let is_it = |part: &Part| matches!(part, Part::Loop(other, _) if other == range);

@@ -33,8 +33,8 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
     root
 }
 
-/// `root` with the nodes in `map` replaced. A computed node that has changed by that keeps its value: what it was computed
-/// from may be gone.
+/// `root` with the nodes in `map` replaced. A computed node keeps its value if its sources were replaced: the memory
+/// that it was computed from may be gone.
 fn opened(root: UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
     let mut nodes = toposort_all(std::slice::from_ref(&root), |n| !map.contains_key(n));
     nodes.retain(|n| n.op() != Op::Buffer && leaf::value(n).is_some());

@@ -53,7 +53,7 @@ fn intervals(
     Some(found)
 }
 
-/// The largest number up to `end` for which `holds` does, which holds at `from` and at all numbers before that one.
+/// The largest number up to `end` for which `holds` is true. It is true at `from`, and up to the number that is returned.
 fn last((from, end): (i64, i64), holds: &dyn Fn(i64) -> bool) -> i64 {
     if holds(end) {
         return end;

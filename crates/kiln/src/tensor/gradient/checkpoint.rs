@@ -72,7 +72,8 @@ fn again(y: &Tensor, inputs: &[&Tensor]) -> Result<UOp, Fault> {
     Ok(value.with_vjp(&seed, to.into_iter().zip(grads)))
 }
 
-/// What is kept of a graph: the inputs, and reads of storages that want gradients. Beside each a node that stands for it.
+/// The values of a graph that are kept: its inputs, and reads of storages that want gradients. Beside each stands its
+/// placeholder.
 fn kept(root: &UOp, inputs: &FxHashSet<UOp>) -> (Vec<UOp>, Vec<UOp>) {
     let goes_on = |n: &UOp| n.op() != Op::Mark && !inputs.contains(n);
     let nodes = toposort_all(from_ref(root), goes_on);
