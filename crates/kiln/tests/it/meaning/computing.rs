@@ -31,7 +31,8 @@ fn an_error_before_the_launch_changes_nothing_and_may_be_repeated() {
     alias += 1.25;
     w.set(s![5], -4.5);
     testing::break_next_kernel();
-    assert!(w.realize().is_err());
+    // with a kernel for many lengths nothing would be compiled
+    assert!(kiln::with([("LENGTHS", 0)], || w.realize().is_err()).expect("a setting"));
     assert!(w.error().is_none());
     let expected: Vec<f32> = (0..77).map(|i| if i == 5 { -4.5 } else { 2.25 }).collect();
     assert_eq!(floats(&w), expected);
