@@ -8,7 +8,7 @@ use kiln_ir::observe::{self, Decision};
 /// A choice that was taken over from a graph of other lengths.
 pub(super) const AT_ANOTHER_LENGTH: &str = "so it was chosen for these lengths together";
 
-/// Tells what a pass did with the kernel that stores a node, and why. Prices are in microseconds, where there are any.
+/// Tells observers the choice of a pass for the kernel of a node, and the reason. Prices, if any, are in microseconds.
 pub(super) fn kernel(
     node: &UOp,
     pass: &'static str,

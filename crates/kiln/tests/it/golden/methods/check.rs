@@ -163,7 +163,7 @@ fn wrong_error(why: &str, outputs: &[Tensor]) -> Vec<String> {
     }
 }
 
-/// What a case's method gives: `call`'s, or that of the subject which the case names.
+/// The outputs of a case's method. A case may name another subject; then its call is used.
 fn called(case: &Value, call: Call, inputs: &[Tensor]) -> Outputs {
     let call = case["k"].as_str().and_then(super::call_of).unwrap_or(call);
     call(case["m"].as_str().expect("a method"), Args(list(&case["a"])), inputs)
