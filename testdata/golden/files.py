@@ -7,8 +7,12 @@ What blocks of GGUF stand for is in gguf-values.npz, as the gguf package compute
 """
 
 import collections
+import io
 import json
 import os
+import pickle
+import struct
+import tarfile
 
 import gguf
 import ml_dtypes
@@ -149,12 +153,61 @@ def torch_files():
                 continue
             torch.save(value, path(f"{name}.{ending}"), _use_new_zipfile_serialization=zip_form)
             expect(f"{name}.{ending}", flat(value))
+    tar_archive(views, "views.tar.pt")
+    types = ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"]
+    tar_archive({"nested": [{d: kinds[d] for d in types}, 3]}, "kinds.tar.pt")
     torch.save(views["part"], path("one.pt"))
     expect("one.pt", {"": views["part"]})
     torch.save({"x": torch.ones(3)}, path("protocol4.pt"), pickle_protocol=4)
     expect("protocol4.pt", {"x": torch.ones(3)})
     torch.save({"x": torch.ones(2), "f": collections.Counter("abc")}, path("counter.pt"))
     torch.save(net, path("module.pt"))
+
+
+def tar_archive(value, name):
+    """The form of PyTorch 0.1.9 and before: a tar archive of storages, tensors and a pickle that names them."""
+    tensors, storages, views = {}, {}, []
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, x):
+            if isinstance(x, torch.Tensor):
+                tensors[id(x)] = x
+                return str(id(x))
+
+    def dumps(x):
+        return pickle.dumps(x, protocol=2)
+
+    main = io.BytesIO()
+    Pickler(main, protocol=2).dump(value)
+    described = dumps(len(tensors))
+    for key, x in tensors.items():
+        storage = x.untyped_storage()
+        # what a view's storage was: elements of another one, from its second on
+        whole = storage.data_ptr()
+        storages.setdefault(whole, x)
+        used = whole
+        if x.numel() and x.storage_offset() > 0:
+            used = whole * 8 + x.storage_offset()
+            views.append((used, whole, 1, storage.nbytes() // x.element_size() - 1))
+        tensor_type = x.new(0).type().rsplit(".", 1)[1]
+        described += dumps((key, used, getattr(torch, tensor_type)))
+        described += struct.pack(f"<ii{2 * x.dim() + 1}q", x.dim(), 0, *x.shape, *x.stride(), x.storage_offset() - (used != whole))
+    stored = dumps(len(storages))
+    for key, x in storages.items():
+        storage = x.untyped_storage()
+        stored += dumps((key, "cpu", getattr(torch, x.type().rsplit(".", 1)[1].replace("Tensor", "Storage"))))
+        stored += struct.pack("<q", storage.nbytes() // x.element_size())
+        stored += torch.empty(0, dtype=torch.uint8).set_(storage).numpy().tobytes()
+    stored += dumps(views)
+    with tarfile.open(path(name), "w:", format=tarfile.PAX_FORMAT) as tar:
+        for member, data in [("sys_info", dumps({"little_endian": True})), ("pickle", main.getvalue()), ("tensors", described), ("storages", stored)]:
+            info = tarfile.TarInfo(member)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    again = flat(torch.load(path(name), weights_only=False))
+    for key, x in flat(value).items():
+        assert torch.equal(again[key].nan_to_num(7), x.nan_to_num(7)), key
+    expect(name, flat(value))
 
 
 def safetensors_files():
@@ -169,7 +222,8 @@ def safetensors_files():
 # blocks of GGUF: where each type has its f16 factors, which must be numbers
 FACTORS = {Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2], Q.Q8_0: [0], Q.Q2_K: [80, 82], Q.Q3_K: [108],
            Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208], Q.IQ3_XXS: [0], Q.IQ3_S: [0], Q.IQ2_S: [0], Q.IQ4_XS: [0],
-           Q.IQ4_NL: [0], Q.IQ2_XXS: [0], Q.IQ2_XS: [0], Q.MXFP4: [], Q.Q1_0: [0], Q.TQ1_0: [52], Q.TQ2_0: [64]}
+           Q.IQ4_NL: [0], Q.IQ2_XXS: [0], Q.IQ2_XS: [0], Q.IQ1_S: [0], Q.IQ1_M: [],
+           Q.MXFP4: [], Q.NVFP4: [], Q.Q1_0: [0], Q.TQ1_0: [52], Q.TQ2_0: [64]}
 
 
 def blocks(kind, rows, per_row):
@@ -181,6 +235,11 @@ def blocks(kind, rows, per_row):
     if kind == Q.MXFP4:
         data[:, :, 0] = rng.integers(100, 140, (rows, per_row))
         data[0, 0, 0], data[0, 1, 0] = 0, 1
+    if kind == Q.NVFP4:
+        data[0, 0, :4] = [0, 127, 7, 126]
+    if kind == Q.IQ1_M:
+        # the top digit of the last word has the sign and most of the exponent of the factor
+        data[:, :, 55] = data[:, :, 55] & 0x8F | 0x30
     return data.reshape(rows, per_row * size)
 
 
@@ -225,6 +284,16 @@ def gguf_files():
     writer.add_array("numbers", [1, 2, 300]), writer.add_array("floats", [0.5, -1.5])
     write(writer)
     expect("plain.gguf", {**plain, "bfloat16": bf16})
+
+
+    # a model in two files
+    writer = gguf.GGUFWriter(path("split.gguf"), "test", split_max_tensors=2)
+    whole = {name: values("f4").reshape(3, 4) + i for i, name in enumerate(["a", "b", "c"])}
+    for name, x in whole.items():
+        writer.add_tensor(name, x.astype(np.float32))
+    writer.add_string("text", "whole")
+    write(writer)
+    expect("split", {name: x.astype(np.float32) for name, x in whole.items()})
 
 
 def write(writer):

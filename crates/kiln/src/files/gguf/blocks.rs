@@ -18,6 +18,10 @@ pub(super) fn decoded(kind: Kind, blocks: &Tensor) -> Tensor {
         Q1_0 => b.f16(0) * (float(&b.bits(2, 16, 1, 1)) * 2.0 - 1.0),
         IQ4_NL => b.f16(0) * levels(&IQ4_LEVELS, &b.bits(2, 16, 16, 4)),
         MXFP4 => power_of_two(&b.bytes(0, 1)) * levels(&MXFP4_LEVELS, &b.bits(1, 16, 16, 4)),
+        NVFP4 => {
+            let scales = b.bytes(0, 4);
+            axis(&e4m3(&scales)) * parts(&levels(&MXFP4_LEVELS, &b.bits(4, 32, 8, 4)), 4)
+        }
         _ => large(kind, &b),
     };
     elements.reshape([-1i64, kind.block().0 as i64])
@@ -78,6 +82,19 @@ fn large(kind: Kind, b: &Blocks) -> Tensor {
             let places = wide(&b.bytes(2, 64)) | wide(&b.bits(66, 8, 1, 1)) << 8;
             let scales = b.f16(0) * (float(&b.bits(106, 4, 1, 4)) * 2.0 + 1.0);
             looked_up(&scales, &codebooks::IQ3_S, 1, &places, &b.bytes(74, 32))
+        }
+        IQ1_S => {
+            let words = b.bytes(34, 16).bitcast(DType::U16);
+            let places = wide(&b.bytes(2, 32)) | bits_of(&words, 1, 3, 4) << 8;
+            let scales = b.f16(0) * odd(&((&words >> 12) & 7));
+            axis(&scales) * (parts(&signed(&places), 8) + axis(&eighth(&(&words >> 15))))
+        }
+        IQ1_M => {
+            let (words, rest) = (b.bytes(48, 8).bitcast(DType::U16), b.bits(32, 16, 1, 4));
+            let places = wide(&b.bytes(0, 32)) | wide(&(&rest & 7)) << 8;
+            let scales = top_digits(&words) * odd(&bits_of(&words, 1, 3, 4));
+            let values = parts(&signed(&places), 32) + axis(&eighth(&(&rest >> 3)));
+            axis(&scales) * values.reshape([-1i64, 16, 16])
         }
         _ => unreachable!("{kind:?} is not of 256 elements"),
     }
@@ -156,6 +173,38 @@ fn power_of_two(exponents: &Tensor) -> Tensor {
     let e = exponents.cast(DType::U32);
     let (small, normal) = (Tensor::full_like(&e, 0x20_0000) << &e, (&e - 1) << 23);
     e.lt(2).where_(small, normal).bitcast(DType::F32)
+}
+
+/// Half of a number of the format e4m3 without its sign, which here has no NaN: a byte of seven ones is 0.
+fn e4m3(bytes: &Tensor) -> Tensor {
+    let b = bytes.cast(DType::U32);
+    let (exponent, mantissa) = ((&b >> 3) & 15, &b & 7);
+    let normal = (((&exponent + 119) << 23) | (&mantissa << 20)).bitcast(DType::F32);
+    let value = exponent.eq(0).where_(float(&mantissa) / 1024.0, normal);
+    b.eq(127).where_(0.0, value)
+}
+
+/// The odd number after twice an integer.
+fn odd(t: &Tensor) -> Tensor {
+    float(t) * 2.0 + 1.0
+}
+
+/// An eighth, and for a bit of 1 its negative.
+fn eighth(bit: &Tensor) -> Tensor {
+    float(bit) * -0.25 + 0.125
+}
+
+/// An f16 out of the top digits of four words, the lowest first.
+fn top_digits(words: &Tensor) -> Tensor {
+    let digit = |i: usize| (words.narrow(1, i as i64, 1) >> 12) << (4 * i as i64);
+    let all = (1..4).fold(digit(0), |all, i| all | digit(i));
+    float(&all.bitcast(DType::F16))
+}
+
+/// Entries of the codebook of -1, 0 and 1.
+fn signed(places: &Tensor) -> Tensor {
+    let table = Tensor::from(&codebooks::IQ1).to(places.device());
+    float(&bits_of(&table.take(&places.cast(DType::I32)), 1, 2, 8)) - 1.0
 }
 
 /// Five numbers of three values in a byte: powers of three bring each to the top.

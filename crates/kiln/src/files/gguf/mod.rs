@@ -11,6 +11,8 @@ mod encode;
 mod kind;
 /// The beginning of a file.
 mod read;
+/// Models in several files.
+mod split;
 /// Metadata.
 mod value;
 /// New files.
@@ -24,7 +26,8 @@ use super::source::Source;
 use crate::error::{Error, Fault, at_caller};
 use crate::nn::StateDict;
 use crate::{DType, Device, Tensor};
-use read::Header;
+use read::{Header, Info};
+use split::Part;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -41,8 +44,10 @@ pub struct Gguf {
 /// change meanwhile. Quantized ones are F32: what their blocks stand for is computed where it is used, and takes no
 /// memory before.
 ///
-/// Types: F32, F16, BF16, F64, I8 to I64; Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; Q2_K to Q6_K; IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS,
-/// IQ3_S, IQ4_NL, IQ4_XS; MXFP4, Q1_0, TQ1_0, TQ2_0.
+/// Types: F32, F16, BF16, F64, I8 to I64; Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; Q2_K to Q6_K; IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S,
+/// IQ3_XXS, IQ3_S, IQ4_NL, IQ4_XS; MXFP4, NVFP4, Q1_0, TQ1_0, TQ2_0.
+///
+/// A model that is split into `name-00001-of-00003.gguf` and so on is read whole, from any of its files.
 ///
 /// ```
 /// use kiln::{Tensor, nn::state::{Gguf, GgufType, gguf_load, gguf_save}};
@@ -60,7 +65,7 @@ pub struct Gguf {
 ///
 /// # Errors
 /// A missing file, one cut short, or no GGUF file of version 2 or 3; a repeated name; a tensor outside of the file; a type
-/// unknown to kiln.
+/// unknown to kiln; files that are not parts of one model.
 #[track_caller]
 pub fn gguf_load(path: impl AsRef<Path>) -> Result<Gguf, Error> {
     gguf_load_on(path, &Device::default_device())
@@ -81,23 +86,21 @@ pub fn gguf_load_on(path: impl AsRef<Path>, device: &Device) -> Result<Gguf, Err
 }
 
 fn load(path: &Path, device: &Device) -> Result<Gguf, Fault> {
+    let first = one(path, device)?;
+    match Part::of(&first.metadata) {
+        Some(part) => part.whole(path, device),
+        None => Ok(first),
+    }
+}
+
+/// One file.
+fn one(path: &Path, device: &Device) -> Result<Gguf, Fault> {
     let source = Source::open(path)?;
     let Header { metadata, tensors, data } = Header::read(&source)?;
     let mut state = StateDict::new();
     for info in tensors {
         let at = data.checked_add(info.offset).ok_or_else(|| source.fault("an absurd offset"))?;
-        let tensor: Tensor = match info.kind.plain() {
-            Some(dtype) => source.tensor(at, dtype, &info.shape, device)?,
-            None if info.shape.contains(&0) => {
-                Tensor::zeros_with(&info.shape, (DType::F32, device))
-            }
-            None => {
-                let (elements, bytes) = info.kind.block();
-                let n = info.shape.iter().product::<usize>() / elements;
-                let blocks = source.tensor(at, DType::U8, &[n, bytes], device)?;
-                blocks::decoded(info.kind, &blocks).reshape(&info.shape)
-            }
-        };
+        let tensor = elements(&source, at, &info, device)?;
         match tensor.error() {
             Some(error) => return Err(error.into()),
             None if state.contains_key(&info.name) => {
@@ -107,4 +110,20 @@ fn load(path: &Path, device: &Device) -> Result<Gguf, Fault> {
         };
     }
     Ok(Gguf { metadata, tensors: state })
+}
+
+/// The elements of a tensor whose bytes start at `at`.
+fn elements(source: &Source, at: usize, info: &Info, device: &Device) -> Result<Tensor, Fault> {
+    match info.kind.plain() {
+        Some(dtype) => source.tensor(at, dtype, &info.shape, device),
+        None if info.shape.contains(&0) => {
+            Ok(Tensor::zeros_with(&info.shape, (DType::F32, device)))
+        }
+        None => {
+            let (elements, bytes) = info.kind.block();
+            let n = info.shape.iter().product::<usize>() / elements;
+            let blocks = source.tensor(at, DType::U8, &[n, bytes], device)?;
+            Ok(blocks::decoded(info.kind, &blocks).reshape(&info.shape))
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! What `torch.save` writes: a zip archive with a pickle and the storages that its tensors are views of, or, before
-//! PyTorch 1.6, pickles and storages one after the other.
+//! PyTorch 1.6, pickles and storages one after the other, or, before 0.1.10, a tar archive.
 //!
 //! A pickle is a program. The machine here has values and lists of them, and no way to call anything: of the functions
 //! that pickles name it knows those that make tensors, as descriptions, and refuses all others by name.
@@ -16,6 +16,8 @@ mod pickle;
 mod stream;
 /// Tensors out of storages.
 mod strided;
+/// The form before that.
+mod tar;
 /// What pickles make.
 mod values;
 
@@ -66,6 +68,7 @@ fn tensors(path: &Path, device: &Device) -> Result<StateDict, Fault> {
     let source = Source::open(path)?;
     match source.len() >= 4 && source.bytes(0, 4)? == b"PK\x03\x04" {
         true => archived(&source, device),
+        false if tar::is_tar(&source)? => tar::tensors(&source, device),
         false => legacy::tensors(&source, device),
     }
 }

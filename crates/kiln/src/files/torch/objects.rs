@@ -2,12 +2,15 @@
 
 use super::values::{Id, Value, int, ints, text, tuple};
 use crate::DType;
+use std::collections::HashMap;
 
 /// The storages and tensors of a file.
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) storages: Vec<Stored>,
     pub(super) tensors: Vec<Spec>,
+    /// What a pickle names by a text.
+    pub(super) by_key: HashMap<String, Value>,
 }
 
 /// A storage.
@@ -76,7 +79,10 @@ const KNOWN: [&str; 16] = [
 /// Fails for what a file of tensors does not need.
 pub(super) fn check_known(name: &str) -> Result<(), String> {
     let is_dtype = DTYPES.iter().any(|(storage, dtype, _)| name == *storage || name == *dtype);
-    match is_dtype || UNTYPED.contains(&name) || KNOWN.contains(&name) {
+    let is_tensor = name.strip_suffix("Tensor").is_some_and(|of| {
+        DTYPES.iter().any(|(storage, _, _)| storage.strip_suffix("Storage") == Some(of))
+    });
+    match is_dtype || is_tensor || UNTYPED.contains(&name) || KNOWN.contains(&name) {
         true => Ok(()),
         false if name.starts_with("torch.") && name.ends_with("Storage") => {
             Err(format!("{name} has a dtype that kiln does not have"))
@@ -88,8 +94,19 @@ pub(super) fn check_known(name: &str) -> Result<(), String> {
 }
 
 impl Objects {
+    /// What is stored outside of the pickle and named in it: by a text, or a storage as `("storage", ..)`.
+    pub(super) fn stored(&mut self, values: &[Value], id: Id) -> Result<Value, String> {
+        match &values[id] {
+            Value::Text(key) if !self.by_key.is_empty() => {
+                let found = self.by_key.get(key).cloned();
+                found.ok_or_else(|| format!("it has no tensor {key}"))
+            }
+            _ => self.storage(values, id),
+        }
+    }
+
     /// The storage that `("storage", type, key, device, length)` names.
-    pub(super) fn storage(&mut self, values: &[Value], id: Id) -> Result<Value, String> {
+    fn storage(&mut self, values: &[Value], id: Id) -> Result<Value, String> {
         let ids = tuple(values, id)?;
         let [kind, of, key, _, len, view @ ..] = ids else {
             return Err("a storage that is not described by five values".to_owned());
@@ -164,7 +181,7 @@ impl Objects {
     }
 }
 
-fn storage_dtype(values: &[Value], id: Id) -> Result<DType, String> {
+pub(super) fn storage_dtype(values: &[Value], id: Id) -> Result<DType, String> {
     let Value::Global(name) = &values[id] else {
         return Err(format!("{:?} where the type of a storage belongs", values[id]));
     };

@@ -54,8 +54,8 @@ impl Machine<'_> {
             b'h' | b'j' => self.recall(op, stream),
             b'Q' => {
                 let id = self.pop()?;
-                let storage = self.objects.storage(&self.values, id)?;
-                self.push(storage)
+                let stored = self.objects.stored(&self.values, id)?;
+                self.push(stored)
             }
             b'R' | 0x81 => self.call(),
             b'b' => self.build(),

@@ -11,7 +11,7 @@ fn blocks_of_every_type_are_what_they_stand_for() {
         state::gguf_load(golden("blocks.gguf")).unwrap(),
         numpy::load_npz(golden("gguf-values.npz")).unwrap(),
     );
-    assert_eq!(model.tensors.len(), 21);
+    assert_eq!(model.tensors.len(), 24);
     for (name, t) in &model.tensors {
         assert_eq!((t.dtype(), t.shape()), (DType::F32, known[name].shape()), "{name}");
         let (found, wanted) = (t.to_vec::<f32>().unwrap(), known[name].to_vec::<f32>().unwrap());
@@ -21,6 +21,38 @@ fn blocks_of_every_type_are_what_they_stand_for() {
             panic!("{name}: {} at {at}, not {}", found[at], wanted[at]);
         }
     }
+}
+
+const PARTS: [&str; 2] = ["split-00001-of-00002.gguf", "split-00002-of-00002.gguf"];
+
+#[test]
+fn a_model_in_several_files_is_read_whole_from_any_of_them() {
+    for name in PARTS {
+        let model = state::gguf_load(golden(name)).unwrap();
+        check("split", &model.tensors);
+        let names: Vec<&String> = model.metadata.keys().collect();
+        assert_eq!(names, ["general.architecture", "text"]);
+    }
+}
+
+#[test]
+fn parts_of_a_model_have_to_belong_together() {
+    let folder = Folder::new("gguf-parts");
+    let parts = PARTS.map(|name| fs::read(golden(name)).unwrap());
+    let first = folder.file(PARTS[0], &parts[0]);
+    let load = |path| why(state::gguf_load(path));
+    assert!(load(&first).contains(PARTS[1]), "the second one is missing");
+    folder.file(PARTS[1], &parts[0]);
+    assert!(load(&first).contains("it says Some(Part { number: 0, count: 2 })"));
+    let other = folder.file("other.gguf", &parts[0]);
+    assert!(load(&other).contains("does not end with \"-00001-of-00002.gguf\""));
+    // the number of all tensors is an i32 after its name
+    let at = parts[0].windows(19).position(|w| w == b"split.tensors.count").unwrap() + 23;
+    let mut wrong = parts[0].clone();
+    wrong[at] = 4;
+    folder.file(PARTS[0], &wrong);
+    folder.file(PARTS[1], &parts[1]);
+    assert!(load(&first).contains("3 tensors of 4"));
 }
 
 #[test]
@@ -54,7 +86,7 @@ fn plain_tensors_and_metadata_are_read() {
 fn what_blocks_stand_for_is_computed_where_it_is_used() {
     let model = state::gguf_load(golden("blocks.gguf")).unwrap();
     let x = Tensor::ones([1, 512]).realize().unwrap().clone();
-    for name in ["Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS"] {
+    for name in ["Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS", "NVFP4"] {
         let w = &model.tensors[name];
         let x = x.narrow(1, 0, w.shape()[1]);
         let (y, n) = measure(|| x.matmul(&w.permute([1, 0])).to_vec::<f32>().unwrap());

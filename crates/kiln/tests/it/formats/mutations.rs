@@ -150,8 +150,29 @@ fn damaged_pytorch_files_before_archives() {
 }
 
 #[test]
+fn damaged_pytorch_tar_archives() {
+    survives(&["kinds.tar.pt", "views.tar.pt"], |path, device| state::torch_load_on(path, device));
+}
+
+#[test]
 fn damaged_gguf_files() {
     survives(&["plain.gguf", "blocks.gguf"], |path, device| {
         Ok(state::gguf_load_on(path, device)?.tensors)
+    });
+}
+
+#[test]
+fn damaged_parts_of_gguf_models() {
+    let parts = ["split-00001-of-00002.gguf", "split-00002-of-00002.gguf"];
+    survives(&parts, |path, device| {
+        let folder = path.parent().expect("a folder");
+        let parts = ["split-00001-of-00002.gguf", "split-00002-of-00002.gguf"];
+        for name in parts {
+            fs::copy(golden(name), folder.join(name)).expect("a file");
+        }
+        let is_first = fs::read(path).expect("a file").windows(12).any(|w| w == b"architecture");
+        let damaged = folder.join(parts[usize::from(!is_first)]);
+        fs::copy(path, &damaged).expect("a file");
+        Ok(state::gguf_load_on(damaged, device)?.tensors)
     });
 }

@@ -11,15 +11,15 @@ fn load(name: &str) -> StateDict {
 }
 
 #[test]
-fn every_dtype_is_read_in_both_forms() {
-    for name in ["kinds.pt", "kinds.legacy.pt", "fp8.pt"] {
+fn every_dtype_is_read_in_every_form() {
+    for name in ["kinds.pt", "kinds.legacy.pt", "kinds.tar.pt", "fp8.pt"] {
         check(name, &load(name));
     }
 }
 
 #[test]
 fn views_of_one_storage_are_what_they_were() {
-    for name in ["views.pt", "views.legacy.pt", "one.pt", "protocol4.pt"] {
+    for name in ["views.pt", "views.legacy.pt", "views.tar.pt", "one.pt", "protocol4.pt"] {
         check(name, &load(name));
     }
 }
@@ -140,6 +140,15 @@ fn damaged_files_are_errors() {
             assert!(why(state::torch_load(path)).contains("x.pt"), "{name} {len}");
         }
     }
+    let whole = fs::read(golden("views.tar.pt")).unwrap();
+    for len in [0, 100, 512, 600, 1024, 2000, 4000] {
+        let error = why(state::torch_load(folder.file("x.pt", &whole[..len])));
+        assert!(error.contains("x.pt"), "{len}: {error}");
+    }
+    let mut changed = whole.clone();
+    changed[124..136].fill(b'7');
+    let error = why(state::torch_load(folder.file("x.pt", &changed)));
+    assert!(error.contains("has no size"), "{error}");
 }
 
 #[test]
