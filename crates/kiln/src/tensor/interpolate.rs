@@ -215,10 +215,11 @@ impl Step {
 /// digital image processing", 1981.
 pub(super) fn keys(share: &Tensor) -> [Tensor; 4] {
     const A: f64 = -0.75;
-    let near = |t: &Tensor| t.mul(A + 2.0).sub(A + 3.0).mul(t).mul(t).add(1.0);
-    let far = |t: &Tensor| t.mul(A).sub(5.0 * A).mul(t).add(8.0 * A).mul(t).sub(4.0 * A);
+    // factored, so that no large terms cancel
+    let near = |t: &Tensor, rest: &Tensor| t.mul(-(A + 2.0)).add(1.0).mul(t).add(1.0).mul(rest);
+    let far = |t: &Tensor, rest: &Tensor| t.mul(rest).mul(rest).mul(A);
     let rest = share.neg().add(1.0);
-    [far(&share.add(1.0)), near(share), near(&rest), far(&rest.add(1.0))]
+    [far(share, &rest), near(share, &rest), near(&rest, share), far(&rest, share)]
 }
 
 /// Other lengths.

@@ -122,3 +122,12 @@ fn scans_run_over_axes_of_any_length() {
         assert_eq!(floats(&grad), (0..data.len()).map(later).collect::<Vec<_>>(), "seed {seed}");
     }
 }
+
+/// The least number of a dtype has no positive one of its size.
+#[test]
+fn common_divisors_of_the_least_number_are_positive() {
+    let least = Tensor::from([i8::MIN; 4]);
+    let (some, wanted) = (Tensor::from([6i8, 0, i8::MIN, 100]), [2, i8::MIN, i8::MIN, 4]);
+    assert_eq!(some.gcd(&least).to_vec::<i8>().expect("computes"), wanted);
+    assert_eq!(least.gcd(&some).to_vec::<i8>().expect("computes"), wanted);
+}

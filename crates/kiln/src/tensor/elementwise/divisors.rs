@@ -10,22 +10,25 @@ fn steps(bits: u32) -> u32 {
     bits * 3 / 2
 }
 
-/// The largest number that divides both; Euclid's algorithm, written out.
+fn size(x: &UOp) -> UOp {
+    x.lt(&x.const_like(0)).where_(&-x, x)
+}
+
+/// The largest number that divides both; Euclid's algorithm, written out. The least number of a dtype has no positive one of
+/// its size and stays negative; so does what is left of it.
 fn gcd(a: &UOp, b: &UOp) -> UOp {
     let zero = a.const_like(0);
-    let size = |x: &UOp| x.lt(&zero).where_(&-x, x);
     let (mut a, mut b) = (size(a), size(b));
     for _ in 0..steps(a.dtype().bits()) {
         let rest = a.floormod(&b);
         a = b.eq_(&zero).where_(&a, &b);
         b = rest;
     }
-    a
+    size(&a)
 }
 
 fn lcm(a: &UOp, b: &UOp) -> UOp {
-    let product = a.floordiv(&gcd(a, b)) * b;
-    product.lt(&product.const_like(0)).where_(&-&product, &product)
+    size(a).floordiv(&gcd(a, b)) * size(b)
 }
 
 /// Integers that divide others.
@@ -46,7 +49,7 @@ impl Tensor {
         binary("gcd", self.into_value(), other.into_value(), integer, gcd)
     }
 
-    /// The smallest integer from 0 on that both divide; with 0 it is 0.
+    /// The smallest integer from 0 on that both divide; with 0 it is 0. One that does not fit the dtype wraps.
     ///
     /// ```
     /// use kiln::Tensor;

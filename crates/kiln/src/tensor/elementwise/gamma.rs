@@ -118,7 +118,8 @@ impl Tensor {
         self.special("digamma", digamma, trigamma)
     }
 
-    /// The derivative number `n` of [`digamma`](Tensor::digamma). From the second on, arguments are above 0; else it is NaN.
+    /// The derivative number `n` of [`digamma`](Tensor::digamma). At 0 and negative integers it is
+    /// infinite: below 0 for even `n`, although the function comes from both sides there.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -160,9 +161,24 @@ impl Tensor {
     }
 }
 
-/// Derivative `n` from 2 on, of what is above 0.
+/// Derivative `n` from 2 on. From 0 down it is what is left of the derivative of `pi cot(pi x)`, the sum over all integers,
+/// after the terms from 1 on are taken off.
 fn higher(n: usize, x: &Tensor) -> Tensor {
     let factorial: f64 = (1..=n).map(|k| k as f64).product();
     let sign = if n.is_multiple_of(2) { -1.0 } else { 1.0 };
-    x.gt(0.0).where_(zeta(n as i32 + 1, x) * (sign * factorial), f64::NAN)
+    let is_low = x.le(0.0);
+    let upper = zeta(n as i32 + 1, &is_low.where_(1.0 - x, x)) * factorial;
+    let (sine, cosine) = turn(x);
+    let whole = polynomial(&(cosine / sine), &cotangent(n)) * PI.powi(n as i32 + 1);
+    let lower = x.eq(x.floor()).where_(f64::INFINITY, whole - &upper * sign);
+    is_low.where_(lower, &upper) * sign
+}
+
+/// Derivative `n` of the cotangent as a polynomial in it, all of whose coefficients are made positive.
+fn cotangent(n: usize) -> Vec<f64> {
+    let step = |c: &Vec<f64>| {
+        let slope = |i: usize| c.get(i).map_or(0.0, |c| c * i as f64);
+        Some((0..=c.len()).map(|i| slope(i + 1) + if i > 0 { slope(i - 1) } else { 0.0 }).collect())
+    };
+    std::iter::successors(Some(vec![0.0, 1.0]), step).nth(n).expect("goes on for ever")
 }
