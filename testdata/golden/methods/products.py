@@ -57,6 +57,9 @@ for n in [0, 1, 2, 3, 5]:
         case("matrix_power", [data(3, 3, dtype=dtype, low=-1, high=1)], lambda x: torch.linalg.matrix_power(x, n), [n], grad=n > 0, **NEAR)
         case("matrix_power", [data(2, 2, 2, dtype=dtype, low=-1, high=1)], lambda x: torch.linalg.matrix_power(x, n), [n], grad=n > 0, **NEAR)
 refused("matrix_power", [data(2, 3)], [2], "wants square matrices, not [2, 3]")
+# products that do not fit f16
+x = t([[1.0, 300.0, -400.0]], F16)
+case("cross", [x, x], lambda a, b: torch.linalg.cross(a, b, dim=1), [1], **NEAR)
 refused("cross", [data(2), data(2)], [0], "axis 0 has 2 elements, not 3")
 refused("trace", [data(2)], [], "wants two axes")
 refused("tensordot", [data(2, 3), data(2, 4)], [[1], [1]], "axes [1] of [2, 3] and [1] of [2, 4] differ")

@@ -86,6 +86,15 @@ impl Tensor {
         self.in_dtype(full(self.dtype()))
     }
 
+    /// Two operands, floats in the accumulator's dtype as parts of the result may not fit a narrow one, and the dtype that the
+    /// result is rounded to.
+    #[track_caller]
+    pub(super) fn widened(&self, other: &Tensor) -> (Tensor, Tensor, DType) {
+        let dtype = full(self.dtype().promote(other.dtype()));
+        let wide = if dtype.is_float() { dtype.accumulator() } else { dtype };
+        (self.in_dtype(wide), other.in_dtype(wide), dtype)
+    }
+
     #[track_caller]
     fn in_dtype(&self, dtype: DType) -> Tensor {
         if dtype == self.dtype() { self.clone() } else { self.cast(dtype) }

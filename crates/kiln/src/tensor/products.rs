@@ -232,8 +232,9 @@ impl Tensor {
                 Err(fault) => return Tensor::broken(fault.at("cross")),
             }
         }
-        let (next, last) = (self.roll(-1, axis), self.roll(1, axis));
-        next.mul(other.roll(1, axis)).sub(last.mul(other.roll(-1, axis)))
+        let (x, y, dtype) = self.widened(other);
+        let one = x.roll(-1, axis).mul(y.roll(1, axis));
+        one.sub(x.roll(1, axis).mul(y.roll(-1, axis))).cast(dtype)
     }
 
     /// Each element of this times all of `other`, in its place.

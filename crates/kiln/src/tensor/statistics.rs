@@ -204,12 +204,14 @@ impl Tensor {
     #[track_caller]
     pub fn corrcoef(&self) -> Tensor {
         let _method = outermost("corrcoef");
-        let cov = self.cov();
+        // squares of numbers that a narrow dtype holds may not fit it
+        let dtype = self.dtype().or_float();
+        let cov = self.cast(dtype.accumulator()).cov();
         if cov.ndim() == 0 {
-            return cov.div(&cov);
+            return cov.div(&cov).cast(dtype);
         }
         let spread = cov.diagonal(0, 0, 1).sqrt();
-        cov.div(spread.unsqueeze(1)).div(spread).clamp(-1.0, 1.0)
+        cov.div(spread.unsqueeze(1)).div(spread).clamp(-1.0, 1.0).cast(dtype)
     }
 }
 

@@ -46,7 +46,9 @@ fn fmod(x: &UOp, y: &UOp) -> UOp {
 
 fn div_trunc(x: &UOp, y: &UOp) -> UOp {
     if x.dtype().is_float() {
-        return UOp::unary(Op::Trunc, &quotient(x, y));
+        // a narrow quotient could round up to an integer
+        let wide = x.dtype().accumulator();
+        return UOp::unary(Op::Trunc, &quotient(&x.cast(wide), &y.cast(wide))).cast(x.dtype());
     }
     let (down, rest) = (x.floordiv(y), x.floormod(y));
     is_other_side(x, &rest).where_(&(&down + like(x, 1)), &down)

@@ -2,6 +2,7 @@
 
 use super::Reduce;
 use crate::Tensor;
+use crate::defaults::OrFloat;
 use crate::origin::outermost;
 
 /// Distances from a target, element by element.
@@ -358,12 +359,10 @@ impl Tensor {
         reduce: Reduce,
     ) -> Tensor {
         let _method = outermost("cosine_embedding_loss");
-        let (own, its) = (
-            self.in_full().square().sum(-1).add(1e-12),
-            other.in_full().square().sum(-1).add(1e-12),
-        );
-        let lengths = own.mul(its).sqrt();
-        let cosine = self.in_full().mul(other).sum(-1).div(lengths);
+        let (x, y, dtype) = self.widened(other);
+        let (own, its) = (x.square().sum(-1).add(1e-12), y.square().sum(-1).add(1e-12));
+        let lengths = own.sqrt().mul(its.sqrt());
+        let cosine = x.mul(y).sum(-1).div(lengths).cast(dtype.or_float());
         let far = cosine.sub(margin).relu();
         let near = cosine.neg().add(1);
         reduce.of(&target.eq(1).where_(near, target.eq(-1).where_(far, 0.0)))
