@@ -74,9 +74,9 @@ pub use kiln_ir::{DType, UnknownDType};
 pub use record::record;
 pub use settings::with;
 pub use tensor::{
-    AttentionOptions, ClassLoss, ConvOptions, FromNested, Graph, Index, Indices, MatrixNorm,
-    Nested, Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng, Sampling,
-    Tensor, autocast, autocast_dtype, checkpoint, enable_grad, gradcheck, gradgradcheck,
+    AttentionOptions, ClassLoss, ConvOptions, CtcLoss, FromNested, Graph, Index, Indices,
+    MatrixNorm, Nested, Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng,
+    Sampling, Tensor, autocast, autocast_dtype, checkpoint, enable_grad, gradcheck, gradgradcheck,
     is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 

@@ -98,8 +98,48 @@ refused("cross_entropy", [data(2, 3), torch.tensor([0, 1, 2])], ["mean", None, 0
 refused("cross_entropy", [data(2, 3), torch.tensor([0, 1])], ["mean", None, 1.5], "a smoothing of 1.5 is no share")
 refused("cross_entropy_weighted", [data(2, 3), torch.tensor([0, 1]), data(2)], ["mean", None, 0.0], "weights [2] are not those of the classes of [2, 3]")
 refused("cosine_similarity", [data(2, 3), data(2, 3)], [2], "cosine_similarity: axis 2 is out of range")
+# squares that do not fit f16
+case("cosine_embedding_loss", [data(2, 3, dtype=F16) * 100, data(2, 3, dtype=F16) * 100, torch.tensor([1, -1])],
+     lambda a, n, s: F.cosine_embedding_loss(a, n, s, reduction="none"), ["none", 0.0], tol=("abs", 8), slope=("abs", 32))
 refused("cosine_embedding_loss", [data(), data(), torch.tensor(1)], ["mean", 0.0], "cosine_embedding_loss: axis -1 is out of range")
 refused("triplet_margin_loss", [data(), data(), data()], ["mean", 1.0, 2.0], "triplet_margin_loss: axis -1 is out of range")
 refused("huber_loss", [data(2), data(3)], ["sum", 1.0], "huber_loss: shapes do not broadcast")
 refused("binary_cross_entropy", [data(2), data(3)], ["sum"], "binary_cross_entropy: shapes do not broadcast")
 refused("nll_loss", [data(2, 3), data(2)], ["sum", None, 0.0], "wants integers, not f32")
+
+# sequences of labels
+def sequences(logs, targets, steps, labels, blank=0, zero=False, reductions=["none"], **more):
+    for reduction in reductions:
+        case("ctc_loss", [logs, targets, torch.tensor(steps), torch.tensor(labels)],
+             lambda x, y, s, n: F.ctc_loss(x, y.long(), s.long(), n.long(), blank, reduction, zero), [reduction, blank, zero], **{**NEAR, **more})
+
+
+def logs_of(*shape, dtype=F32):
+    return torch.log_softmax(data(*shape, dtype=F64), -1).to(dtype)
+
+
+for dtype in FLOATS:
+    # lengths of all kinds: repeated labels, none, no steps, as many as there are
+    sequences(logs_of(6, 4, 5, dtype=dtype), torch.tensor([[1, 2, 2], [3, 3, 4], [4, -1, 99], [0, 0, 0]]), [6, 5, 4, 6], [3, 3, 1, 0],
+              reductions=REDUCE)
+for blank in [0, 2, 3]:
+    labels = torch.tensor([c for c in range(4) if c != blank])
+    sequences(logs_of(7, 2, 4), labels[torch.tensor([[0, 1, 1, 2], [2, 0, 2, 2]])], [7, 6], [4, 2], blank)
+    sequences(logs_of(7, 3, 4), labels[torch.tensor([0, 1, 1, 2, 0, 2])], [7, 5, 3], [3, 1, 2], blank)
+    sequences(logs_of(5, 4), labels[torch.tensor([0, 2])], 5, 2, blank)
+    sequences(logs_of(1, 1, 4), labels[:1].unsqueeze(0), [1], [1], blank)
+for zero in [False, True]:
+    # labels that do not fit: too many, or repeated ones without a step for the blank between
+    sequences(logs_of(3, 3, 3), torch.tensor([[1, 1, 2, 1], [1, 1, 0, 0], [1, 2, 0, 0]]), [3, 2, 3], [4, 2, 2], zero=zero)
+    sequences(logs_of(3, 3, 3), torch.tensor([1, 1, 2, 1, 1, 1, 2]), [3, 2, 3], [4, 2, 1], zero=zero)
+    sequences(logs_of(3, 2, 3), torch.tensor([[1], [2]]), [3, 0], [1, 0], zero=zero)
+    sequences(logs_of(3, 2, 3), torch.zeros([2, 0], dtype=I64), [3, 2], [0, 0], zero=zero)
+# logarithms of what adds up to no 1, and classes that cannot be
+sequences(data(4, 2, 3), torch.tensor([[1, 2], [2, 2]]), [4, 3], [2, 1])
+sequences(t(np.log([[[0.5, 0.5, 0.0]], [[0.0, 0.5, 0.5]], [[0.25, 0.75, 0.0]]])), torch.tensor([[1]]), [3], [1], grad=False)
+sequences(t(np.log([[[0.5, 0.5, 0.0]], [[0.0, 0.5, 0.5]], [[0.25, 0.75, 0.0]]])), torch.tensor([[2, 2]]), [3], [2])
+refused("ctc_loss", [data(3, 2, 4), torch.tensor([[1], [2], [3]]), torch.tensor([3, 3]), torch.tensor([1, 1])], ["sum", 0, False],
+        "ctc_loss: targets [3, 1] do not belong to [3, 2, 4]")
+refused("ctc_loss", [data(3, 2, 4), torch.tensor([[1], [2]]), torch.tensor([3]), torch.tensor([1, 1])], ["sum", 0, False], "wants 2 lengths, not [1]")
+refused("ctc_loss", [data(3, 2, 4), torch.tensor([[1], [2]]), torch.tensor([3, 3]), torch.tensor([1, 1])], ["sum", 4, False], "the blank 4 is none of 4 classes")
+refused("ctc_loss", [data(3, 2, 4), data(2, 1), torch.tensor([3, 3]), torch.tensor([1, 1])], ["sum", 0, False], "wants integers as targets and lengths, not f32")

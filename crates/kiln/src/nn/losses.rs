@@ -1,7 +1,7 @@
 //! Losses as modules: a tensor's methods with their settings.
 
 use super::Module;
-use crate::{ClassLoss, Reduce, Tensor};
+use crate::{ClassLoss, CtcLoss, Reduce, Tensor};
 
 /// A loss of an input and other tensors, with numbers.
 macro_rules! losses {
@@ -143,6 +143,57 @@ impl BCEWithLogitsLoss {
     #[track_caller]
     pub fn forward(&self, x: &Tensor, target: &Tensor) -> Tensor {
         x.binary_cross_entropy_with_logits(target, self.positive_weight.as_ref(), self.reduce)
+    }
+}
+
+/// How unlikely sequences of labels are that are spread over more steps, by the logarithms of probabilities.
+///
+/// ```
+/// use kiln::{Tensor, nn::CTCLoss};
+/// let logs = Tensor::zeros([2, 1, 2]).log_softmax(2);
+/// let loss = CTCLoss::new().forward(&logs, &Tensor::from([[1]]), &Tensor::from([2]), &Tensor::from([1]));
+/// assert!((loss.item::<f32>()? + 0.75f32.ln()).abs() < 1e-6);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+#[derive(Module, Clone, Copy, Debug, Default)]
+pub struct CTCLoss {
+    #[module(skip)]
+    options: CtcLoss,
+}
+
+impl CTCLoss {
+    /// The mean of all losses; the blank is the class 0.
+    ///
+    /// ```
+    /// let loss = kiln::nn::CTCLoss::new();
+    /// ```
+    pub fn new() -> CTCLoss {
+        CTCLoss::default()
+    }
+
+    /// With other options.
+    ///
+    /// ```
+    /// use kiln::{CtcLoss, nn::CTCLoss};
+    /// let loss = CTCLoss::with(CtcLoss { blank: 3, ..CtcLoss::default() });
+    /// ```
+    pub fn with(options: CtcLoss) -> CTCLoss {
+        CTCLoss { options }
+    }
+
+    /// As [`Tensor::ctc_loss`].
+    ///
+    /// ```
+    /// use kiln::{Tensor, nn::CTCLoss};
+    /// let logs = Tensor::zeros([2, 1, 2]).log_softmax(2);
+    /// let loss = CTCLoss::new().forward(&logs, &Tensor::from([[1]]), &Tensor::from([2]), &Tensor::from([1]));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Tensor::ctc_loss`].
+    #[track_caller]
+    pub fn forward(&self, x: &Tensor, targets: &Tensor, steps: &Tensor, labels: &Tensor) -> Tensor {
+        x.ctc_loss(targets, steps, labels, self.options)
     }
 }
 

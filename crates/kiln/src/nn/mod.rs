@@ -57,7 +57,7 @@ pub use key::{Field, Hashed, Hidden, Shown};
 pub use kiln_derive::Module;
 pub use linear::Linear;
 pub use losses::{
-    BCELoss, BCEWithLogitsLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
+    BCELoss, BCEWithLogitsLoss, CTCLoss, CosineEmbeddingLoss, CrossEntropyLoss, GaussianNLLLoss,
     HingeEmbeddingLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, MarginRankingLoss, NLLLoss,
     PoissonNLLLoss, SmoothL1Loss, SoftMarginLoss, TripletMarginLoss,
 };

@@ -104,7 +104,7 @@ pub use index::{Index, Indices};
 pub use interpolate::{Resize, Sampling};
 pub use linalg::MatrixNorm;
 pub use list::{List, ListItem};
-pub use loss::{ClassLoss, Reduce};
+pub use loss::{ClassLoss, CtcLoss, Reduce};
 pub use pieces::SplitArg;
 pub use pool_options::PoolOptions;
 pub use random::{Rng, manual_seed};

@@ -1,6 +1,6 @@
 //! Errors name the method that the program called, and the program's line; never one of kiln's own.
 
-use kiln::{DType, Tensor, nn, s};
+use kiln::{CtcLoss, DType, Tensor, nn, s};
 
 /// An index that only computing shows to be out of range.
 fn unknown() -> Tensor {
@@ -48,6 +48,27 @@ fn errors_are_of_the_method_that_was_called() {
     // and what comes after is of its own
     is_ours(x.matmul(&w).error(), "matmul");
     is_ours((&x + &w).error(), "add");
+}
+
+#[test]
+fn labels_and_lengths_that_are_not_there_are_errors_of_the_loss() {
+    let logs = Tensor::zeros([3, 2, 4]).log_softmax(2);
+    let loss = |labels: [[i32; 2]; 2], steps: [i32; 2], counts: [i32; 2]| {
+        let [steps, counts] = [steps, counts].map(Tensor::from);
+        logs.ctc_loss(&Tensor::from(labels), &steps, &counts, CtcLoss::default()).item::<f32>()
+    };
+    assert!(
+        loss([[1, 9], [2, 3]], [3, 3], [1, 2]).is_ok(),
+        "what is past the labels is not looked at"
+    );
+    for (labels, steps, counts) in [
+        ([[1, 9], [2, 3]], [3, 3], [2, 2]),
+        ([[1, 2], [2, 3]], [3, 4], [2, 2]),
+        ([[1, 2], [2, 3]], [3, 3], [2, 3]),
+    ] {
+        let error = loss(labels, steps, counts).expect_err("is not there").to_string();
+        assert!(error.contains("out of range") && error.contains("blame.rs"), "{error}");
+    }
 }
 
 #[test]

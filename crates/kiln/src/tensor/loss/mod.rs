@@ -1,10 +1,12 @@
 //! Losses.
 
 mod classes;
+mod ctc;
 mod margins;
 mod pairs;
 
 pub use classes::ClassLoss;
+pub use ctc::CtcLoss;
 
 use super::Tensor;
 use super::combine::hits;

@@ -1,7 +1,7 @@
 //! Losses, under every reduction.
 
 use super::calls::{Args, calls};
-use kiln::{ClassLoss, Reduce, Tensor};
+use kiln::{ClassLoss, CtcLoss, Reduce, Tensor};
 
 calls! { a;
     unary;
@@ -27,6 +27,7 @@ calls! { a;
     "pairwise_distance" [x, y] => x.pairwise_distance(y, a.float(0));
     "cross_entropy" [x, y] => x.cross_entropy_with(y, options(a, None));
     "cross_entropy_weighted" [x, y, w] => x.cross_entropy_with(y, options(a, Some(w)));
+    "ctc_loss" [x, y, steps, labels] => x.ctc_loss(y, steps, labels, ctc(a));
     "nll_loss" [x, y] => x.nll_loss(y, options(a, None));
     "nll_loss_weighted" [x, y, w] => x.nll_loss(y, options(a, Some(w)));
 }
@@ -37,6 +38,10 @@ fn reduce(a: Args<'_>) -> Reduce {
         "sum" => Reduce::Sum,
         _ => Reduce::None,
     }
+}
+
+fn ctc(a: Args<'_>) -> CtcLoss {
+    CtcLoss { reduce: reduce(a), blank: a.count(1), zero_infinity: a.is(2) }
 }
 
 fn options<'a>(a: Args<'_>, weight: Option<&'a Tensor>) -> ClassLoss<'a> {
