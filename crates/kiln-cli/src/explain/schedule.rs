@@ -9,18 +9,7 @@ use std::io::Write;
 
 /// Shows the schedule of this number, counted from 1.
 pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outcome {
-    let asked = number.checked_sub(1).filter(|&at| at < record.schedules.len());
-    let Some(asked) = asked else {
-        let count = record.schedules.len();
-        return Err(Failure::new(format!(
-            "the record has {count} schedules, and none is number {number}"
-        )));
-    };
-    // one that was remembered has its kernels where it was made
-    let key = &record.schedules[asked].key;
-    let is_same = |s: &&Schedule| s.key == *key && s.took.is_some();
-    let schedule = record.schedules[..number].iter().rev().find(is_same);
-    let schedule = schedule.unwrap_or(&record.schedules[asked]);
+    let (asked, schedule) = planned(record, number)?;
     writeln!(out, "\nthe kernels of schedule {number}, and why they are not fewer")?;
     let (users, names) = (Users::of(&schedule.kernels), named(record, asked, &schedule.kernels));
     for (at, kernel) in schedule.kernels.iter().enumerate() {
@@ -35,6 +24,22 @@ pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outc
         }
     }
     Ok(())
+}
+
+/// The schedule of this number, counted from 1: its place, and where it was made. One that was remembered has its kernels
+/// and its steps there.
+pub(super) fn planned(record: &Record, number: usize) -> Outcome<(usize, &Schedule)> {
+    let asked = number.checked_sub(1).filter(|&at| at < record.schedules.len());
+    let Some(asked) = asked else {
+        let count = record.schedules.len();
+        return Err(Failure::new(format!(
+            "the record has {count} schedules, and none is number {number}"
+        )));
+    };
+    let key = &record.schedules[asked].key;
+    let is_same = |s: &&Schedule| s.key == *key && s.took.is_some();
+    let made = record.schedules[..number].iter().rev().find(is_same);
+    Ok((asked, made.unwrap_or(&record.schedules[asked])))
 }
 
 /// By name of memory: the kernels that have it as an argument.
