@@ -23,6 +23,22 @@ pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outc
             writeln!(out, "      {text}")?;
         }
     }
+    memory(schedule, out)
+}
+
+/// Where temporaries lie in the memory that they share, and which kernels need them.
+fn memory(schedule: &Schedule, out: &mut impl Write) -> Outcome {
+    let (shared, all) = schedule.memory;
+    if schedule.temporaries.is_empty() {
+        return Ok(writeln!(out, "\nno value is stored between its kernels")?);
+    }
+    writeln!(out, "\ntemporaries of {} in {} that they share", size(all), size(shared))?;
+    writeln!(out, "      bytes     offset  kernels  temporary")?;
+    for (at, temporary) in schedule.temporaries.iter().enumerate() {
+        let (bytes, (first, last)) = (size(temporary.bytes), temporary.used);
+        let kernels = format!("{} to {}", first + 1, last + 1);
+        writeln!(out, "{bytes:>11} {:>10} {kernels:>8}  {at}", temporary.offset)?;
+    }
     Ok(())
 }
 

@@ -70,7 +70,7 @@ export class Decisions {
       onchange: (event) => go({ [which]: event.target.value }) },
     schedule.places.map((p) => h("option", { value: p.at, selected: p.at === at },
       cut(`${p.at + 1}: ${p.kernel.name} ${[...new Set(p.methods.map((m) => m.split(" ")[0]))].join(", ")}`, 58))));
-    const schedules = h("select", { "aria-label": "Computation", onchange: (event) => this.app.go("decisions", { s: event.target.value }) },
+    const schedules = h("select", { "aria-label": "Schedule", onchange: (event) => this.app.go("decisions", { s: event.target.value }) },
       this.model.schedules.filter((s) => s.places.length > 1).map((s) =>
         h("option", { value: s.at, selected: s === schedule }, `schedule ${s.at + 1}: ${s.count} kernels`)));
     this.pick.replaceChildren(h("p", {}, schedules), h("p", {}, kernels("a", a)), h("p", {}, kernels("b", b)));

@@ -101,12 +101,12 @@ export class Kernel {
   loops(body) {
     const [scheduled, optimized] = this.kernel.compiled.graphs;
     const which = this.nest ?? "optimized";
-    const names = [["optimized", "As optimized"], ["scheduled", "As scheduled"]];
+    const names = [["optimized", "After the options"], ["scheduled", "Before passes"]];
     const options = this.kernel.compiled.options;
     body(h("div", {}, switcher(names, which, (name) => {
       this.nest = name;
       this.draw();
-    })), h("p.dim", {}, "The name: r has a reduction, E has none, and the numbers are the lengths of the loops, in the order in which they stand here. r0 is the loop of axis 0, p0 the first argument, acc0 the first sum."),
+    })), h("p.dim", {}, "The name: r has a reduction, E has none, and the numbers are the lengths of the loops r0, r1, … r0 is the loop of axis 0, p0 the first argument, acc0 the first reduction."),
     h("div.tags", {}, options.map((option) => h("span.tag.mono", { title: meaning(option) }, option))),
     nestElement(this.model, [which === "optimized" ? optimized : scheduled], () => {}));
   }

@@ -126,6 +126,8 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
     for pass in ["merge: a kernel of its own: ", "chain: memory", "batch: a launch of its own: "] {
         assert!(all.contains(pass), "{pass}: {all}");
     }
+    let (_, memory) = all.split_once("temporaries of 76.8 kB in ").expect(all);
+    assert!(memory.contains("    76.8 kB          0   1 to 2  0"), "{memory}");
     let mut rules = Command::new(env!("CARGO_BIN_EXE_kiln"));
     let rules = rules.arg("explain").arg(&file.0).arg("--rules").output().expect("runs");
     let rules = String::from_utf8(rules.stdout).expect("text");
