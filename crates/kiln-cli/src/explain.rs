@@ -10,9 +10,11 @@ mod names;
 mod program;
 mod rules;
 mod schedule;
+mod steps;
 mod units;
+mod uses;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use clap::Args;
 use finding::{Finding, compiling};
 use kiln::record::{Kernel, Record, Step};
@@ -41,11 +43,46 @@ pub(crate) struct Options {
     /// Show which rewrite rules took the time, and how often they fired
     #[arg(long, group = "view")]
     rules: bool,
+    /// Show where the rewrite rule of this name fired, and what it rewrote
+    #[arg(long, group = "view", value_name = "NAME")]
+    rule: Option<String>,
+    /// Show what becomes of nodes: of a method such as arange, of an op such as reduce, or of a line such as model.rs:37
+    #[arg(long, group = "view", value_name = "METHOD")]
+    find: Option<String>,
+    /// With --kernel or --schedule: list its passes, with how much each changed
+    #[arg(long, conflicts_with_all = ["lines", "rules", "rule", "find"])]
+    passes: bool,
+    /// With --kernel or --schedule: show one pass, with its rewrites in order and the graph that it left
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["lines", "rules", "rule", "find", "passes"])]
+    pass: Option<String>,
+}
+
+impl Options {
+    /// Whether passes are asked for.
+    fn is_of_passes(&self) -> Outcome<bool> {
+        let is_asked = self.passes || self.pass.is_some();
+        if is_asked && self.kernel.is_none() && self.schedule.is_none() {
+            return Err(Failure::new(
+                "passes are those of a kernel or a schedule: --kernel NAME, or --schedule NUMBER",
+            ));
+        }
+        Ok(is_asked)
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let record = Record::open(&options.file)?;
     let mut out = std::io::stdout().lock();
+    if options.is_of_passes()? {
+        let of = (options.kernel.as_deref(), options.schedule);
+        return steps::show(&record, of, options.pass.as_deref(), &mut out);
+    }
+    if let Some(name) = &options.rule {
+        return uses::of_rule(&record, name, options.most, &mut out);
+    }
+    if let Some(name) = &options.find {
+        return uses::of_method(&record, name, options.most, &mut out);
+    }
     totals(&record, &mut out)?;
     if let Some(number) = options.schedule {
         return schedule::show(&record, number, &mut out);

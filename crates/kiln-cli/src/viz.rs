@@ -11,7 +11,7 @@ use kiln::record::Record;
 use serde_json::{Value, json};
 use server::Answer;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -82,14 +82,32 @@ impl Shown {
         serde_json::to_string(&self.record.after_options(kernel)).ok()
     }
 
+    /// The life of a node, as JSON: `schedule=3&step=0&node=17`, or `kernel=2&..`, by place in the record.
+    fn life(&self, query: &str) -> Option<String> {
+        let asked: HashMap<&str, usize> = query
+            .split('&')
+            .map(|pair| pair.split_once('=').and_then(|(k, v)| Some((k, v.parse().ok()?))))
+            .collect::<Option<_>>()?;
+        let steps = match (asked.get("schedule"), asked.get("kernel")) {
+            (Some(&at), None) => &self.record.schedules.get(at)?.steps,
+            (None, Some(&at)) => &self.record.kernels.get(at)?.steps,
+            _ => return None,
+        };
+        let node = u32::try_from(*asked.get("node")?).ok()?;
+        let life = self.record.life(steps, *asked.get("step")?, node);
+        serde_json::to_string(&life).ok()
+    }
+
     fn answer(&self, url: &str) -> Answer<'_> {
         let nothing = ("404 Not Found", "text/plain", Cow::Borrowed("nothing is here"));
         let json = [("/record", &self.text), ("/passes", &self.passes)];
         if let Some((_, text)) = json.iter().find(|(address, _)| *address == url) {
             return ("200 OK", "application/json", Cow::Borrowed(text));
         }
-        if let Some(number) = url.strip_prefix("/options?kernel=") {
-            let text = number.parse().ok().and_then(|number| self.options(number));
+        let options = |number: &str| self.options(number.parse().ok()?);
+        let worked_out = url.strip_prefix("/options?kernel=").map(options);
+        let worked_out = worked_out.or_else(|| Some(self.life(url.strip_prefix("/life?")?)));
+        if let Some(text) = worked_out {
             return text.map_or(nothing, |t| ("200 OK", "application/json", Cow::Owned(t)));
         }
         if let Some(name) = url.strip_prefix("/source?file=") {

@@ -85,11 +85,12 @@ fn recompiled(record: &Record, all: &[(&Schedule, f64)]) -> Finding {
         }
         None => "the dtype, the device or the order of nodes differs".to_owned(),
     };
-    let text = format!(
-        "recompiled: {} graphs are equal but for numbers: {what}. \
-         Keep lengths equal (pad, or the same batch), or pass what varies as a tensor",
-        all.len()
-    );
+    let advice = match all.len() {
+        2 => "One more of them has a schedule for all lengths, and there is nothing to do",
+        _ => "Keep lengths equal (pad, or the same batch), or pass what varies as a tensor",
+    };
+    let text =
+        format!("recompiled: {} graphs are equal but for numbers: {what}. {advice}", all.len());
     Finding { cost, text }
 }
 

@@ -8,23 +8,30 @@ use std::collections::BTreeSet;
 use std::collections::HashSet;
 use std::io::Write;
 
-/// Shows the kernels of this name, or with this beginning of a hash. If there are none, `name` may be the beginning of one
-/// name.
+/// Shows the kernels of this name.
 pub(super) fn show(record: &Record, name: &str, out: &mut impl Write) -> Outcome {
+    let found = found(record, name);
+    if found.is_empty() {
+        return launched(record, name, out);
+    }
+    found.iter().try_for_each(|kernel| one(record, kernel, out))
+}
+
+/// The kernels of this name, or with this beginning of a hash. If there are none, `name` may be the beginning of one name.
+pub(super) fn found<'a>(record: &'a Record, name: &str) -> Vec<&'a Kernel> {
     let is_it = |k: &&Kernel| {
         k.name == name
             || (name.len() > 5 && [&k.scheduled, &k.optimized].iter().any(|h| h.starts_with(name)))
     };
     let found: Vec<&Kernel> = record.kernels.iter().filter(is_it).collect();
-    if found.is_empty() {
-        let names = record.kernels.iter().map(|k| &k.name[..]);
-        let longer: BTreeSet<&str> = names.filter(|n| n.starts_with(name)).collect();
-        return match (longer.first(), longer.len()) {
-            (Some(only), 1) => show(record, only, out),
-            _ => launched(record, name, out),
-        };
+    let names = record.kernels.iter().map(|k| &k.name[..]);
+    let longer: BTreeSet<&str> = names.filter(|n| n.starts_with(name)).collect();
+    match (found.is_empty(), longer.first()) {
+        (true, Some(only)) if longer.len() == 1 => {
+            record.kernels.iter().filter(|k| k.name == *only).collect()
+        }
+        _ => found,
     }
-    found.iter().try_for_each(|kernel| one(record, kernel, out))
 }
 
 /// A kernel that was compiled before the record began has launches alone.
@@ -128,7 +135,7 @@ fn options(all: &[Applied], out: &mut impl Write) -> Outcome {
     let mut before: &[kiln::record::LoopLine] = &[];
     for (at, applied) in all.iter().enumerate() {
         match &applied.option {
-            None => writeln!(out, "\nloops as scheduled")?,
+            None => writeln!(out, "\nloops before the options; r0 is the loop of axis 0")?,
             Some(option) => writeln!(out, "\noption {at}: {option}")?,
         }
         applied
@@ -199,7 +206,7 @@ fn linear(record: &Record, kernel: &Kernel, out: &mut impl Write) -> Outcome {
 }
 
 /// A constant as it is, anything else by its number.
-fn operand(record: &Record, id: u32) -> String {
+pub(super) fn operand(record: &Record, id: u32) -> String {
     let label = &record.nodes[id as usize].label;
     let is_number =
         label.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !label.contains(' ');

@@ -58,7 +58,7 @@ pub(super) fn show(record: &Record, most: usize, out: &mut impl Write) -> Outcom
     writeln!(
         out,
         "\nkernels by time; rates are of the median launch; the floor is the least time of their arithmetic and memory, of caches less; \
-         a name says r for a reduction or E for none, and how long the loops are"
+         a name says r for a reduction or E for none, and the lengths of the loops r0, r1, .."
     )?;
     writeln!(out, "     time  share   runs    GFLOPS     GB/s   floor  limit    kernel")?;
     all.iter().take(most).try_for_each(|runs| row(record, runs, total, out))

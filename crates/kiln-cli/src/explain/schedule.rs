@@ -9,18 +9,7 @@ use std::io::Write;
 
 /// Shows the schedule of this number, counted from 1.
 pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outcome {
-    let asked = number.checked_sub(1).filter(|&at| at < record.schedules.len());
-    let Some(asked) = asked else {
-        let count = record.schedules.len();
-        return Err(Failure::new(format!(
-            "the record has {count} schedules, and none is number {number}"
-        )));
-    };
-    // one that was remembered has its kernels where it was made
-    let key = &record.schedules[asked].key;
-    let is_same = |s: &&Schedule| s.key == *key && s.took.is_some();
-    let schedule = record.schedules[..number].iter().rev().find(is_same);
-    let schedule = schedule.unwrap_or(&record.schedules[asked]);
+    let (asked, schedule) = planned(record, number)?;
     writeln!(out, "\nthe kernels of schedule {number}, and why they are not fewer")?;
     let (users, names) = (Users::of(&schedule.kernels), named(record, asked, &schedule.kernels));
     for (at, kernel) in schedule.kernels.iter().enumerate() {
@@ -34,7 +23,39 @@ pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outc
             writeln!(out, "      {text}")?;
         }
     }
+    memory(schedule, out)
+}
+
+/// Where temporaries lie in the memory that they share, and which kernels need them.
+fn memory(schedule: &Schedule, out: &mut impl Write) -> Outcome {
+    let (shared, all) = schedule.memory;
+    if schedule.temporaries.is_empty() {
+        return Ok(writeln!(out, "\nno value is stored between its kernels")?);
+    }
+    writeln!(out, "\ntemporaries of {} in {} that they share", size(all), size(shared))?;
+    writeln!(out, "      bytes     offset  kernels  temporary")?;
+    for (at, temporary) in schedule.temporaries.iter().enumerate() {
+        let (bytes, (first, last)) = (size(temporary.bytes), temporary.used);
+        let kernels = format!("{} to {}", first + 1, last + 1);
+        writeln!(out, "{bytes:>11} {:>10} {kernels:>8}  {at}", temporary.offset)?;
+    }
     Ok(())
+}
+
+/// The schedule of this number, counted from 1: its place, and where it was made. One that was remembered has its kernels
+/// and its steps there.
+pub(super) fn planned(record: &Record, number: usize) -> Outcome<(usize, &Schedule)> {
+    let asked = number.checked_sub(1).filter(|&at| at < record.schedules.len());
+    let Some(asked) = asked else {
+        let count = record.schedules.len();
+        return Err(Failure::new(format!(
+            "the record has {count} schedules, and none is number {number}"
+        )));
+    };
+    let key = &record.schedules[asked].key;
+    let is_same = |s: &&Schedule| s.key == *key && s.took.is_some();
+    let made = record.schedules[..number].iter().rev().find(is_same);
+    Ok((asked, made.unwrap_or(&record.schedules[asked])))
 }
 
 /// By name of memory: the kernels that have it as an argument.

@@ -44,7 +44,7 @@ export class Decisions {
       cells: [aboutElement(of.about), ...priceCells(of), of.note, rows.length > 1 ? `${schedule.at + 1}, and ${rows.length - 1} more` : String(schedule.at + 1)] });
     const rows = shown.slice(0, 400).map(row);
     const chosen = this.chosen ? [this.detail(this.chosen)] : [];
-    this.list.replaceChildren(...chosen, table(["value", "taken", "#its price", "else", "#its price", "note", "#computation"], rows));
+    this.list.replaceChildren(...chosen, table(["value", "taken", "#its price", "else", "#its price", "note", "#schedule"], rows));
     if (shown.length > 400) this.list.append(h("p.dim", {}, `${shown.length - 400} more: filter`));
     if (this.all.length === 0) this.list.replaceChildren(h("p.empty", {}, "no value had to be weighed in this run"));
   }
@@ -57,12 +57,12 @@ export class Decisions {
       line.place ? sample(line.file, line.line, 1) : null));
   }
 
-  // Two kernels of a computation, and the answer.
+  // Two kernels of a schedule, and the answer.
   choose() {
     const { schedule, pair } = this;
     if (!schedule || schedule.places.length < 2) {
       this.pick.replaceChildren();
-      return this.side.replaceChildren(h("p.dim", {}, "This computation has less than two kernels."));
+      return this.side.replaceChildren(h("p.dim", {}, "This schedule has less than two kernels."));
     }
     const [a, b] = [pair[0] ?? 0, pair[1] ?? 1];
     const go = (params) => this.app.go("decisions", { s: schedule.at, a, b, ...params });
@@ -70,9 +70,9 @@ export class Decisions {
       onchange: (event) => go({ [which]: event.target.value }) },
     schedule.places.map((p) => h("option", { value: p.at, selected: p.at === at },
       cut(`${p.at + 1}: ${p.kernel.name} ${[...new Set(p.methods.map((m) => m.split(" ")[0]))].join(", ")}`, 58))));
-    const schedules = h("select", { "aria-label": "Computation", onchange: (event) => this.app.go("decisions", { s: event.target.value }) },
+    const schedules = h("select", { "aria-label": "Schedule", onchange: (event) => this.app.go("decisions", { s: event.target.value }) },
       this.model.schedules.filter((s) => s.places.length > 1).map((s) =>
-        h("option", { value: s.at, selected: s === schedule }, `computation ${s.at + 1}: ${s.count} kernels`)));
+        h("option", { value: s.at, selected: s === schedule }, `schedule ${s.at + 1}: ${s.count} kernels`)));
     this.pick.replaceChildren(h("p", {}, schedules), h("p", {}, kernels("a", a)), h("p", {}, kernels("b", b)));
     this.side.replaceChildren(...explainPair(this.model, schedule, a, b, this.app));
   }
@@ -80,7 +80,7 @@ export class Decisions {
   redraw() {}
 }
 
-// The decisions of all computations. Those that are equal are one row, such as in each step of a loop.
+// The decisions of all schedules. Those that are equal are one row, such as in each step of a loop.
 function grouped(model) {
   const groups = new Map();
   for (const schedule of model.schedules) {

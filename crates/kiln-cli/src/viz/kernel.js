@@ -56,6 +56,7 @@ export class Kernel {
 
   header() {
     const { kernel } = this;
+    const { compiled } = kernel;
     const tab = (tab) => this.app.go("kernel", { k: kernel.at, tab });
     this.head.replaceChildren(h("h2.mono", { title: kernel.name }, kernel.name), switcher(TABS, this.tab, tab));
     const runs = kernel.launches.length;
@@ -70,9 +71,10 @@ export class Kernel {
       h("b", {}, flops == null ? "?" : count(flops)), " flops · ", h("b", {}, size(bytes) || "?"), ` · ${rate(flops)} GFLOPS · ${rate(bytes)} GB/s`,
       floor ? ` · floor ${time(floor)}, ${share(floor, each)} of the median` : "",
       kernel.compiled ? ` · ${kernel.compiled.origin}` : " · not compiled in this run"),
+    compiled ? h("div.dim", {}, `Compiled in ${time(compiled.took)} · found in memory ${kernel.found} times after that, by key ${compiled.scheduled.slice(0, 16)}… · its key on disk is its text`) : "",
     h("div", {}, "Made by ", ...lines.flatMap((line) => [link(line.place ? short(line.key) : line.key,
       () => this.app.go("program", { line: line.key, s: first }), line.key), " "]),
-    first == null ? "" : link("· in its computation", () => this.app.go("program", { s: first, k: kernel.at, mode: "schedule" }))));
+    first == null ? "" : link("· in its schedule", () => this.app.go("program", { s: first, k: kernel.at, mode: "schedule" }))));
   }
 
   draw() {
@@ -80,7 +82,7 @@ export class Kernel {
     const body = (...parts) => this.stage.replaceChildren(h("div.body", {}, parts));
     if (this.tab === "steps") {
       swap(this.stage, this.steps.element);
-      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), { options: compiled?.options, node: this.node });
+      return this.steps.show(`kernel ${this.kernel.at}`, this.kernel.steps, Number(this.step ?? -1), { owner: { kernel: compiled?.number }, options: compiled?.options, node: this.node });
     }
     if (this.tab === "roofline") return body(roofline(this.model, this.kernel, (other) => this.app.go("kernel", { k: other.at, tab: "roofline" })));
     if (!compiled) return body(h("p.empty", {}, "The record has no passes of this kernel: it was compiled before the record began, or lines of the record are missing."));
@@ -99,12 +101,12 @@ export class Kernel {
   loops(body) {
     const [scheduled, optimized] = this.kernel.compiled.graphs;
     const which = this.nest ?? "optimized";
-    const names = [["optimized", "As optimized"], ["scheduled", "As scheduled"]];
+    const names = [["optimized", "After the options"], ["scheduled", "Before passes"]];
     const options = this.kernel.compiled.options;
     body(h("div", {}, switcher(names, which, (name) => {
       this.nest = name;
       this.draw();
-    })), h("p.dim", {}, "The name: r has a reduction, E has none, and the numbers are the lengths of the loops."),
+    })), h("p.dim", {}, "The name: r has a reduction, E has none, and the numbers are the lengths of the loops r0, r1, … r0 is the loop of axis 0, p0 the first argument, acc0 the first reduction."),
     h("div.tags", {}, options.map((option) => h("span.tag.mono", { title: meaning(option) }, option))),
     nestElement(this.model, [which === "optimized" ? optimized : scheduled], () => {}));
   }
@@ -131,7 +133,7 @@ export class Kernel {
       const loops = without ? h("p.dim", {}, `takes effect with the options that follow: ${without}`)
         : now === before ? h("p.dim", {}, "the loops stay as they are") : linesElement(nest);
       before = without ? before : now;
-      return h("details.option", { open: true }, h("summary.mono", {}, option === null ? "as scheduled" : `${at}: ${option}`), ...decided.map(decisionElement), loops);
+      return h("details.option", { open: true }, h("summary.mono", {}, option === null ? "before the options" : `${at}: ${option}`), ...decided.map(decisionElement), loops);
     });
     element.replaceChildren(...(parts.length > 0 ? parts : [h("p.dim", {}, "the record has no graph of this kernel")]));
   }

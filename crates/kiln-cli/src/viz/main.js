@@ -58,10 +58,11 @@ class App {
     document.getElementById("theme").addEventListener("click", () => this.theme());
   }
 
-  // Shows a view: what to show is in the address. Missing values are left as they are in that view.
+  // Shows a view: what to show is in the address. Missing values are left as they are in that view. People count schedules
+  // from 1, so the address does.
   go(view, params = {}) {
     const given = Object.entries(params).filter(([, value]) => value != null);
-    const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+    const text = new URLSearchParams(given.map(([key, value]) => [key, key === "s" ? Number(value) + 1 : value])).toString();
     const address = `#${view}${text ? `?${text}` : ""}`;
     if (address === location.hash) this.show();
     else location.hash = address;
@@ -89,7 +90,9 @@ class App {
       else tab.removeAttribute("aria-current");
     }
     document.title = `kiln: ${VIEWS[view][0]}`;
-    this.current.show(new URLSearchParams(text ?? ""));
+    const params = new URLSearchParams(text ?? "");
+    if (params.has("s")) params.set("s", Math.max(1, Number(params.get("s"))) - 1);
+    this.current.show(params);
   }
 
   key(event) {

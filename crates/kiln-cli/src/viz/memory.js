@@ -1,4 +1,4 @@
-// The memory plan of a computation: which temporaries lie where, and while which kernels run.
+// The memory plan of a schedule: which temporaries lie where, and while which kernels run.
 
 import { h, svg } from "./dom.js";
 import { cut, share, size } from "./format.js";
@@ -8,7 +8,7 @@ const [WIDE, HIGH, LEFT, TOP] = [660, 420, 70, 20];
 export function memoryPlan(model, schedule, app) {
   const plan = model.schedules[schedule.same ?? schedule.at];
   const { temporaries } = plan;
-  if (temporaries.length === 0) return h("p.empty", {}, "no value is stored between the kernels of this computation");
+  if (temporaries.length === 0) return h("p.empty", {}, "no value is stored between the kernels of this schedule");
   const [arena, all] = plan.memory;
   const count = plan.places.length;
   const [wide, high] = [(WIDE - LEFT) / count, (HIGH - TOP) / Math.max(1, arena)];

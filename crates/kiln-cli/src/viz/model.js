@@ -47,6 +47,7 @@ export class Model {
     record.kernels.forEach((kernel, at) => this.compiled({ ...kernel, number: at }));
     for (const { scheduled, optimized } of record.found) {
       const known = this.byHash.get(optimized);
+      if (known) known.found++;
       if (known && !this.byHash.has(scheduled)) this.byHash.set(scheduled, known);
     }
     this.launches = record.launches.map((launch, at) => this.launched(launch, at));
@@ -61,7 +62,7 @@ export class Model {
   kernel(hash, name) {
     let kernel = this.byHash.get(hash);
     if (!kernel) {
-      kernel = { at: this.kernels.length, name, hash, steps: [], launches: [], took: 0, makers: new Set(),
+      kernel = { at: this.kernels.length, name, hash, steps: [], launches: [], took: 0, found: 0, makers: new Set(),
         schedules: new Set(), work: null, compiled: null };
       this.kernels.push(kernel);
       this.byHash.set(hash, kernel);
@@ -221,7 +222,7 @@ export class Model {
     return place.arguments.filter(isNew).map(([name]) => this.valueOf(schedule, name)).filter((value) => value !== null);
   }
 
-  // Why was it scheduled anew? The earlier computation whose graph is equal but for numbers, and the first node that
+  // Why was it scheduled anew? The earlier schedule whose graph is equal but for numbers, and the first node that
   // differs: {earlier, was, is}, or null.
   differs(schedule) {
     if (schedule.took == null) return null;
@@ -236,6 +237,13 @@ export class Model {
     const [old, now] = [this.below(earlier.roots), this.below(schedule.roots)];
     const at = now.findIndex((id, i) => this.nodes[id].label !== this.nodes[old[i]].label);
     return { earlier, was: at < 0 ? null : this.nodes[old[at]], is: at < 0 ? null : this.nodes[now[at]] };
+  }
+
+  // The numbers of an earlier schedule of the same key that this one does not have, and those that it has instead.
+  constantsThatDiffer(earlier, schedule) {
+    const leaves = (s) => new Set([...this.below(s.roots)].filter((id) => this.nodes[id].sources.length === 0).map((id) => this.nodes[id].label));
+    const [old, now] = [leaves(earlier), leaves(schedule)];
+    return { was: [...old].filter((label) => !now.has(label)), is: [...now].filter((label) => !old.has(label)) };
   }
 
   // The decisions among steps, with their places.

@@ -39,11 +39,11 @@ export function axisOf(node) {
 function leafText(node) {
   const op = opOf(node);
   if (isConstant(node)) return node.label.replace(/:.*$/, "");
-  if (op === "range") return `i${axisOf(node)}`;
+  if (op === "range") return `r${axisOf(node)}`;
   const slot = /slot=(\d+)/.exec(node.label) ?? /id=(\d+)/.exec(node.label);
   // a number that is known when the kernel is launched, or a place held for one
-  if (op === "var") return `n${(slot?.[1] ?? "").slice(-3)}`;
-  if (slot) return `${op === "param" ? "data" : "scratch"}${slot[1]}`;
+  if (op === "var") return `v${(slot?.[1] ?? "").slice(-3)}`;
+  if (slot) return `${op === "param" ? "p" : / register /.test(node.label) ? "reg" : "scratch"}${slot[1]}`;
   return null;
 }
 
@@ -152,7 +152,7 @@ function nodeItem(nodes, id, marks, folds) {
   const kind = kindOf(node);
   const rest = node.label.slice(op.length + 1);
   const constants = folds ? node.sources.filter((s) => isConstant(nodes[s])).map((s) => leafText(nodes[s])) : [];
-  let label = kind === "loop" && op === "range" ? `i${axisOf(node)} ${rest.replace(/^\S+ axis=\d+ ?/, "")}` : op;
+  let label = kind === "loop" && op === "range" ? `r${axisOf(node)} ${rest.replace(/^\S+ axis=\d+ ?/, "")}` : op;
   if (kind === "constant") label = node.label;
   if (op === "param" || op === "local") label = `${leafText(node) ?? op} ${rest.replace(/slot=\d+ |id=\d+ /, "")}`;
   if (op === "range") label = `${label} ${leafText(nodes[node.sources[0]] ?? node) ?? ""}`;

@@ -103,7 +103,7 @@ function isOfPass(decision) {
   return /^(merge|chain|batch): /.test(decision.about);
 }
 
-// The loops of a kernel as it was scheduled: "i0 16, i1 32, reduce i4 9".
+// The loops of a kernel as it was scheduled: "r0 16, r1 32, reduce r4 9".
 function loopsOf(model, place) {
   const { compiled } = place.kernel;
   if (!compiled) return "not recorded";
@@ -112,7 +112,7 @@ function loopsOf(model, place) {
     if (part.range === undefined) return;
     const node = model.nodes[part.range];
     const kind = /axis=\d+ reduce/.test(node.label) ? "reduce " : "";
-    loops.push(`${kind}i${axisOf(node)} ${expression(model.nodes, node.sources[0], 3)}`);
+    loops.push(`${kind}r${axisOf(node)} ${expression(model.nodes, node.sources[0], 3)}`);
     walk(part.inner);
   });
   walk(nestOf(model, [compiled.graphs[0]]));

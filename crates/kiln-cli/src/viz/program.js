@@ -1,7 +1,7 @@
 // The program: its lines, the graph of tensors that they made, and the kernels that came of it.
 
 import { h, link, swap, switcher, table } from "./dom.js";
-import { count, share, short, size, time } from "./format.js";
+import { count, cut, share, short, size, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { memoryPlan } from "./memory.js";
@@ -9,7 +9,7 @@ import { largest, maker } from "./model.js";
 import { picture, formula, opOf } from "./nodes.js";
 import { lineText, sample } from "./source.js";
 import { scheduleGraph } from "./schedule.js";
-import { becomes } from "./life.js";
+import { life } from "./life.js";
 import { rowsOf } from "./rows.js";
 import { Steps, changesElements } from "./steps.js";
 
@@ -97,7 +97,7 @@ export class Program {
     const { model, params } = this;
     const name = (s) => `${s.at + 1}: ${s.count} kernel${s.count === 1 ? "" : "s"}, ` +
       (s.took == null ? `remembered${s.same == null ? "" : ` (as ${s.same + 1})`}` : `scheduled in ${time(s.took)}`);
-    const options = model.schedules.map((s) => h("option", { value: s.at, selected: s.at === params.s }, name(s)));
+    const options = foldedRuns(model.schedules, params.s).map((s) => h("option", { value: s.at, selected: s.at === params.s }, name(s)));
     const select = h("select", { "aria-label": "Schedule", id: "schedule",
       onchange: (event) => this.app.go("program", { ...this.state(), s: event.target.value, node: null, step: null }) }, options);
     this.head.replaceChildren(select, switcher(MODES, params.mode, (mode) => this.mode(mode)),
@@ -117,7 +117,7 @@ export class Program {
     swap(this.middle, isPasses ? this.steps.element : this.graph.element);
     if (isPasses) {
       const planned = this.model.schedules[schedule.same ?? schedule.at];
-      return this.steps.show(`schedule ${planned.at}`, planned.steps, Number(params.step ?? -1), { node: this.node?.id ?? null });
+      return this.steps.show(`schedule ${planned.at}`, planned.steps, Number(params.step ?? -1), { owner: { schedule: planned.at }, node: this.node?.id ?? null });
     }
     if (params.mode === "schedule") return this.drawSchedule();
     this.drawTensors();
@@ -197,7 +197,7 @@ export class Program {
     const { record } = this.model;
     const launches = this.model.launches.length;
     return [...(this.schedule ? this.tellSchedule(this.schedule) : []), h("h3", {}, "The run"),
-      h("p", {}, `${launches} launches, ${time(this.model.total)}. ${this.model.schedules.length} computations, ` +
+      h("p", {}, `${launches} launches, ${time(this.model.total)}. ${this.model.schedules.length} schedules, ` +
         `${record.kernels.length} kernels compiled, ${record.copies.length} copies.`),
       ...record.devices.map((open) => h("p.dim", {}, `${open.name} is ${open.backend}: ${open.compiler}`)),
       h("h3", {}, "Kernels by time"), this.kernelTable([...this.model.kernels].sort((a, b) => b.took - a.took).slice(0, 12)),
@@ -210,11 +210,11 @@ export class Program {
     return link(`${method} in ${short(place)}`, () => this.app.go("program", { ...this.state(), line: place, k: null }), by);
   }
 
-  // A computation: whether it was remembered, and if not, what differs from one like it.
+  // A schedule: whether it was remembered, and if not, what differs from one like it.
   tellSchedule(schedule) {
-    const go = (at) => link(`computation ${at + 1}`, () => this.app.go("program", { ...this.state(), s: at, node: null, step: null }));
+    const go = (at) => link(`schedule ${at + 1}`, () => this.app.go("program", { ...this.state(), s: at, node: null, step: null }));
     const [arena, all] = schedule.memory;
-    const said = [h("h3", {}, `Computation ${schedule.at + 1}, on ${schedule.device}`), h("p.dim.mono", {}, `key ${schedule.key.slice(0, 16)}…`)];
+    const said = [h("h3", {}, `Schedule ${schedule.at + 1}, on ${schedule.device}`), h("p.dim.mono", {}, `key ${schedule.key.slice(0, 16)}…`)];
     if (schedule.by) said.push(h("p", {}, "Asked for by ", this.askedBy(schedule.by), "."));
     if (schedule.took == null) {
       said.push(h("p", {}, "Remembered: nothing was scheduled or compiled for it. ", schedule.same == null ? "" : h("span", {}, "It is ", go(schedule.same), ".")));
@@ -222,7 +222,10 @@ export class Program {
     const differs = this.model.differs(schedule);
     const alike = this.model.schedules.slice(0, schedule.at).findLast((s) => s.took != null && s.key === schedule.key);
     if (alike && schedule.took != null) {
-      said.push(h("p", {}, "Its key is that of ", go(alike.at), ". It was scheduled anew because a constant differs."));
+      const { was, is } = this.model.constantsThatDiffer(alike, schedule);
+      const some = (labels) => h("span.mono", {}, cut(labels.join(", "), 200) || "nothing");
+      said.push(h("p", {}, "Its key is that of ", go(alike.at), ". It was scheduled anew because numbers differ: ", some(is), " instead of ", some(was),
+        ". They are arguments of launches from then on."));
     } else if (differs) {
       said.push(h("p", {}, "Equal but for numbers: ", go(differs.earlier.at), ". Scheduled anew because ",
         differs.is ? h("span.mono", {}, `${differs.is.label} was ${differs.was.label}`) : "a dtype, a device or an order differs",
@@ -243,7 +246,7 @@ export class Program {
       .filter((d) => line.place && d.about.endsWith(` ${line.place}`));
     return [h("p", {}, h("b", {}, [...line.methods].join(", "))), h("p.dim", { title: line.key }, short(line.key)),
       line.place ? sample(line.file, line.line) : null,
-      h("p", {}, `${line.nodes.length} nodes, in ${line.schedules.size} computations`),
+      h("p", {}, `${line.nodes.length} nodes, in ${line.schedules.size} schedules`),
       h("h3", {}, `Its kernels`), kernels.length > 0 ? this.kernelTable(kernels) : h("p.dim", {}, "none: nothing of it was computed by a kernel in this run"),
       decided.length > 0 ? h("h3", {}, "What was decided about its values") : null,
       ...decided.slice(0, 12).map((d) => h("p", {}, link(`${d.about.slice(0, -line.place.length - 1)}: ${d.alternatives[d.chosen][0]}`,
@@ -272,7 +275,10 @@ export class Program {
     const go = (step, id) => this.app.go("program", { ...this.state(), mode: "passes", step, node: id });
     const kernels = schedule.places.filter((place) => node.by && place.methods.includes(node.by));
     const stored = schedule.temporaries.findIndex((temporary) => temporary.value === node.id);
-    return [h("h3", {}, "What it becomes"), ...changesElements(this.model, becomes(this.model, schedule.rows, 0, node.id), "Becomes", go),
+    const changes = h("div", {}, h("p.dim", {}, "…"));
+    life({ schedule: schedule.at }, schedule.rows, 0, node.id)
+      .then((told) => changes.replaceChildren(...changesElements(this.model, told.becomes, "Becomes", go)));
+    return [h("h3", {}, "What it becomes"), changes,
       stored < 0 ? "" : h("p", {}, `Stored as temporary ${stored}.`),
       ...kernels.map((place) => h("p", {}, "Its line is computed in ", link(`${place.at + 1}: ${place.kernel.name}`,
         () => this.app.go("kernel", { k: place.kernel.at }))))];
@@ -295,4 +301,11 @@ export class Program {
       h("h3", {}, "Used by"), ...users.map((id) => h("p", {}, go(id))),
       opOf(node) === node.label ? null : h("h3", {}, "As an expression"), h("p.mono", {}, formula(nodes, node.id, 400))].filter(Boolean);
   }
+}
+
+// Schedules for a list: of those in a row that are one remembered schedule, such as the steps of a loop, the first and the last,
+// and the one that is shown.
+function foldedRuns(schedules, shown) {
+  const isLike = (a, b) => a && b && a.took == null && b.took == null && a.key === b.key;
+  return schedules.filter((s, at) => at === shown || !isLike(schedules[at - 1], s) || !isLike(s, schedules[at + 1]));
 }

@@ -10,11 +10,11 @@ export function rowsOf(steps) {
     else if (step.kind === "pass") {
       const changes = step.before.length !== step.after.length || step.before.some((id, i) => id !== step.after[i]);
       // its own row first: what it was, then how it came about
-      rows.push({ kind: "pass", of: step, step: inner[0]?.step - 0.5 || at, changes }, ...inner);
+      rows.push({ kind: "pass", of: step, step: inner[0]?.step - 0.5 || at, number: at, changes }, ...inner);
       inner = [];
     } else {
       const set = sets.at(-1);
-      inner.push({ kind: step.kind, of: step, step: at, set: set?.set, within: set?.roots ?? [step.before], deep: sets.length });
+      inner.push({ kind: step.kind, of: step, step: at, number: at, set: set?.set, within: set?.roots ?? [step.before], deep: sets.length });
     }
   });
   return rows.concat(inner);

@@ -89,5 +89,5 @@ export class Rules {
 }
 
 function nameOf(owner) {
-  return owner.name ?? `computation ${owner.at + 1}`;
+  return owner.name ?? `schedule ${owner.at + 1}`;
 }

@@ -112,7 +112,7 @@ export class Search {
       note: node.by ? node.by.split("/").at(-1) : rank === 2 ? `as in ${words.join(" ")}` : "" }))).slice(0, MOST);
   }
 
-  // Where a node is: in a computation's graph, or in a pass of a kernel or a computation.
+  // Where a node is: in a schedule's graph, or in a pass of a kernel or a schedule.
   node(id) {
     const { app, model } = this;
     const within = (roots) => roots.length > 0 && model.below(roots).includes(id);

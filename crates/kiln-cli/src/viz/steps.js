@@ -6,7 +6,7 @@ import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { difference, formula, picture, opOf } from "./nodes.js";
 import { nestElement } from "./nest.js";
-import { comesFrom, becomes } from "./life.js";
+import { life } from "./life.js";
 import { rowsOf } from "./rows.js";
 import { sample } from "./source.js";
 
@@ -36,8 +36,9 @@ export class Steps {
   }
 
   // Rows: each pass, and under it the rewrites and decisions that led to it. `options` are those of the kernel, `node` is one
-  // of the graph that is told about.
-  show(name, steps, at, { options = [], node = null } = {}) {
+  // of the graph that is told about, `owner` is whose steps they are: {schedule: 3} or {kernel: 2}.
+  show(name, steps, at, { owner, options = [], node = null }) {
+    this.owner = owner;
     this.options = options;
     this.node = node;
     if (name !== this.name) {
@@ -147,16 +148,18 @@ export class Steps {
   }
 
   // A node: where it comes from, and what it becomes in this pass and in later ones.
-  tell(id) {
+  async tell(id) {
     this.node = id;
     const node = this.model.nodes[id];
-    const at = passAt(this.rows, this.at);
+    const { rows, owner } = this;
+    const { comesFrom, becomes } = await life(owner, rows, passAt(rows, this.at), id);
+    if (this.node !== id || this.rows !== rows) return;
     const close = h("button.link", { type: "button", onclick: () => (this.panel.hidden = true) }, "close");
     this.panel.hidden = false;
     this.panel.replaceChildren(h("div", {}, h("b.mono", {}, `%${id} ${node.label}`), node.by ? ` by ${node.by} ` : " ", close),
       h("div.mono.dim", {}, formula(this.model.nodes, id, 160)),
-      ...changesElements(this.model, comesFrom(this.model, this.rows, at, id), "Comes from", this.go),
-      ...changesElements(this.model, becomes(this.model, this.rows, at, id), "Becomes", this.go));
+      ...changesElements(this.model, comesFrom, "Comes from", this.go),
+      ...changesElements(this.model, becomes, "Becomes", this.go));
   }
 }
 
@@ -177,9 +180,10 @@ export function changesElements(model, changes, verb, go) {
 
 // What a node is for its readers once it is no node. Kernels have loops and indices where tensor graphs have positions and views.
 function fate(model, pass, id) {
-  const op = id !== undefined && pass.startsWith("schedule") ? opOf(model.nodes[id]) : "";
+  if (id === undefined || !pass.startsWith("schedule")) return "nothing: it is no node any more";
+  const op = opOf(model.nodes[id]);
   if (op === "iota") return "the index in the loops of what reads it";
-  return VIEWS.has(op) ? "a part of the indices at which its source is read" : "nothing";
+  return VIEWS.has(op) ? "a part of the indices at which its source is read" : "a part of the kernels that its line is computed in";
 }
 
 const VIEWS = new Set(["reshape", "permute", "expand", "slice", "pad", "window", "unwindow"]);

@@ -253,7 +253,7 @@ export class Timeline {
       parts.push(...launch.methods.map((method) => h("p.mono", {}, method)));
     }
     if (kernel) parts.push(h("p", {}, link("its kernel →", () => this.app.go("kernel", { k: kernel.at }))));
-    if (schedule) parts.push(h("p", {}, link("its computation →", () => this.app.go("program", { s: schedule.at }))));
+    if (schedule) parts.push(h("p", {}, link("its schedule →", () => this.app.go("program", { s: schedule.at }))));
     this.side.replaceChildren(...parts);
   }
 

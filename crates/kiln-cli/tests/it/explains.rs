@@ -126,6 +126,8 @@ fn the_kernels_of_a_schedule_and_what_is_between_them() {
     for pass in ["merge: a kernel of its own: ", "chain: memory", "batch: a launch of its own: "] {
         assert!(all.contains(pass), "{pass}: {all}");
     }
+    let (_, memory) = all.split_once("temporaries of 76.8 kB in ").expect(all);
+    assert!(memory.contains("    76.8 kB          0   1 to 2  0"), "{memory}");
     let mut rules = Command::new(env!("CARGO_BIN_EXE_kiln"));
     let rules = rules.arg("explain").arg(&file.0).arg("--rules").output().expect("runs");
     let rules = String::from_utf8(rules.stdout).expect("text");
@@ -189,7 +191,7 @@ fn everything_about_a_kernel() {
     has("3 launches on CPU");
     has(": median ");
     has("the roof is ");
-    has("loops as scheduled");
+    has("loops before the options");
     kernel.options.iter().for_each(|option| has(option));
     has("(vector)");
     has("  priced: tile of registers: VECTOR(");
@@ -208,6 +210,65 @@ fn everything_about_a_kernel() {
     let mut two = Command::new(env!("CARGO_BIN_EXE_kiln"));
     let two = two.arg("explain").arg(&file.0).args(["--lines", "--rules"]).output().expect("runs");
     assert!(String::from_utf8_lossy(&two.stderr).contains("cannot be used with"));
+}
+
+#[test]
+fn passes_rules_and_what_nodes_become() {
+    let file = File::new("passes");
+    let program = || {
+        let x = Tensor::arange(309).cast(kiln::DType::F32).reshape([3, 103]).pad([(0, 0), (1, 3)]);
+        x.softmax(1).realize().map(drop).expect("computes");
+    };
+    kiln::record(&file.0, program).expect("a file can be written");
+    let record = kiln::record::Record::open(&file.0).expect("a record");
+    let runs = |k: &kiln::record::Kernel| {
+        let runs = kiln::record::passes(&k.steps).into_iter();
+        runs.map(|run| (run.inner.len(), run.pass.to_owned())).max().unwrap_or_default()
+    };
+    let kernel = record.kernels.iter().max_by_key(|k| runs(k)).expect("a kernel");
+    let pass = &runs(kernel).1[..];
+    let output = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        command.arg("explain").arg(&file.0).args(options).output().expect("runs")
+    };
+    let said = |options: &[&str]| String::from_utf8(output(options).stdout).expect("text");
+    let refused = |options: &[&str]| {
+        let output = output(options);
+        assert!(!output.status.success(), "{options:?}");
+        String::from_utf8(output.stderr).expect("text")
+    };
+    // all passes of a kernel and of a schedule
+    let passes = said(&["--kernel", &kernel.name, "--passes"]);
+    for pass in ["optimize / collapse", "lower / expand", "render / render"] {
+        assert!(passes.lines().any(|line| line.ends_with(pass)), "{pass}: {passes}");
+    }
+    assert!(said(&["--schedule", "1", "--passes"]).contains("schedule / assign"));
+    // one of them: each rewrite with its rule, and the graph
+    let index = said(&["--kernel", &kernel.name, "--pass", pass]);
+    let rewrites = index.lines().filter(|line| line.starts_with("    → ")).count();
+    assert!(index.contains(&format!("{rewrites} rewrites")), "{index}");
+    assert!(rewrites > 0 && index.contains(".rs:") && index.contains("after it: "), "{index}");
+    assert!(index.lines().any(|l| l.starts_with("+ %")) && index.contains("sink"), "{index}");
+    assert!(refused(&["--kernel", &kernel.name, "--pass", "none"]).contains("its passes are"));
+    assert!(refused(&["--passes"]).contains("--kernel NAME, or --schedule NUMBER"));
+    // where a rule of that pass fired
+    let (_, rest) = index.split_once(" decisions\n").expect("rewrites");
+    let rule = rest.trim().split(' ').next().expect("a name");
+    let uses = said(&["--rule", rule]);
+    assert!(uses.contains(&format!("in kernel {}, pass {pass}", kernel.name)), "{uses}");
+    assert!(refused(&["--rule", "no_such_rule"]).contains("--rules` lists rules"));
+    // what a method became: by its name, and by its line
+    let arange = said(&["--find", "arange"]);
+    assert!(arange.contains("arange") && arange.contains("iota "), "{arange}");
+    assert!(arange.contains("becomes the index in the loops of what reads it"), "{arange}");
+    assert!(arange.contains(&kernel.name), "{arange}");
+    let (_, place) = arange.split_once("explains.rs:").expect("a line");
+    let place = place.split(':').next().expect("its number");
+    assert!(said(&["--find", &format!("explains.rs:{place}")]).contains("iota "));
+    // an op that tensor graphs do not have
+    let range = said(&["--find", "range"]);
+    assert!(range.contains(&format!("kernel {}, first in pass", kernel.name)), "{range}");
+    assert!(refused(&["--find", "no_such_thing"]).contains("no method, op or line"));
 }
 
 #[test]

@@ -1,23 +1,37 @@
 //! Nodes of a record as a graph again, by way of their text.
 
-use super::parts::Node;
+use super::difference::Difference;
+use super::parts::{Node, Record};
 use kiln_ir::{Op, UOp, text};
 use std::collections::HashSet;
 use std::fmt::Write;
 
+impl Record {
+    /// A node as an expression, such as `p1[r0*4 + r1]`; its label, where it is not in a form that can be read back.
+    pub fn expression(&self, node: u32) -> String {
+        let label = || self.nodes.get(node as usize).map_or_else(String::new, |n| n.label.clone());
+        graph(&self.nodes, node).map_or_else(label, |graph| text::expr(&graph))
+    }
+
+    /// What differs between the graphs below these nodes.
+    pub fn difference(&self, before: &[u32], after: &[u32]) -> Difference {
+        Difference::between(&self.nodes, before, after)
+    }
+}
+
 /// The graph below a node; none if it is damaged.
 pub(super) fn graph(nodes: &[Node], root: u32) -> Option<UOp> {
     let mut lines = String::new();
-    for id in below(nodes, root) {
+    for id in below(nodes, &[root]) {
         let Node { label, sources, .. } = &nodes[id as usize];
         writeln!(lines, "%{id} = {}", line(label, sources)).expect("write to a string");
     }
     text::parse(&lines).ok()
 }
 
-/// The numbers of the nodes below a root, sources first, which have smaller numbers.
-fn below(nodes: &[Node], root: u32) -> Vec<u32> {
-    let (mut seen, mut stack) = (HashSet::new(), vec![root]);
+/// The numbers of the nodes below these roots, sources first, which have smaller numbers.
+pub(super) fn below(nodes: &[Node], roots: &[u32]) -> Vec<u32> {
+    let (mut seen, mut stack) = (HashSet::new(), roots.to_vec());
     while let Some(id) = stack.pop() {
         if (id as usize) < nodes.len() && seen.insert(id) {
             stack.extend(&nodes[id as usize].sources);

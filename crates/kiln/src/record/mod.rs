@@ -25,12 +25,15 @@
 //! A record has at most `VIZ_MB` megabytes, and then ends with `full`.
 
 mod bounded;
+mod difference;
 mod ending;
 mod file;
 mod graph;
+mod life;
 mod line;
 mod options;
 mod parts;
+mod passes;
 mod picture;
 mod placing;
 mod reader;
@@ -40,13 +43,16 @@ mod trace;
 mod units;
 mod writer;
 
+pub use difference::Difference;
 pub(crate) use ending::Ending;
+pub use life::{Change, How, Life};
 pub use line::Line;
 pub use options::{Applied, LoopLine};
 pub use parts::{
     Block, Copy, Found, Kernel, Launch, Measured, Node, OpenDevice, PlannedKernel, Record, Rule,
     Schedule, Speed, Step, Temporary,
 };
+pub use passes::{PassRun, passes};
 pub(crate) use picture::Pictures;
 pub(crate) use rewrites::Rewrites;
 pub(crate) use trace::Trace;

@@ -13,7 +13,8 @@ pub struct Record {
     pub threads: Vec<String>,
     /// In the order in which they were opened.
     pub devices: Vec<OpenDevice>,
-    /// How fast this machine is, by number of threads; empty if the program did not come to its end.
+    /// How fast this machine is, by number of threads; empty if the program did not come to its end, or was built without
+    /// optimization.
     pub measured: Vec<Measured>,
     /// Nodes by number. One that was damaged has an empty label.
     pub nodes: Vec<Node>,

@@ -4,7 +4,7 @@
 
 use crate::fuzz::{Rng, seeds};
 use crate::observed::training_step;
-use kiln::record::{Node, Record, Step};
+use kiln::record::{How, Node, Record, Step, passes as passes_of};
 use kiln::{Tensor, s, with};
 use kiln_compile::passes;
 use kiln_ir::observe::replayed;
@@ -46,6 +46,13 @@ fn look(record: &Record) -> usize {
     }
     for kernel in record.kernels.iter().take(2) {
         assert!(record.after_options(kernel).len() <= kernel.options.len() + 1);
+    }
+    for kernel in record.kernels.iter().take(2) {
+        for run in passes_of(&kernel.steps).iter().take(4) {
+            let node = run.after.first().copied().unwrap_or(u32::MAX);
+            assert!(record.life(&kernel.steps, run.step, node).becomes.len() <= 12);
+            record.expression(node);
+        }
     }
     record.devices.iter().filter_map(|device| record.speed(&device.name)).count();
     serde_json::to_vec(record).expect("a record is JSON").len()
@@ -422,4 +429,42 @@ fn a_line_has_the_steps_of_its_first_schedules() {
     let has_steps: Vec<bool> = schedules.clone().map(|s| !s.steps.is_empty()).collect();
     assert_eq!(has_steps, [true, true, true, false, false, false]);
     assert!(schedules.clone().all(|s| !s.roots.is_empty() && !s.kernels.is_empty()));
+}
+
+#[test]
+fn a_node_is_followed_through_the_passes_and_back() {
+    let bytes = recorded("life", || {
+        let x = Tensor::arange(71) * 3;
+        let y = x.cast(kiln::DType::F32).reshape([71, 1]).softmax(0);
+        assert!(y.sum(..).item::<f32>().expect("computes").is_finite());
+    });
+    let record = Record::parse(&bytes).expect("a record");
+    let (mut roots, mut ruled) = (0, 0);
+    for kernel in &record.kernels {
+        for run in passes_of(&kernel.steps).iter().filter(|run| run.changes()) {
+            let ([before], [after]) = (run.before, run.after) else { continue };
+            // the root of a pass becomes the root of the next, and was it
+            let becomes = record.life(&kernel.steps, run.step, *before).becomes;
+            assert_eq!((becomes[0].to, becomes[0].from), (Some(*after), *before), "{}", run.pass);
+            let was = record.life(&kernel.steps, run.step, *after).comes_from;
+            assert_eq!(was[0].to, Some(*before), "{}", run.pass);
+            roots += 1;
+            for change in becomes.iter().filter(|change| change.how == How::Rule) {
+                let is_rewrite = |&at: &usize| matches!(kernel.steps[at], Step::Rewrite { .. });
+                assert!(!change.rules.is_empty() && change.rules.iter().all(is_rewrite));
+            }
+            // what a rule was given, it made another node of
+            for &at in &run.inner {
+                let Step::Rewrite { before, .. } = kernel.steps[at] else { continue };
+                let becomes = record.life(&kernel.steps, run.step, before).becomes;
+                ruled += usize::from(becomes.first().is_some_and(|c| c.rules.contains(&at)));
+            }
+        }
+    }
+    assert!(roots >= 5 && ruled >= 2, "{roots} {ruled}");
+    // positions are no node in kernels
+    let schedule = record.schedules.iter().find(|s| !s.steps.is_empty()).expect("one");
+    let iota = record.nodes.iter().find(|n| n.label.starts_with("iota ")).expect("of arange");
+    let life = record.life(&schedule.steps, 0, iota.id);
+    assert!(life.becomes.iter().any(|change| change.how == How::Gone), "{life:?}");
 }

@@ -56,6 +56,7 @@ fn graphs_and_schedules_are_drawn() {
     assert!(schedule.contains("kernel ") && schedule.contains("seeing.rs:"), "{schedule}");
     let picture = read("002-schedule.svg");
     assert!(picture.contains(" B</text>") && picture.contains("<path "), "{picture}");
+    assert!(picture.contains(">a kernel</text>") && picture.contains("An edge goes"), "{picture}");
 }
 
 /// Tags that are closed in order, and no character that would open one.

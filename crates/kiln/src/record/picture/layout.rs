@@ -1,10 +1,18 @@
 //! Places for the boxes of a graph without cycles: in layers, so that every edge goes down.
 
-/// A graph: boxes with lines of text, and edges from box to box with a text.
+use super::kind::Kind;
+
+/// A graph: boxes, and edges from box to box with a text.
 #[derive(Default)]
 pub(super) struct Drawing {
-    pub(super) boxes: Vec<Vec<String>>,
+    pub(super) boxes: Vec<Boxed>,
     pub(super) edges: Vec<(usize, usize, String)>,
+}
+
+/// A box with lines of text.
+pub(super) struct Boxed {
+    pub(super) kind: Kind,
+    pub(super) lines: Vec<String>,
 }
 
 /// How often layers are ordered anew by the places of their neighbours.
@@ -60,7 +68,8 @@ mod tests {
 
     #[test]
     fn edges_go_down_and_do_not_cross_where_they_need_not() {
-        let boxes = (0..6).map(|i| vec![format!("{i}")]).collect();
+        let boxes =
+            (0..6).map(|i| Boxed { kind: Kind::Math, lines: vec![format!("{i}")] }).collect();
         let edges = [(0, 3), (1, 2), (2, 4), (3, 5), (0, 5)];
         let edges = edges.map(|(from, to)| (from, to, String::new())).to_vec();
         let layers = Drawing { boxes, edges }.layers();

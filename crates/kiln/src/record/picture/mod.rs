@@ -1,5 +1,6 @@
 //! Pictures and texts of tensor graphs and schedules: what `GRAPH` writes.
 
+mod kind;
 mod layout;
 mod svg;
 
@@ -7,7 +8,8 @@ use super::ending::Ending;
 use kiln_ir::observe::{Event, Kind, Observer, Planned};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{UOp, text};
-use layout::Drawing;
+use kind::Kind as BoxKind;
+use layout::{Boxed, Drawing};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::fs;
@@ -83,7 +85,8 @@ fn of_graph(roots: &[UOp]) -> Option<Drawing> {
     for (at, node) in nodes.iter().enumerate() {
         let shape = format!("{:?}", node.shape().as_slice());
         let maker = node.origin().map(str::to_owned);
-        drawing.boxes.push([text::label(node), shape].into_iter().chain(maker).collect());
+        let lines = [text::label(node), shape].into_iter().chain(maker).collect();
+        drawing.boxes.push(Boxed { kind: BoxKind::of(node), lines });
         let edges = node.srcs().iter().map(|s| (numbers[&s.id()], at, String::new()));
         drawing.edges.extend(edges);
     }
@@ -104,14 +107,15 @@ fn of_schedule(kernels: &[Planned]) -> Drawing {
     for kernel in kernels {
         for (name, bytes) in kernel.arguments.iter().filter(|(name, _)| name.starts_with("input")) {
             places.entry(name).or_insert_with(|| {
-                drawing.boxes.push(vec![name.clone(), format!("{bytes} B")]);
+                let lines = vec![name.clone(), format!("{bytes} B")];
+                drawing.boxes.push(Boxed { kind: BoxKind::Data, lines });
                 drawing.boxes.len() - 1
             });
         }
     }
     for kernel in kernels {
         let at = drawing.boxes.len();
-        drawing.boxes.push(described(kernel));
+        drawing.boxes.push(Boxed { kind: BoxKind::Kernel, lines: described(kernel) });
         for (name, bytes) in &kernel.arguments {
             // the first kernel that names a value writes it
             let from = *places.entry(name).or_insert(at);
@@ -130,7 +134,7 @@ fn listed(kernels: &[Planned]) -> String {
         let arguments = kernel.arguments.iter().map(|(name, bytes)| format!("{name} ({bytes} B)"));
         let arguments: Vec<String> = arguments.collect();
         let (what, arguments) = (described(kernel).join(", "), arguments.join(", "));
-        writeln!(out, "{at:>4} {what}\n     {arguments}").expect("write to a string");
+        writeln!(out, "{:>4}: {what}\n      {arguments}", at + 1).expect("write to a string");
     }
     out
 }

@@ -1,6 +1,7 @@
 //! A graph as SVG.
 
-use super::layout::Drawing;
+use super::kind::Kind;
+use super::layout::{Boxed, Drawing};
 use std::fmt::Write;
 
 /// Sizes in pixels: of a character, of a line, and of the space around boxes.
@@ -56,21 +57,53 @@ pub(super) fn svg(drawing: &Drawing) -> String {
     for (from, to, text) in &drawing.edges {
         edge(&mut out, places[*from], places[*to], text);
     }
-    for (lines, place) in drawing.boxes.iter().zip(places) {
-        boxed(&mut out, lines, place);
+    for (each, place) in drawing.boxes.iter().zip(places) {
+        boxed(&mut out, each, place);
     }
+    legend(&mut out, drawing);
     out + "</svg>\n"
+}
+
+/// The height of the legend, above everything else.
+const LEGEND: f64 = 3.0 * LINE;
+
+/// What lines and edges say.
+const LEGEND_TEXT: &str = "A box: what it is; its shape; the method that made it, with the line that called it. \
+    An edge goes from a value to what reads it.";
+
+/// What the colors mean, of those that are there, and what lines say.
+fn legend(out: &mut String, drawing: &Drawing) {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for each in &drawing.boxes {
+        if !kinds.contains(&each.kind) {
+            kinds.push(each.kind);
+        }
+    }
+    writeln!(out, "<text x=\"{PADDING}\" y=\"{LINE}\" fill=\"#666\">{LEGEND_TEXT}</text>")
+        .expect("write to a string");
+    let mut x = PADDING;
+    for kind in kinds {
+        let place = Placed { x, y: 1.5 * LINE, width: width(kind.name()), height: LINE + PADDING };
+        boxed(out, &Boxed { kind, lines: vec![kind.name().to_owned()] }, place);
+        x += place.width + PADDING;
+    }
+}
+
+/// The width of a box with this line.
+fn width(line: &str) -> f64 {
+    line.chars().count() as f64 * CHARACTER + 2.0 * PADDING
 }
 
 /// Where each box is, and the size of all.
 fn places(drawing: &Drawing) -> (Vec<Placed>, f64, f64) {
     let layers = drawing.layers();
-    let mut places: Vec<Placed> = drawing.boxes.iter().map(|lines| sized(lines)).collect();
+    let mut places: Vec<Placed> = drawing.boxes.iter().map(|each| sized(&each.lines)).collect();
     let row = |places: &[Placed], layer: &[usize]| {
         layer.iter().map(|&node| places[node].width + GAP.0).sum::<f64>() + GAP.0
     };
-    let width = layers.iter().map(|layer| row(&places, layer)).fold(0.0, f64::max);
-    let mut y = GAP.0;
+    let widest = layers.iter().map(|layer| row(&places, layer)).fold(0.0, f64::max);
+    let width = widest.max(width(LEGEND_TEXT));
+    let mut y = LEGEND + GAP.0;
     for layer in &layers {
         let mut x = (width - row(&places, layer)) / 2.0 + GAP.0;
         for &node in layer {
@@ -83,8 +116,7 @@ fn places(drawing: &Drawing) -> (Vec<Placed>, f64, f64) {
 }
 
 fn sized(lines: &[String]) -> Placed {
-    let longest = lines.iter().map(|line| cut(line).chars().count()).max().unwrap_or(1);
-    let width = longest as f64 * CHARACTER + 2.0 * PADDING;
+    let width = lines.iter().map(|line| width(&cut(line))).fold(0.0, f64::max);
     Placed { width, height: lines.len() as f64 * LINE + PADDING, ..Placed::default() }
 }
 
@@ -105,12 +137,13 @@ fn edge(out: &mut String, from: Placed, to: Placed, text: &str) {
     }
 }
 
-fn boxed(out: &mut String, lines: &[String], place: Placed) {
+fn boxed(out: &mut String, Boxed { kind, lines }: &Boxed, place: Placed) {
     let Placed { x, y, width, height } = place;
+    let (fill, stroke) = kind.colors();
     writeln!(
         out,
         "<g><title>{}</title><rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{width:.0}\" \
-         height=\"{height:.0}\" rx=\"4\" fill=\"#f4f4ff\" stroke=\"#669\"/>",
+         height=\"{height:.0}\" rx=\"4\" fill=\"{fill}\" stroke=\"{stroke}\"/>",
         escaped(&lines.join("\n").replace('\n', " | "))
     )
     .expect("write to a string");
@@ -128,11 +161,14 @@ mod tests {
 
     #[test]
     fn names_are_text_and_not_markup() {
-        let boxes = vec![vec!["<script>alert('&')</script>\u{1}".to_owned()], vec!["b".into()]];
+        let boxed = |line: &str| Boxed { kind: Kind::Math, lines: vec![line.to_owned()] };
+        let boxes = vec![boxed("<script>alert('&')</script>\u{1}"), boxed("b")];
         let text = svg(&Drawing { boxes, edges: vec![(0, 1, "\"<b>\"".to_owned())] });
         assert!(!text.contains("<script") && !text.contains("<b>") && !text.contains('\u{1}'));
         assert!(text.contains("&lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt;"));
         assert!(text.starts_with("<svg") && text.ends_with("</svg>\n"));
-        assert_eq!(text.matches("<rect").count(), 3);
+        // the page, two boxes, and the color that they have
+        assert_eq!(text.matches("<rect").count(), 4);
+        assert!(text.contains(">arithmetic</text>") && !text.contains(">a view</text>"), "{text}");
     }
 }

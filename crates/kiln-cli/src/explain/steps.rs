@@ -1,0 +1,190 @@
+//! The passes of a kernel or a schedule: what each changed, by which rules, and the graph that it left.
+
+use super::kernel;
+use super::schedule::planned;
+use crate::outcome::{Failure, Outcome};
+use kiln::record::{Difference, Node, PassRun, Record, Step, passes};
+use std::collections::HashSet;
+use std::io::Write;
+
+/// Expressions are cut here.
+const MOST_TEXT: usize = 160;
+
+/// Whose steps are shown, with a name for people.
+struct Owner<'a> {
+    name: String,
+    steps: &'a [Step],
+}
+
+/// Shows the passes of kernels of this name, or of the schedule of this number: all in a list, or one with its rewrites and
+/// its graph.
+pub(super) fn show(
+    record: &Record,
+    (kernel, schedule): (Option<&str>, Option<usize>),
+    pass: Option<&str>,
+    out: &mut impl Write,
+) -> Outcome {
+    for owner in owners(record, kernel, schedule)? {
+        let runs = passes(owner.steps);
+        if runs.is_empty() {
+            writeln!(out, "\n{}: the record has no passes of it", owner.name)?;
+            continue;
+        }
+        match pass {
+            None => list(record, &owner, &runs, out)?,
+            Some(name) => one(record, &owner, &runs, name, out)?,
+        }
+    }
+    Ok(())
+}
+
+fn owners<'a>(
+    record: &'a Record,
+    kernel: Option<&str>,
+    schedule: Option<usize>,
+) -> Outcome<Vec<Owner<'a>>> {
+    if let Some(number) = schedule {
+        let (at, schedule) = planned(record, number)?;
+        return Ok(vec![Owner { name: format!("schedule {}", at + 1), steps: &schedule.steps }]);
+    }
+    let name = kernel.unwrap_or_default();
+    let found = kernel::found(record, name);
+    if found.is_empty() {
+        return Err(Failure::new(format!(
+            "no kernel {name} was compiled in this run: `kiln explain FILE` lists kernels"
+        )));
+    }
+    Ok(found
+        .into_iter()
+        .map(|k| Owner { name: format!("kernel {}", k.name), steps: &k.steps })
+        .collect())
+}
+
+/// A line for each pass.
+fn list(record: &Record, owner: &Owner<'_>, runs: &[PassRun<'_>], out: &mut impl Write) -> Outcome {
+    writeln!(out, "\nthe passes of {}; `--pass NAME` shows one of them", owner.name)?;
+    writeln!(out, "  rewrites     gone      new    nodes  pass")?;
+    for run in runs {
+        let Difference { after, gone, new, .. } = record.difference(run.before, run.after);
+        let [gone, new] = [gone, new].map(|ids| if run.changes() { ids.len() } else { 0 });
+        let rewrites = rewrites(owner.steps, run).count();
+        let name = format!("{} / {}", run.stage, run.pass);
+        writeln!(out, "  {rewrites:>8} {gone:>8} {new:>8} {:>8}  {name}", after.len())?;
+    }
+    Ok(())
+}
+
+/// The passes of this name: decisions and rewrites in their order, and the graph.
+fn one(
+    record: &Record,
+    owner: &Owner<'_>,
+    runs: &[PassRun<'_>],
+    name: &str,
+    out: &mut impl Write,
+) -> Outcome {
+    let is_it =
+        |run: &&PassRun<'_>| run.pass == name || format!("{}/{}", run.stage, run.pass) == name;
+    let found: Vec<&PassRun<'_>> = runs.iter().filter(is_it).collect();
+    if found.is_empty() {
+        let mut names: Vec<&str> = runs.iter().map(|run| run.pass).collect();
+        names.dedup();
+        let (owner, names) = (&owner.name, names.join(", "));
+        return Err(Failure::new(format!("{owner} has no pass {name}: its passes are {names}")));
+    }
+    for run in found {
+        let difference = record.difference(run.before, run.after);
+        let (stage, pass) = (run.stage, run.pass);
+        writeln!(out, "\n{stage} / {pass} of {}", owner.name)?;
+        if let Some(known) = kiln::passes().iter().find(|p| p.stage == stage && p.name == pass) {
+            writeln!(out, "after it: {}", known.leaves)?;
+        }
+        led_to(record, owner.steps, run, out)?;
+        graph(record, run, &difference, out)?;
+    }
+    Ok(())
+}
+
+fn rewrites<'a>(steps: &'a [Step], run: &'a PassRun<'_>) -> impl Iterator<Item = &'a Step> {
+    let inner = run.inner.iter().map(|&at| &steps[at]);
+    inner.filter(|step| matches!(step, Step::Rewrite { .. }))
+}
+
+/// The decisions and the rewrites, in order.
+fn led_to(record: &Record, steps: &[Step], run: &PassRun<'_>, out: &mut impl Write) -> Outcome {
+    let count = rewrites(steps, run).count();
+    writeln!(out, "{count} rewrites, {} decisions", run.inner.len() - count)?;
+    for &at in &run.inner {
+        match &steps[at] {
+            Step::Rewrite { rule, file, line, before, after } => {
+                writeln!(out, "  {rule} {file}:{line}")?;
+                rewritten(record, *before, *after, out)?;
+            }
+            step => {
+                kernel::prices(step)
+                    .map_or(Ok(()), |prices| writeln!(out, "  decided: {prices}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A node before and after a rule.
+pub(super) fn rewritten(record: &Record, before: u32, after: u32, out: &mut impl Write) -> Outcome {
+    let [was, is] = [before, after].map(|id| cut(&record.expression(id)));
+    writeln!(out, "      {was}\n    → {is}")?;
+    Ok(())
+}
+
+/// So much of a text as people read.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The graph that a pass left, sources first. A linear program is shown in its own order, indented by its loops.
+fn graph(
+    record: &Record,
+    run: &PassRun<'_>,
+    difference: &Difference,
+    out: &mut impl Write,
+) -> Outcome {
+    if !run.changes() {
+        writeln!(out, "it changed nothing; the graph, {} nodes", difference.after.len())?;
+    } else {
+        let (gone, new) = (difference.gone.len(), difference.new.len());
+        writeln!(
+            out,
+            "the graph: - gone, {gone} nodes; + new, {new} of {}",
+            difference.after.len()
+        )?;
+    }
+    let is_list = run.after.len() > 1 && 2 * run.after.len() >= difference.after.len();
+    let (gone, new): (&[u32], HashSet<u32>) = match run.changes() {
+        true => (&difference.gone, difference.new.iter().copied().collect()),
+        false => (&[], HashSet::new()),
+    };
+    gone.iter().try_for_each(|&id| line(record, '-', 0, id, out))?;
+    let mut depth = 0usize;
+    for &id in if is_list { run.after } else { &difference.after[..] } {
+        let op = op(&record.nodes[id as usize]);
+        depth = depth.saturating_sub(usize::from(is_list && op == "end"));
+        line(record, if new.contains(&id) { '+' } else { ' ' }, depth, id, out)?;
+        depth += usize::from(is_list && op == "range");
+    }
+    Ok(())
+}
+
+fn op(node: &Node) -> &str {
+    node.label.split(' ').next().unwrap_or_default()
+}
+
+fn line(record: &Record, mark: char, depth: usize, id: u32, out: &mut impl Write) -> Outcome {
+    let node = &record.nodes[id as usize];
+    let sources: Vec<String> = node.sources.iter().map(|&s| kernel::operand(record, s)).collect();
+    let by = node.by.as_ref().map_or_else(String::new, |by| format!("  # {by}"));
+    let indent = "  ".repeat(depth);
+    writeln!(out, "{mark} {indent}%{id} = {} {}{by}", node.label, sources.join(" "))?;
+    Ok(())
+}
