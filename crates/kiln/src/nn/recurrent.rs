@@ -40,8 +40,8 @@ macro_rules! cells {
                 &self.gates
             }
             #[track_caller]
-            fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
-                let [from_input, from_state] = self.gates.of(x, &state[0]);
+            fn next(&self, from_input: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
+                let [from_input, from_state] = self.gates.of(from_input, &state[0]);
                 $next(&from_input, &from_state, state)
             }
         }
@@ -103,7 +103,7 @@ macro_rules! one_state {
             /// Shapes that do not belong together.
             #[track_caller]
             pub fn forward(&self, x: &Tensor, h: &Tensor) -> Tensor {
-                self.next(x, std::slice::from_ref(h)).swap_remove(0)
+                self.next(&self.gates.from_input(x), std::slice::from_ref(h)).swap_remove(0)
             }
         }
     )* };
@@ -123,7 +123,7 @@ impl LSTMCell {
     /// Shapes that do not belong together.
     #[track_caller]
     pub fn forward(&self, x: &Tensor, h: &Tensor, c: &Tensor) -> (Tensor, Tensor) {
-        let mut next = self.next(x, &[h.clone(), c.clone()]);
+        let mut next = self.next(&self.gates.from_input(x), &[h.clone(), c.clone()]);
         let c = next.swap_remove(1);
         (next.swap_remove(0), c)
     }

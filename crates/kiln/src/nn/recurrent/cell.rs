@@ -28,12 +28,17 @@ impl Gates {
         }
     }
 
-    /// What each gate is given by the input, and by the state.
+    /// What the gates are given by an input, side by side: `[.., inputs]` to `[.., gates * hidden]`.
     #[track_caller]
-    pub(super) fn of(&self, x: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
-        let from_input = x.linear(&self.weight_ih.t(), Some(&self.bias_ih));
+    pub(super) fn from_input(&self, x: &Tensor) -> Tensor {
+        x.linear(&self.weight_ih.t(), Some(&self.bias_ih))
+    }
+
+    /// What each gate is given by an input, of which `from_input` is known, and by the state.
+    #[track_caller]
+    pub(super) fn of(&self, from_input: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
         let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));
-        [from_input, from_state].map(|gates| self.parts(&gates))
+        [from_input, &from_state].map(|gates| self.parts(gates))
     }
 
     /// As many parts as gates, whatever is wrong with them.
@@ -49,11 +54,12 @@ impl Gates {
     }
 }
 
-/// A step of a cell: from an input and the state to the next state, of which the first part is the output.
+/// A step of a cell: from what its gates are given by an input, and the state, to the next state, of which the first part
+/// is the output.
 pub(super) trait Cell: Module {
     const GATES: usize;
     fn of(gates: Gates) -> Self;
     fn gates(&self) -> &Gates;
     #[track_caller]
-    fn next(&self, x: &Tensor, state: &[Tensor]) -> Vec<Tensor>;
+    fn next(&self, from_input: &Tensor, state: &[Tensor]) -> Vec<Tensor>;
 }

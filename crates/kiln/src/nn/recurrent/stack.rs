@@ -60,19 +60,19 @@ impl<C: Cell> Stack<C> {
     #[track_caller]
     pub(super) fn run(&self, x: &Tensor, first: &[Tensor]) -> Result<(Tensor, Vec<Tensor>), Fault> {
         self.check(x, first)?;
-        let (mut steps, mut last) = (x.unbind(0), vec![Vec::new(); first.len()]);
+        let (mut x, mut last) = (x.clone(), vec![Vec::new(); first.len()]);
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
             let mut ways = Vec::new();
             for (way, cell) in cells.iter().enumerate() {
                 let at = layer * self.directions + way;
                 let state = first.iter().map(|s| s.get(s![at])).collect();
-                let (outputs, state) = along(cell, &steps, state, way == 1);
+                let (outputs, state) = along(cell, &x, state, way == 1);
                 last.iter_mut().zip(state).for_each(|(all, one)| all.push(one));
                 ways.push(outputs);
             }
-            steps = beside(ways);
+            x = Tensor::stack(beside(ways), 0);
         }
-        Ok((Tensor::stack(steps, 0), last.into_iter().map(|all| Tensor::stack(all, 0)).collect()))
+        Ok((x, last.into_iter().map(|all| Tensor::stack(all, 0)).collect()))
     }
 
     fn check(&self, x: &Tensor, first: &[Tensor]) -> Result<(), Fault> {
@@ -98,14 +98,16 @@ impl<C: Cell> Stack<C> {
     }
 }
 
-/// The outputs of a cell at each step, and the state after the last one that it takes.
+/// The outputs of a cell at each step, and the state after the last one that it takes. The inputs of all steps are
+/// multiplied at once, so that their weights are read once, not at each step.
 #[track_caller]
 fn along<C: Cell>(
     cell: &C,
-    steps: &[Tensor],
+    x: &Tensor,
     mut state: Vec<Tensor>,
     back: bool,
 ) -> (Vec<Tensor>, Vec<Tensor>) {
+    let steps = cell.gates().from_input(x).contiguous().unbind(0);
     let mut outputs = vec![Tensor::zeros(()); steps.len()];
     for i in 0..steps.len() {
         let at = if back { steps.len() - 1 - i } else { i };
