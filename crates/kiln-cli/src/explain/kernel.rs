@@ -150,7 +150,10 @@ fn options(all: &[Applied], out: &mut impl Write) -> Outcome {
         }
         for line in applied.nest.iter().filter(|_| applied.nest != before) {
             let kind = line.kind.map_or_else(String::new, |kind| format!("  ({kind})"));
-            let text: String = line.text.chars().take(MOST_TEXT).collect();
+            let text = match line.text.char_indices().nth(MOST_TEXT) {
+                Some((end, _)) => format!("{}…", &line.text[..end]),
+                None => line.text.clone(),
+            };
             writeln!(out, "  {}{text}{kind}", "  ".repeat(line.depth))?;
         }
         if applied.without.is_none() {

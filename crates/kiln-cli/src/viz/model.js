@@ -81,7 +81,8 @@ export class Model {
     const launch = { ...from, index: at, kernel };
     kernel.launches.push(launch);
     kernel.took += from.took;
-    kernel.work ??= from.work;
+    // of a kernel for all lengths, each launch has its own
+    kernel.work = from.work;
     from.methods.forEach((method) => kernel.makers.add(method));
     return launch;
   }
@@ -241,7 +242,8 @@ export class Model {
 
   // The numbers of an earlier schedule of the same key that this one does not have, and those that it has instead.
   constantsThatDiffer(earlier, schedule) {
-    const leaves = (s) => new Set([...this.below(s.roots)].filter((id) => this.nodes[id].sources.length === 0).map((id) => this.nodes[id].label));
+    const named = ({ label }) => (label.startsWith("var ") ? "an argument" : label);
+    const leaves = (s) => new Set([...this.below(s.roots)].filter((id) => this.nodes[id].sources.length === 0).map((id) => named(this.nodes[id])));
     const [old, now] = [leaves(earlier), leaves(schedule)];
     return { was: [...old].filter((label) => !now.has(label)), is: [...now].filter((label) => !old.has(label)) };
   }

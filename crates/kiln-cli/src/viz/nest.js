@@ -78,7 +78,7 @@ export function nestElement(model, roots, choose) {
     const node = nodes[part.range];
     const kind = /axis=\d+ (\w+)/.exec(node.label)?.[1] ?? "loop";
     const count = node.sources.map((source) => expression(nodes, source, 4)).join("..");
-    const title = h("div.title", {}, `for i${axisOf(node)} in 0..${count} `, h("span.kind", {}, KINDS[kind] ?? kind));
+    const title = h("div.title", {}, `for r${axisOf(node)} in 0..${count} `, h("span.kind", {}, KINDS[kind] ?? kind));
     return h("div", { class: `loop ${kind}` }, title, part.inner.map(draw));
   };
   const nest = nestOf(model, roots);

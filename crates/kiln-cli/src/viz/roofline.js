@@ -48,7 +48,7 @@ export function roofline(model, chosen, open) {
 
 function origin({ isMeasured, threads }) {
   if (isMeasured === undefined) return "The roof is the best that a kernel reached in this record: nobody told how fast the device is.";
-  const how = isMeasured ? "was measured when the program ended" : "the description of the device says; the program did not come to its end, where it is measured";
+  const how = isMeasured ? "was measured when the program ended" : "the description of the device says; it was not measured: the program did not come to its end, or was built without optimization";
   return `The roof is what ${how}, with ${threads} thread${threads === 1 ? "" : "s"}, from memory. What lies in a cache can be faster than its slope.`;
 }
 

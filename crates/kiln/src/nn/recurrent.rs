@@ -103,7 +103,7 @@ macro_rules! one_state {
             /// Shapes that do not belong together.
             #[track_caller]
             pub fn forward(&self, x: &Tensor, h: &Tensor) -> Tensor {
-                self.next(&self.gates.from_input(x), std::slice::from_ref(h)).swap_remove(0)
+                self.next(&self.gates.of_input(x), std::slice::from_ref(h)).swap_remove(0)
             }
         }
     )* };
@@ -123,7 +123,7 @@ impl LSTMCell {
     /// Shapes that do not belong together.
     #[track_caller]
     pub fn forward(&self, x: &Tensor, h: &Tensor, c: &Tensor) -> (Tensor, Tensor) {
-        let mut next = self.next(&self.gates.from_input(x), &[h.clone(), c.clone()]);
+        let mut next = self.next(&self.gates.of_input(x), &[h.clone(), c.clone()]);
         let c = next.swap_remove(1);
         (next.swap_remove(0), c)
     }

@@ -1,7 +1,7 @@
 //! What differs between the graphs before and after a pass.
 
 use super::graph::below;
-use super::parts::Node;
+use super::parts::{Node, Record};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Two graphs of a record. Numbers of nodes are in order, sources first.
@@ -18,6 +18,13 @@ pub struct Difference {
     pub new: Vec<u32>,
     /// For a new node that is a gone one over other sources: the gone one.
     pub twins: HashMap<u32, u32>,
+}
+
+impl Record {
+    /// What differs between the graphs below these nodes.
+    pub fn difference(&self, before: &[u32], after: &[u32]) -> Difference {
+        Difference::between(&self.nodes, before, after)
+    }
 }
 
 impl Difference {

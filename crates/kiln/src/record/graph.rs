@@ -1,6 +1,5 @@
 //! Nodes of a record as a graph again, by way of their text.
 
-use super::difference::Difference;
 use super::parts::{Node, Record};
 use kiln_ir::{Op, UOp, text};
 use std::collections::HashSet;
@@ -11,11 +10,6 @@ impl Record {
     pub fn expression(&self, node: u32) -> String {
         let label = || self.nodes.get(node as usize).map_or_else(String::new, |n| n.label.clone());
         graph(&self.nodes, node).map_or_else(label, |graph| text::expr(&graph))
-    }
-
-    /// What differs between the graphs below these nodes.
-    pub fn difference(&self, before: &[u32], after: &[u32]) -> Difference {
-        Difference::between(&self.nodes, before, after)
     }
 }
 

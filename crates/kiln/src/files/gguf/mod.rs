@@ -9,6 +9,8 @@ mod codebooks;
 mod encode;
 /// Types of elements.
 mod kind;
+/// What a file holds.
+mod model;
 /// The beginning of a file.
 mod read;
 /// Models in several files.
@@ -19,6 +21,7 @@ mod value;
 mod write;
 
 pub use encode::GgufType;
+pub use model::Gguf;
 pub use value::GgufValue;
 pub use write::gguf_save;
 
@@ -28,17 +31,7 @@ use crate::nn::StateDict;
 use crate::{DType, Device, Tensor};
 use read::{Header, Info};
 use split::Part;
-use std::collections::BTreeMap;
 use std::path::Path;
-
-/// What a GGUF file holds.
-#[derive(Clone, Debug, Default)]
-pub struct Gguf {
-    /// Facts about the model, such as `general.architecture` and `tokenizer.ggml.tokens`.
-    pub metadata: BTreeMap<String, GgufValue>,
-    /// The tensors, such as `blk.0.attn_q.weight`, with the outermost axis first, as everywhere in kiln.
-    pub tensors: StateDict,
-}
 
 /// The metadata and the tensors of a GGUF file, on the default device. Tensors are views of the file, which must not
 /// change meanwhile. Quantized ones are F32: what their blocks stand for is computed where it is used, and takes no
@@ -88,7 +81,7 @@ pub fn gguf_load_on(path: impl AsRef<Path>, device: &Device) -> Result<Gguf, Err
 fn load(path: &Path, device: &Device) -> Result<Gguf, Fault> {
     let first = one(path, device)?;
     match Part::of(&first.metadata) {
-        Some(part) => part.whole(path, device),
+        Some(part) => part.whole(path, &|path| one(path, device)),
         None => Ok(first),
     }
 }

@@ -1,15 +1,18 @@
 //! Models in several files, `name-00001-of-00003.gguf` and so on. Each says which part it is, and of how many; the first has
 //! the metadata.
 
-use super::{Gguf, GgufValue, one};
-use crate::Device;
+use super::model::Gguf;
+use super::value::GgufValue;
 use crate::error::Fault;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const NUMBER: &str = "split.no";
 const COUNT: &str = "split.count";
 const TENSORS: &str = "split.tensors.count";
+
+/// What reads one file.
+type One<'a> = dyn Fn(&Path) -> Result<Gguf, Fault> + 'a;
 
 /// Which of how many parts a file is, counted from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +37,8 @@ impl Part {
         format!("-{:05}-of-{:05}.gguf", u32::from(self.number) + 1, self.count)
     }
 
-    /// All parts together, of which `path` is this one.
-    pub(super) fn whole(self, path: &Path, device: &Device) -> Result<Gguf, Fault> {
+    /// All parts together, of which `path` is this one; `one` reads a file.
+    pub(super) fn whole(self, path: &Path, one: &One<'_>) -> Result<Gguf, Fault> {
         let fault = |why: String| Fault::New(format!("{}: {why}", path.display()));
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(stem) = name.strip_suffix(&self.ending()) else {
@@ -43,7 +46,7 @@ impl Part {
         };
         let parts = (0..self.count).map(|number| {
             let part = Part { number, ..self };
-            part.read(&path.with_file_name(format!("{stem}{}", part.ending())), device)
+            part.read(&path.with_file_name(format!("{stem}{}", part.ending())), one)
         });
         let whole = parts.reduce(|all, next| joined(all?, next?)).expect("more than one")?;
         let wanted = fact(&whole.metadata, TENSORS).unwrap_or(whole.tensors.len());
@@ -54,8 +57,8 @@ impl Part {
     }
 
     /// The file, which has to be this part.
-    fn read(self, path: &PathBuf, device: &Device) -> Result<Gguf, Fault> {
-        let found = one(path, device)?;
+    fn read(self, path: &Path, one: &One<'_>) -> Result<Gguf, Fault> {
+        let found = one(path)?;
         match Part::of(&found.metadata) {
             Some(part) if part == self => Ok(found),
             part => Err(Fault::New(format!("{}: it says {part:?}", path.display()))),

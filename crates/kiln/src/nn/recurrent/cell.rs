@@ -30,11 +30,11 @@ impl Gates {
 
     /// What the gates are given by an input, side by side: `[.., inputs]` to `[.., gates * hidden]`.
     #[track_caller]
-    pub(super) fn from_input(&self, x: &Tensor) -> Tensor {
+    pub(super) fn of_input(&self, x: &Tensor) -> Tensor {
         x.linear(&self.weight_ih.t(), Some(&self.bias_ih))
     }
 
-    /// What each gate is given by an input, of which `from_input` is known, and by the state.
+    /// What each gate is given by an input, of which that is known, and by the state.
     #[track_caller]
     pub(super) fn of(&self, from_input: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
         let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));

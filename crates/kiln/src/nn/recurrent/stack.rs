@@ -107,7 +107,7 @@ fn along<C: Cell>(
     mut state: Vec<Tensor>,
     back: bool,
 ) -> (Vec<Tensor>, Vec<Tensor>) {
-    let steps = cell.gates().from_input(x).contiguous().unbind(0);
+    let steps = cell.gates().of_input(x).contiguous().unbind(0);
     let mut outputs = vec![Tensor::zeros(()); steps.len()];
     for i in 0..steps.len() {
         let at = if back { steps.len() - 1 - i } else { i };
