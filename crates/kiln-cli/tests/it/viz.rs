@@ -118,7 +118,7 @@ fn each_view_opens_and_leads_to_the_others() {
         let lost = "kiln.model.schedules.flatMap((s) => s.places).filter((p) => p.kernel.launches.length === 0).length";
         assert_eq!(browser.value(lost), json!(0), "{program}");
         for (key, name, text) in [
-            ("2", "Kernels", "for i"),
+            ("2", "Kernels", "for r0"),
             ("3", "Decisions", "Why are two kernels"),
             ("4", "Timeline", "Most memory"),
             ("5", "Rules", "rewrites"),
