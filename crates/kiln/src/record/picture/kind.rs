@@ -4,7 +4,7 @@ use kiln_ir::{Op, UOp};
 
 /// What a box is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum BoxKind {
     Data,
     View,
     Math,
@@ -14,41 +14,41 @@ pub(super) enum Kind {
     Kernel,
 }
 
-impl Kind {
+impl BoxKind {
     /// The kind of a node of a tensor graph.
-    pub(super) fn of(node: &UOp) -> Kind {
+    pub(super) fn of(node: &UOp) -> BoxKind {
         match node.op() {
-            Op::Reduce => Kind::Reduce,
-            Op::Update | Op::Store => Kind::Write,
-            Op::Copy => Kind::Copy,
-            op if op.is_movement() => Kind::View,
-            _ if node.srcs().is_empty() => Kind::Data,
-            _ => Kind::Math,
+            Op::Reduce => BoxKind::Reduce,
+            Op::Update | Op::Store => BoxKind::Write,
+            Op::Copy => BoxKind::Copy,
+            op if op.is_movement() => BoxKind::View,
+            _ if node.srcs().is_empty() => BoxKind::Data,
+            _ => BoxKind::Math,
         }
     }
 
     /// What the legend says.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Kind::Data => "data, numbers, positions",
-            Kind::View => "a view",
-            Kind::Math => "arithmetic",
-            Kind::Reduce => "a reduction",
-            Kind::Write => "a write",
-            Kind::Copy => "a copy between devices",
-            Kind::Kernel => "a kernel",
+            BoxKind::Data => "data, numbers, positions",
+            BoxKind::View => "a view",
+            BoxKind::Math => "arithmetic",
+            BoxKind::Reduce => "a reduction",
+            BoxKind::Write => "a write",
+            BoxKind::Copy => "a copy between devices",
+            BoxKind::Kernel => "a kernel",
         }
     }
 
     /// Inside and border, as on the page of `kiln viz`.
     pub(super) const fn colors(self) -> (&'static str, &'static str) {
         match self {
-            Kind::Data => ("#dbeafe", "#6b9ae0"),
-            Kind::View => ("#d6f2f1", "#52a9a6"),
-            Kind::Math => ("#ffffff", "#b0a8a1"),
-            Kind::Reduce | Kind::Kernel => ("#ffe6c7", "#dd9a3f"),
-            Kind::Write => ("#d5f3df", "#55ac76"),
-            Kind::Copy => ("#fbdcea", "#d0709f"),
+            BoxKind::Data => ("#dbeafe", "#6b9ae0"),
+            BoxKind::View => ("#d6f2f1", "#52a9a6"),
+            BoxKind::Math => ("#ffffff", "#b0a8a1"),
+            BoxKind::Reduce | BoxKind::Kernel => ("#ffe6c7", "#dd9a3f"),
+            BoxKind::Write => ("#d5f3df", "#55ac76"),
+            BoxKind::Copy => ("#fbdcea", "#d0709f"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Places for the boxes of a graph without cycles: in layers, so that every edge goes down.
 
-use super::kind::Kind;
+use super::kind::BoxKind;
 
 /// A graph: boxes, and edges from box to box with a text.
 #[derive(Default)]
@@ -11,7 +11,7 @@ pub(super) struct Drawing {
 
 /// A box with lines of text.
 pub(super) struct Boxed {
-    pub(super) kind: Kind,
+    pub(super) kind: BoxKind,
     pub(super) lines: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn edges_go_down_and_do_not_cross_where_they_need_not() {
         let boxes =
-            (0..6).map(|i| Boxed { kind: Kind::Math, lines: vec![format!("{i}")] }).collect();
+            (0..6).map(|i| Boxed { kind: BoxKind::Math, lines: vec![format!("{i}")] }).collect();
         let edges = [(0, 3), (1, 2), (2, 4), (3, 5), (0, 5)];
         let edges = edges.map(|(from, to)| (from, to, String::new())).to_vec();
         let layers = Drawing { boxes, edges }.layers();

@@ -8,7 +8,7 @@ use super::ending::Ending;
 use kiln_ir::observe::{Event, Kind, Observer, Planned};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{UOp, text};
-use kind::Kind as BoxKind;
+use kind::BoxKind;
 use layout::{Boxed, Drawing};
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! A graph as SVG.
 
-use super::kind::Kind;
+use super::kind::BoxKind;
 use super::layout::{Boxed, Drawing};
 use std::fmt::Write;
 
@@ -71,9 +71,9 @@ const LEGEND: f64 = 3.0 * LINE;
 const LEGEND_TEXT: &str = "A box: what it is; its shape; the method that made it, with the line that called it. \
     An edge goes from a value to what reads it.";
 
-/// What the colors mean, of those that are there, and what lines say.
+/// The legend: a box of each color in the drawing, and a sentence about lines and edges.
 fn legend(out: &mut String, drawing: &Drawing) {
-    let mut kinds: Vec<Kind> = Vec::new();
+    let mut kinds: Vec<BoxKind> = Vec::new();
     for each in &drawing.boxes {
         if !kinds.contains(&each.kind) {
             kinds.push(each.kind);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn names_are_text_and_not_markup() {
-        let boxed = |line: &str| Boxed { kind: Kind::Math, lines: vec![line.to_owned()] };
+        let boxed = |line: &str| Boxed { kind: BoxKind::Math, lines: vec![line.to_owned()] };
         let boxes = vec![boxed("<script>alert('&')</script>\u{1}"), boxed("b")];
         let text = svg(&Drawing { boxes, edges: vec![(0, 1, "\"<b>\"".to_owned())] });
         assert!(!text.contains("<script") && !text.contains("<b>") && !text.contains('\u{1}'));
