@@ -105,3 +105,15 @@ fn attention_is_one_kernel() {
         assert_eq!([of(shape, false), of(shape, true)], [1, 1], "{shape:?}");
     }
 }
+
+/// A layer reads the weights of its inputs once, not at each step.
+#[test]
+fn recurrent_inputs_are_multiplied_at_once() {
+    let (length, inputs, hidden) = (16, 1024, 4);
+    let (layer, x) = (nn::LSTM::new(inputs, hidden), data(&[length, 1, inputs]));
+    realize(nn::Module::parameters(&layer).iter()).expect("realizes");
+    let (y, counts) = measure(|| layer.forward(&x, None).0.realize().map(drop));
+    y.expect("realizes");
+    let weights = (4 * 4 * hidden * inputs) as u64;
+    assert!(counts.bytes <= 4 * weights, "{} of {weights} bytes", counts.bytes);
+}

@@ -28,13 +28,13 @@ impl Gates {
         }
     }
 
-    /// What the gates are given by an input, side by side: `[.., inputs]` to `[.., gates * hidden]`.
+    /// The share of an input in all gates, side by side: `[.., inputs]` to `[.., gates * hidden]`.
     #[track_caller]
     pub(super) fn of_input(&self, x: &Tensor) -> Tensor {
         x.linear(&self.weight_ih.t(), Some(&self.bias_ih))
     }
 
-    /// What each gate is given by an input, of which that is known, and by the state.
+    /// The shares of an input and of the state in each gate. That of the input is known.
     #[track_caller]
     pub(super) fn of(&self, from_input: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
         let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));
@@ -54,8 +54,8 @@ impl Gates {
     }
 }
 
-/// A step of a cell: from what its gates are given by an input, and the state, to the next state, of which the first part
-/// is the output.
+/// A step of a cell: from the input's share in its gates, and the state, to the next state. The first part of that is the
+/// output.
 pub(super) trait Cell: Module {
     const GATES: usize;
     fn of(gates: Gates) -> Self;

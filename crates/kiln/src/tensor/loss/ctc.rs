@@ -117,10 +117,10 @@ impl Sequences {
         let row = forward.gather(0, &at.unsqueeze(0)).squeeze(0);
         let pick = |state: Tensor| row.gather(1, &state.unsqueeze(1)).squeeze(1);
         let last = fits.where_(&self.labels * 2, 0);
-        let (blank, label) = (pick(last.clone()), pick((fits & &many).where_(last - 1, 0)));
+        let (blank, label) = (pick(last.clone()), pick((&fits & &many).where_(last - 1, 0)));
         let loss = log_sum(&[blank, many.where_(label, NEVER)]).neg();
         let without = many.where_(f64::INFINITY, 0.0).cast(loss.dtype());
-        self.labels.le(&self.steps).where_(some.where_(loss, without), f64::INFINITY)
+        fits.where_(some.where_(loss, without), f64::INFINITY)
     }
 
     /// PyTorch's gradient of the losses, which takes the logarithms for those of a softmax: in every step the
@@ -145,6 +145,7 @@ fn numbers(n: usize, on: &Tensor) -> Tensor {
 
 /// Rows whose states are `by` places further on, with `fill` where none came from.
 fn shifted_with(rows: &Tensor, by: i64, fill: f64) -> Tensor {
+    // of a single state nothing can be taken off before something is added
     let longer = rows.pad_with([(0, 0), (by.max(0), (-by).max(0))], fill);
     longer.narrow(1, (-by).max(0), rows.shape()[1])
 }
@@ -237,9 +238,8 @@ impl Tensor {
     /// anything, or those of all sequences one after the other, which takes more work. `steps` and `labels` are the lengths
     /// of the sequences and of their targets, `[batch]`. Without a batch they are `[steps, classes]`, `[labels]` and scalars.
     ///
-    /// The gradient is PyTorch's: that of a loss whose input is normalized by a softmax; of a class that cannot be, it is 0.
-    /// Graves et al., "Connectionist
-    /// temporal classification", 2006.
+    /// The gradient is PyTorch's, which takes the input for the output of a log-softmax. It is 0 for impossible classes.
+    /// Graves et al., "Connectionist temporal classification", 2006.
     ///
     /// ```
     /// use kiln::{CtcLoss, Tensor};
