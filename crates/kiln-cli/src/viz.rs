@@ -94,7 +94,7 @@ impl Shown {
             _ => return None,
         };
         let node = u32::try_from(*asked.get("node")?).ok()?;
-        let life = self.record.life(steps, *asked.get("step")?, node);
+        let life = self.record.lives(steps).of(*asked.get("step")?, node);
         serde_json::to_string(&life).ok()
     }
 

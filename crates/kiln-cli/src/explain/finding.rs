@@ -1,7 +1,6 @@
 //! What `kiln explain` finds, and what it asks of a record to find it.
 
-use kiln::record::{Node, Record, Schedule};
-use std::collections::HashSet;
+use kiln::record::{Record, Schedule};
 
 /// Something that took time, in microseconds, and what it is.
 pub(super) struct Finding {
@@ -24,18 +23,4 @@ pub(super) fn compiling(record: &Record) -> Vec<f64> {
         }
     }
     schedules.iter().zip(ends).map(|(schedule, end)| end - scheduled(schedule)).collect()
-}
-
-/// The nodes of a graph, sources first.
-pub(super) fn nodes_of<'a>(record: &'a Record, roots: &[u32]) -> Vec<&'a Node> {
-    let mut found: HashSet<u32> = HashSet::new();
-    let mut stack: Vec<u32> = roots.to_vec();
-    while let Some(id) = stack.pop() {
-        if found.insert(id) {
-            stack.extend(&record.nodes[id as usize].sources);
-        }
-    }
-    let mut found: Vec<u32> = found.into_iter().collect();
-    found.sort_unstable();
-    found.into_iter().map(|id| &record.nodes[id as usize]).collect()
 }

@@ -1,6 +1,6 @@
 //! Graphs that were scheduled and compiled apart although they are alike, and why.
 
-use super::finding::{Finding, compiling, nodes_of};
+use super::finding::{Finding, compiling};
 use kiln::record::{Node, Record, Schedule};
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ pub(super) fn findings(record: &Record) -> Vec<Finding> {
 /// A graph that was scheduled again with the same key: numbers in it varied, and are arguments of launches from then on.
 fn varied(record: &Record, all: &[(&Schedule, f64)]) -> Option<Finding> {
     let [(first, _), .., (last, _)] = all else { return None };
-    let [before, after] = [first, last].map(|schedule| nodes_of(record, &schedule.roots));
+    let [before, after] = [first, last].map(|schedule| record.nodes_of(&schedule.roots));
     let stayed: HashSet<&str> = after.iter().map(|node| node.label.as_str()).collect();
     let is_gone = |node: &&&Node| node.sources.is_empty() && !stayed.contains(&node.label[..]);
     let gone: Vec<&str> =
@@ -40,7 +40,7 @@ fn related<'a>(record: &'a Record, new: impl Iterator<Item = (&'a Schedule, f64)
     let mut forms: HashMap<String, Vec<(&Schedule, f64)>> = HashMap::new();
     let mut growing: HashMap<String, Vec<(&Schedule, f64)>> = HashMap::new();
     for (schedule, cost) in new {
-        let nodes = nodes_of(record, &schedule.roots);
+        let nodes = record.nodes_of(&schedule.roots);
         let form: Vec<String> = nodes.iter().map(|n| outline(&n.label)).collect();
         forms.entry(form.join("\n")).or_default().push((schedule, cost));
         growing.entry(makers(&nodes).join("\n")).or_default().push((schedule, cost));
@@ -74,7 +74,7 @@ fn makers(nodes: &[&Node]) -> Vec<String> {
 /// Graphs of one form were compiled: what differs between the first two.
 fn recompiled(record: &Record, all: &[(&Schedule, f64)]) -> Finding {
     let cost = all.iter().skip(1).map(|(_, cost)| cost).sum();
-    let [first, second] = [0, 1].map(|i| nodes_of(record, &all[i].0.roots));
+    let [first, second] = [0, 1].map(|i| record.nodes_of(&all[i].0.roots));
     let differs = |(a, b): &(&&Node, &&Node)| a.label != b.label;
     let what = match first.iter().zip(&second).find(differs) {
         Some((a, b)) => {
@@ -110,12 +110,12 @@ fn maker_above(nodes: &[&Node], id: u32) -> Option<String> {
 
 /// Graphs that the same lines made and that become larger each time: a loop that never computes.
 fn grows(record: &Record, all: &[(&Schedule, f64)]) -> Option<Finding> {
-    let sizes: Vec<usize> = all.iter().map(|(s, _)| nodes_of(record, &s.roots).len()).collect();
+    let sizes: Vec<usize> = all.iter().map(|(s, _)| record.nodes_of(&s.roots).len()).collect();
     if sizes.len() < 3 || !sizes.windows(2).all(|pair| pair[0] < pair[1]) {
         return None;
     }
     let cost = all.iter().skip(1).map(|(_, cost)| cost).sum();
-    let lines = makers(&nodes_of(record, &all[0].0.roots)).join(", ");
+    let lines = makers(&record.nodes_of(&all[0].0.roots)).join(", ");
     let text = format!(
         "a graph that grows: {} graphs of {} to {} nodes, each with the one before in it, of {lines}. \
          Call `realize()` on what the loop carries over",

@@ -1,7 +1,8 @@
 //! One kernel: where it comes from, what each option did to it, its text and machine code, its launches.
 
 use super::kernels::{floor, limit, median};
-use super::units::{size, time};
+use super::steps;
+use super::units::{cut, size, time};
 use crate::outcome::{Failure, Outcome};
 use kiln::record::{Applied, Kernel, Launch, Record, Step};
 use std::collections::BTreeSet;
@@ -150,10 +151,7 @@ fn options(all: &[Applied], out: &mut impl Write) -> Outcome {
         }
         for line in applied.nest.iter().filter(|_| applied.nest != before) {
             let kind = line.kind.map_or_else(String::new, |kind| format!("  ({kind})"));
-            let text = match line.text.char_indices().nth(MOST_TEXT) {
-                Some((end, _)) => format!("{}…", &line.text[..end]),
-                None => line.text.clone(),
-            };
+            let text = cut(&line.text, MOST_TEXT);
             writeln!(out, "  {}{text}{kind}", "  ".repeat(line.depth))?;
         }
         if applied.without.is_none() {
@@ -194,18 +192,7 @@ fn linear(record: &Record, kernel: &Kernel, out: &mut impl Write) -> Outcome {
         return Ok(());
     };
     writeln!(out, "\nlinear program, {} ops", ops.len())?;
-    let mut depth = 0usize;
-    for &id in ops {
-        let node = &record.nodes[id as usize];
-        let op = node.label.split(' ').next().unwrap_or_default();
-        if op == "end" {
-            depth = depth.saturating_sub(1);
-        }
-        let sources: Vec<String> = node.sources.iter().map(|&s| operand(record, s)).collect();
-        writeln!(out, "  {}%{id} = {} {}", "  ".repeat(depth), node.label, sources.join(" "))?;
-        depth += usize::from(op == "range");
-    }
-    Ok(())
+    steps::listed(record, ops, |_| ' ', out)
 }
 
 /// A constant as it is, anything else by its number.

@@ -1,6 +1,6 @@
 //! Lines of the program whose values are computed again and again, by schedules of their own.
 
-use super::finding::{Finding, nodes_of};
+use super::finding::Finding;
 use kiln::record::{Node, Record, Schedule};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(super) fn findings(record: &Record) -> Vec<Finding> {
     let mut values: HashMap<Value<'_>, HashSet<&str>> = HashMap::new();
     for schedule in record.schedules.iter().filter(|s| s.took.is_some()) {
         let computed = lines_of(schedule);
-        for node in of_data(nodes_of(record, &schedule.roots)) {
+        for node in of_data(record.nodes_of(&schedule.roots)) {
             let line =
                 node.by.as_deref().filter(|by| computed.contains(by) && !is_view(&node.label));
             if let Some(line) = line {

@@ -26,7 +26,7 @@ pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outc
     memory(schedule, out)
 }
 
-/// Where temporaries lie in the memory that they share, and which kernels need them.
+/// The temporaries: their places in the memory that they share, and the kernels between which each is needed.
 fn memory(schedule: &Schedule, out: &mut impl Write) -> Outcome {
     let (shared, all) = schedule.memory;
     if schedule.temporaries.is_empty() {

@@ -1,9 +1,10 @@
-//! The passes of a kernel or a schedule: what each changed, by which rules, and the graph that it left.
+//! The passes of a kernel or a schedule, each with its rewrites and the graph after it.
 
 use super::kernel;
 use super::schedule::planned;
+use super::units::cut;
 use crate::outcome::{Failure, Outcome};
-use kiln::record::{Difference, Node, PassRun, Record, Step, passes};
+use kiln::record::{Difference, PassRun, Record, Step, passes};
 use std::collections::HashSet;
 use std::io::Write;
 
@@ -66,7 +67,7 @@ fn list(record: &Record, owner: &Owner<'_>, runs: &[PassRun<'_>], out: &mut impl
     writeln!(out, "  rewrites     gone      new    nodes  pass")?;
     for run in runs {
         let Difference { after, gone, new, .. } = record.difference(run.before, run.after);
-        let [gone, new] = [gone, new].map(|ids| if run.changes() { ids.len() } else { 0 });
+        let [gone, new] = [gone, new].map(|ids| ids.len());
         let rewrites = rewrites(owner.steps, run).count();
         let name = format!("{} / {}", run.stage, run.pass);
         writeln!(out, "  {rewrites:>8} {gone:>8} {new:>8} {:>8}  {name}", after.len())?;
@@ -128,22 +129,19 @@ fn led_to(record: &Record, steps: &[Step], run: &PassRun<'_>, out: &mut impl Wri
     Ok(())
 }
 
+/// A node as an expression that is not longer than people read.
+pub(super) fn expression(record: &Record, node: u32) -> String {
+    cut(&record.expression(node), MOST_TEXT).into_owned()
+}
+
 /// A node before and after a rule.
 pub(super) fn rewritten(record: &Record, before: u32, after: u32, out: &mut impl Write) -> Outcome {
-    let [was, is] = [before, after].map(|id| cut(&record.expression(id)));
+    let [was, is] = [before, after].map(|id| expression(record, id));
     writeln!(out, "      {was}\n    → {is}")?;
     Ok(())
 }
 
-/// So much of a text as people read.
-pub(super) fn cut(text: &str) -> String {
-    match text.char_indices().nth(MOST_TEXT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// The graph that a pass left, sources first. A linear program is shown in its own order, indented by its loops.
+/// The graph that a pass left, sources first; a linear program as a list.
 fn graph(
     record: &Record,
     run: &PassRun<'_>,
@@ -161,23 +159,30 @@ fn graph(
         )?;
     }
     let is_list = run.after.len() > 1 && 2 * run.after.len() >= difference.after.len();
-    let (gone, new): (&[u32], HashSet<u32>) = match run.changes() {
-        true => (&difference.gone, difference.new.iter().copied().collect()),
-        false => (&[], HashSet::new()),
-    };
-    gone.iter().try_for_each(|&id| line(record, '-', 0, id, out))?;
-    let mut depth = 0usize;
-    for &id in if is_list { run.after } else { &difference.after[..] } {
-        let op = op(&record.nodes[id as usize]);
-        depth = depth.saturating_sub(usize::from(is_list && op == "end"));
-        line(record, if new.contains(&id) { '+' } else { ' ' }, depth, id, out)?;
-        depth += usize::from(is_list && op == "range");
+    let new: HashSet<u32> = difference.new.iter().copied().collect();
+    let mark = |id: u32| if new.contains(&id) { '+' } else { ' ' };
+    difference.gone.iter().try_for_each(|&id| line(record, '-', 0, id, out))?;
+    match is_list {
+        true => listed(record, run.after, mark, out),
+        false => difference.after.iter().try_for_each(|&id| line(record, mark(id), 0, id, out)),
     }
-    Ok(())
 }
 
-fn op(node: &Node) -> &str {
-    node.label.split(' ').next().unwrap_or_default()
+/// A linear program in its own order, indented by its loops, with a mark for each node.
+pub(super) fn listed(
+    record: &Record,
+    ops: &[u32],
+    mark: impl Fn(u32) -> char,
+    out: &mut impl Write,
+) -> Outcome {
+    let mut depth = 0usize;
+    for &id in ops {
+        let op = record.nodes[id as usize].op();
+        depth = depth.saturating_sub(usize::from(op == "end"));
+        line(record, mark(id), depth, id, out)?;
+        depth += usize::from(op == "range");
+    }
+    Ok(())
 }
 
 fn line(record: &Record, mark: char, depth: usize, id: u32, out: &mut impl Write) -> Outcome {

@@ -1,4 +1,6 @@
-//! Numbers for people.
+//! Numbers and texts for people.
+
+use std::borrow::Cow;
 
 /// Microseconds for people.
 pub(super) fn time(us: f64) -> String {
@@ -16,5 +18,13 @@ pub(super) fn size(bytes: usize) -> String {
         b if b >= 1e6 => format!("{:.2} MB", b / 1e6),
         b if b >= 1e3 => format!("{:.1} kB", b / 1e3),
         b => format!("{b} B"),
+    }
+}
+
+/// So much of a text as people read.
+pub(super) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }

@@ -1,10 +1,10 @@
 //! Where one rule fired, and where a method's nodes went.
 
 use super::names::named;
-use super::steps::{cut, rewritten};
+use super::steps::{expression, rewritten};
 use super::units::time;
 use crate::outcome::{Failure, Outcome};
-use kiln::record::{Change, How, Node, PassRun, Record, Schedule, Step, passes};
+use kiln::record::{Change, How, Lives, Node, PassRun, Record, Schedule, Step, passes};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
@@ -71,20 +71,19 @@ fn uses(record: &Record, name: &str) -> Vec<Use> {
     all
 }
 
-/// Shows the nodes that a method of this name made, or whose op it is, or that a line made: the kernels that their lines are
-/// computed in, and what they become in the passes of their schedule.
+/// Shows nodes by name. The name is that of a method, an op or a line. Of each line that made some there are its kernels; of
+/// each node, its changes in the passes of its schedule.
 pub(super) fn of_method(record: &Record, name: &str, most: usize, out: &mut impl Write) -> Outcome {
     let is_method = |by: &str| by.split(' ').next() == Some(name) || by.ends_with(name);
-    let is_op = |node: &Node| op(node) == name;
-    let is_it = |node: &&Node| node.by.as_deref().is_some_and(is_method) || is_op(node);
+    let is_it = |node: &&Node| node.by.as_deref().is_some_and(is_method) || node.op() == name;
     let (mut seen, mut shown) = (HashSet::new(), 0);
     for (at, schedule) in record.schedules.iter().enumerate().filter(|(_, s)| !s.steps.is_empty()) {
-        let mut lives = Lives { record, at, schedule, runs: passes(&schedule.steps), of: None };
-        for node in super::finding::nodes_of(record, &schedule.roots).into_iter().filter(is_it) {
+        let mut shown_of = Tensors::of(record, at);
+        for node in record.nodes_of(&schedule.roots).into_iter().filter(is_it) {
             if seen.insert((&node.label, &node.shape, &node.by)) {
                 shown += 1;
                 if shown <= most {
-                    lives.show(node, out)?;
+                    shown_of.show(node, out)?;
                 }
             }
         }
@@ -98,22 +97,25 @@ pub(super) fn of_method(record: &Record, name: &str, most: usize, out: &mut impl
     }
 }
 
-fn op(node: &Node) -> &str {
-    node.label.split(' ').next().unwrap_or_default()
-}
-
-/// Nodes of the tensor graph of one schedule.
-struct Lives<'a> {
+/// The tensor graph of one schedule.
+struct Tensors<'a> {
     record: &'a Record,
     /// The place of the schedule.
     at: usize,
     schedule: &'a Schedule,
     runs: Vec<PassRun<'a>>,
+    lives: Lives<'a>,
     /// Whose node was shown last.
     of: Option<&'a str>,
 }
 
-impl<'a> Lives<'a> {
+impl<'a> Tensors<'a> {
+    fn of(record: &'a Record, at: usize) -> Tensors<'a> {
+        let schedule = &record.schedules[at];
+        let (runs, lives) = (passes(&schedule.steps), record.lives(&schedule.steps));
+        Tensors { record, at, schedule, runs, lives, of: None }
+    }
+
     /// A node, and what the passes make of it. Nodes of one line have one heading.
     fn show(&mut self, node: &'a Node, out: &mut impl Write) -> Outcome {
         let by = node.by.as_deref().unwrap_or("the program");
@@ -122,8 +124,7 @@ impl<'a> Lives<'a> {
         }
         let number = node.id;
         writeln!(out, "  %{number} {} of shape {:?}", node.label, node.shape)?;
-        let first = self.runs.first().map_or(0, |run| run.step);
-        let life = self.record.life(&self.schedule.steps, first, number);
+        let life = self.lives.of(0, number);
         changes(self.record, &self.schedule.steps, &self.runs, &life.becomes, out)
     }
 
@@ -154,8 +155,8 @@ fn changes(
     for change in all {
         let Some(run) = runs.iter().find(|run| run.step == change.step) else { continue };
         let is = match change.to {
-            Some(to) => format!("%{to} {}", cut(&record.expression(to))),
-            None => fate(record, run, change.from).to_owned(),
+            Some(to) => format!("%{to} {}", expression(record, to)),
+            None => change.gone.unwrap_or_default().to_owned(),
         };
         writeln!(out, "    {} / {}: becomes {is}{}", run.stage, run.pass, how(change.how))?;
         by_rules(steps, &change.rules, out)?;
@@ -180,37 +181,22 @@ fn how(how: How) -> &'static str {
     }
 }
 
-/// What a node is for its readers once it is no node. Kernels have loops and indices where tensor graphs have positions and
-/// views.
-fn fate(record: &Record, run: &PassRun<'_>, id: u32) -> &'static str {
-    const VIEWS: [&str; 7] = ["reshape", "permute", "expand", "slice", "pad", "window", "unwindow"];
-    match (run.stage, record.nodes.get(id as usize).map_or("", op)) {
-        ("schedule", "iota") => "the index in the loops of what reads it",
-        ("schedule", op) if VIEWS.contains(&op) => {
-            "a part of the indices at which its source is read"
-        }
-        ("schedule", _) => "a part of the kernels that its line is computed in",
-        _ => "nothing: it is no node any more",
-    }
-}
-
 /// An op that tensor graphs do not have: how often it is in the kernels, and where one comes from.
 fn in_kernels(record: &Record, name: &str, most: usize, out: &mut impl Write) -> Outcome {
-    let is_it = |id: &u32| op(&record.nodes[*id as usize]) == name;
+    let is_it = |node: &&Node| node.op() == name;
     let mut shown = 0;
     for kernel in &record.kernels {
         let runs = passes(&kernel.steps);
-        let made = runs.iter().find_map(|run| {
-            let after = record.difference(run.before, run.after).after;
-            Some((run, after.into_iter().find(is_it)?))
-        });
+        let made = runs
+            .iter()
+            .find_map(|run| Some((run, record.nodes_of(run.after).into_iter().find(is_it)?.id)));
         let Some((run, node)) = made.filter(|_| shown < most) else { continue };
         shown += 1;
-        let text = cut(&record.expression(node));
+        let text = expression(record, node);
         writeln!(out, "\nkernel {}, first in pass {}: %{node} {text}", kernel.name, run.pass)?;
-        let life = record.life(&kernel.steps, run.step, node);
+        let life = record.lives(&kernel.steps).of(run.step, node);
         if let Some(Change { to: Some(was), rules, .. }) = life.comes_from.first() {
-            writeln!(out, "  comes from {}", cut(&record.expression(*was)))?;
+            writeln!(out, "  comes from {}", expression(record, *was))?;
             by_rules(&kernel.steps, rules, out)?;
         }
         changes(record, &kernel.steps, &runs, &life.becomes, out)?;

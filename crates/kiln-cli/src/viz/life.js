@@ -1,6 +1,7 @@
-// Where a node comes from and what it becomes, pass by pass. The server works it out: `Record::life` of crate kiln.
+// Where a node comes from and what it becomes, pass by pass. The server works it out: `Record::lives` of crate kiln.
 
-// {becomes, comesFrom}, each [{pass, step, how, rules, from, to}]: a change each, where `to` is null if the node is no more.
+// {becomes, comesFrom}, each [{pass, step, how, rules, from, to, gone}]: a change each. If the node is no more, `to` is null
+// and `gone` says what is in its place.
 // `owner` is whose steps these rows are: {schedule: 3} or {kernel: 2}. `at` is the row of the pass whose graph has the node.
 export async function life(owner, rows, at, node) {
   const query = new URLSearchParams({ ...owner, step: rows[at]?.number ?? 0, node });

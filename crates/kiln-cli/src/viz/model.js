@@ -182,13 +182,6 @@ export class Model {
     return Int32Array.from(seen).sort();
   }
 
-  // The node with the label and shape of another one, over these sources; null if there is none.
-  nodeOver(id, sources) {
-    const key = (node, of) => `${node.label}|${node.shape}|${of}`;
-    this.byContent ??= new Map(this.nodes.map((node) => [key(node, node.sources), node.id]));
-    return this.byContent.get(key(this.nodes[id], sources)) ?? null;
-  }
-
   // How fast a device is: as measured, else as its description says; null if neither is known.
   speed(device) {
     const told = this.record.devices.find((open) => open.name === device)?.speed;

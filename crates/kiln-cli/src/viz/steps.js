@@ -171,22 +171,12 @@ function passAt(rows, at) {
 // Lines such as "Becomes %7 add f32 in lower / expand by rule sum (rules/sum.rs:3)". `go(step, node)` leads there.
 export function changesElements(model, changes, verb, go) {
   const name = (id) => `%${id} ${model.nodes[id].label}`;
-  return changes.map(({ pass, step, how, rules, from, to }) => h("div", {}, `${verb} `,
-    to === null ? h("b", {}, fate(model, pass, from)) : link(name(to), () => go(step, to), formula(model.nodes, to, 200)),
+  return changes.map(({ pass, step, how, rules, to, gone }) => h("div", {}, `${verb} `,
+    to === null ? h("b", {}, gone) : link(name(to), () => go(step, to), formula(model.nodes, to, 200)),
     h("span.dim", {}, ` in ${pass}, ${HOWS[how]}`),
     ...rules.map((r) => h("span", {}, r === rules[0] ? " by " : ", ", link(r.rule, () => go(r.step, r.before), `${r.file}:${r.line}`),
       h("span.dim", {}, ` (${r.file.split("/").at(-1)}:${r.line})`)))));
 }
-
-// What a node is for its readers once it is no node. Kernels have loops and indices where tensor graphs have positions and views.
-function fate(model, pass, id) {
-  if (id === undefined || !pass.startsWith("schedule")) return "nothing: it is no node any more";
-  const op = opOf(model.nodes[id]);
-  if (op === "iota") return "the index in the loops of what reads it";
-  return VIEWS.has(op) ? "a part of the indices at which its source is read" : "a part of the kernels that its line is computed in";
-}
-
-const VIEWS = new Set(["reshape", "permute", "expand", "slice", "pad", "window", "unwindow"]);
 
 const HOWS = { rule: "rewritten", sources: "the same over new sources", place: "which stands in its place", gone: "where it is no more",
   made: "where it is made" };

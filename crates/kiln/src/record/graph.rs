@@ -6,6 +6,11 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 impl Record {
+    /// The nodes of a graph, the roots and all below them, sources first.
+    pub fn nodes_of(&self, roots: &[u32]) -> Vec<&Node> {
+        below(&self.nodes, roots).into_iter().map(|id| &self.nodes[id as usize]).collect()
+    }
+
     /// A node as an expression, such as `p1[r0*4 + r1]`; its label, where it is not in a form that can be read back.
     pub fn expression(&self, node: u32) -> String {
         let label = || self.nodes.get(node as usize).map_or_else(String::new, |n| n.label.clone());
@@ -17,8 +22,7 @@ impl Record {
 pub(super) fn graph(nodes: &[Node], root: u32) -> Option<UOp> {
     let mut lines = String::new();
     for id in below(nodes, &[root]) {
-        let Node { label, sources, .. } = &nodes[id as usize];
-        writeln!(lines, "%{id} = {}", line(label, sources)).expect("write to a string");
+        writeln!(lines, "%{id} = {}", line(&nodes[id as usize])).expect("write to a string");
     }
     text::parse(&lines).ok()
 }
@@ -37,8 +41,8 @@ pub(super) fn below(nodes: &[Node], roots: &[u32]) -> Vec<u32> {
 }
 
 /// What follows the name of a node in its line.
-fn line(label: &str, sources: &[u32]) -> String {
-    let op = label.split(' ').next().unwrap_or_default();
+fn line(node: &Node) -> String {
+    let (op, label, sources) = (node.op(), &node.label[..], &node.sources[..]);
     let is_constant = Op::parse(op).is_none();
     let mut line = match (is_constant, sources) {
         (false, _) => label.to_owned(),

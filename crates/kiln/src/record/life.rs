@@ -1,4 +1,5 @@
-//! Where nodes come from and where they go: what a node of one pass's graph is in the next, and which rules made it so.
+//! The lives of nodes. A node of one pass's graph becomes a node of the next one by rules; its life is the list of these
+//! changes, forwards and backwards.
 //!
 //! A pass that rewrites is followed rule by rule: a node over normal sources, then what a rule made of it, and so on. Other
 //! passes say nothing of single nodes. There a node is what has its label and its kept sources, or what stands in its place
@@ -10,6 +11,7 @@ use super::passes::{PassRun, passes};
 use serde::Serialize;
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// So many changes of a node are told, and so many rules of one change.
 const MOST_CHANGES: usize = 12;
@@ -39,6 +41,8 @@ pub struct Change {
     pub from: u32,
     /// The node that it becomes, or was; none if it is no more.
     pub to: Option<u32>,
+    /// What a reader finds in its place, if it is no more.
+    pub gone: Option<&'static str>,
 }
 
 /// How a pass changed a node.
@@ -58,27 +62,37 @@ pub enum How {
     Made,
 }
 
+/// The lives of nodes in the steps of a schedule or a kernel.
+pub struct Lives<'a> {
+    passes: Vec<Pass<'a>>,
+}
+
 impl Record {
-    /// The life of a node in the steps of a schedule or a kernel: from the graph of the pass at this step on, and back.
+    /// The lives of nodes in the steps of a schedule or a kernel of this record.
     ///
     /// ```
     /// use kiln::{Tensor, record::Record};
     /// let path = std::env::temp_dir().join(format!("kiln-life-{}.viz", std::process::id()));
     /// kiln::record(&path, || (Tensor::arange(64) * 3).realize().map(drop))??;
     /// let record = Record::open(&path)?;
-    /// let steps = &record.schedules[0].steps;
-    /// let arange = record.nodes.iter().find(|n| n.label.starts_with("iota")).expect("of arange");
-    /// let first = kiln::record::passes(steps)[0].step;
-    /// assert!(!record.life(steps, first, arange.id).becomes.is_empty());
+    /// let arange = record.nodes.iter().find(|n| n.op() == "iota").expect("of arange");
+    /// let lives = record.lives(&record.schedules[0].steps);
+    /// assert!(!lives.of(0, arange.id).becomes.is_empty());
     /// # std::fs::remove_file(path).expect("just written");
     /// # Ok::<(), kiln::Error>(())
     /// ```
-    pub fn life(&self, steps: &[Step], at: usize, node: u32) -> Life {
-        let known = Contents::of(&self.nodes);
-        let all: Vec<Pass<'_>> =
-            passes(steps).into_iter().map(|run| Pass::of(run, steps, &known)).collect();
-        let later = all.iter().filter(|pass| pass.run.step >= at);
-        let earlier = all.iter().filter(|pass| pass.run.step <= at).rev();
+    pub fn lives<'a>(&'a self, steps: &'a [Step]) -> Lives<'a> {
+        let known = Rc::new(Contents::of(&self.nodes));
+        let pass = |run| Pass::of(run, steps, Rc::clone(&known));
+        Lives { passes: passes(steps).into_iter().map(pass).collect() }
+    }
+}
+
+impl Lives<'_> {
+    /// The life of a node in the graph of the pass at this step: forwards from that pass, and backwards.
+    pub fn of(&self, at: usize, node: u32) -> Life {
+        let later = self.passes.iter().filter(|pass| pass.run.step >= at);
+        let earlier = self.passes.iter().filter(|pass| pass.run.step <= at).rev();
         Life {
             comes_from: followed(node, earlier, Pass::origin),
             becomes: followed(node, later, |pass, id| Some(pass.image(id))),
@@ -101,6 +115,7 @@ fn followed<'p, 'a: 'p>(
             rules: is.rules,
             from: id,
             to: is.to,
+            gone: is.to.is_none().then(|| pass.fate(id)),
         });
         match is.to {
             Some(to) if changes.len() < MOST_CHANGES => id = to,
@@ -143,8 +158,7 @@ impl<'a> Contents<'a> {
     }
 
     fn op(&self, id: u32) -> &str {
-        let label = self.nodes.get(id as usize).map_or("", |node| &node.label);
-        label.split(' ').next().unwrap_or_default()
+        self.nodes.get(id as usize).map_or("", Node::op)
     }
 
     /// A record may be damaged, so that it names nodes that it does not have.
@@ -159,7 +173,7 @@ type Rewrite = (usize, u32, u32);
 /// A pass, as a map from its graph before to its graph after.
 struct Pass<'a> {
     run: PassRun<'a>,
-    known: &'a Contents<'a>,
+    known: Rc<Contents<'a>>,
     rewrites: Vec<Rewrite>,
     opened: OnceCell<Opened>,
     origins: OnceCell<HashMap<u32, Is>>,
@@ -175,7 +189,7 @@ struct Opened {
 }
 
 impl<'a> Pass<'a> {
-    fn of(run: PassRun<'a>, steps: &[Step], known: &'a Contents<'a>) -> Pass<'a> {
+    fn of(run: PassRun<'a>, steps: &[Step], known: Rc<Contents<'a>>) -> Pass<'a> {
         let rewrite = |&step: &usize| match steps[step] {
             Step::Rewrite { before, after, .. } => Some((step, before, after)),
             _ => None,
@@ -210,8 +224,8 @@ impl<'a> Pass<'a> {
         opened.aligned.get(&id).cloned().unwrap_or(Is { to: None, how: How::Gone, rules })
     }
 
-    /// What a node of the graph after was: the same; the node before whose image it is; else the node that the rule which
-    /// made it was given. None if nobody knows.
+    /// What a node of the graph after was. It may have been there before, or be the image of another node. Else a rule made
+    /// it, and it was the node that the rule was given. None if nobody knows.
     fn origin(&self, id: u32) -> Option<Is> {
         let opened = self.opened();
         if !opened.after.contains(&id) {
@@ -233,6 +247,17 @@ impl<'a> Pass<'a> {
             }
         }
         origins
+    }
+
+    /// Kernels have loops and indices where tensor graphs have positions and views.
+    fn fate(&self, id: u32) -> &'static str {
+        let is_view = self.known.nodes.get(id as usize).is_some_and(Node::is_view);
+        match (self.run.stage, self.known.op(id)) {
+            ("schedule", "iota") => "the index in the loops of what reads it",
+            ("schedule", _) if is_view => "a part of the indices at which its source is read",
+            ("schedule", _) => "a part of the kernels that its line is computed in",
+            _ => "nothing: it is no node any more",
+        }
     }
 
     fn maker(&self, id: u32) -> Option<Is> {

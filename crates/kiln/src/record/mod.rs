@@ -45,7 +45,7 @@ mod writer;
 
 pub use difference::Difference;
 pub(crate) use ending::Ending;
-pub use life::{Change, How, Life};
+pub use life::{Change, How, Life, Lives};
 pub use line::Line;
 pub use options::{Applied, LoopLine};
 pub use parts::{

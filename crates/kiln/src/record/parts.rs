@@ -1,5 +1,6 @@
 //! What a record consists of, once it is read.
 
+use kiln_ir::Op;
 use serde::{Deserialize, Serialize};
 
 /// What a program did, read from a file. Times are in microseconds since the record began: `at` is when something began,
@@ -268,6 +269,18 @@ pub struct Node {
     /// The method that made it, with the line that called it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+}
+
+impl Node {
+    /// Its op: the first word of its label. A constant has its value there.
+    pub fn op(&self) -> &str {
+        self.label.split(' ').next().unwrap_or_default()
+    }
+
+    /// Whether it is a view of its source: it moves elements and computes none.
+    pub fn is_view(&self) -> bool {
+        Op::parse(self.op()).is_some_and(Op::is_movement)
+    }
 }
 
 /// A kernel of a schedule.

@@ -2,7 +2,7 @@
 
 use super::parts::Step;
 
-/// A pass that ran, with the rewrites and decisions that led to what it left.
+/// A run of a pass, with its rewrites and decisions.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PassRun<'a> {

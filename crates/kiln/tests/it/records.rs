@@ -48,9 +48,10 @@ fn look(record: &Record) -> usize {
         assert!(record.after_options(kernel).len() <= kernel.options.len() + 1);
     }
     for kernel in record.kernels.iter().take(2) {
+        let lives = record.lives(&kernel.steps);
         for run in passes_of(&kernel.steps).iter().take(4) {
             let node = run.after.first().copied().unwrap_or(u32::MAX);
-            assert!(record.life(&kernel.steps, run.step, node).becomes.len() <= 12);
+            assert!(lives.of(run.step, node).becomes.len() <= 12);
             record.expression(node);
         }
     }
@@ -441,12 +442,13 @@ fn a_node_is_followed_through_the_passes_and_back() {
     let record = Record::parse(&bytes).expect("a record");
     let (mut roots, mut ruled) = (0, 0);
     for kernel in &record.kernels {
+        let lives = record.lives(&kernel.steps);
         for run in passes_of(&kernel.steps).iter().filter(|run| run.changes()) {
             let ([before], [after]) = (run.before, run.after) else { continue };
             // the root of a pass becomes the root of the next, and was it
-            let becomes = record.life(&kernel.steps, run.step, *before).becomes;
+            let becomes = lives.of(run.step, *before).becomes;
             assert_eq!((becomes[0].to, becomes[0].from), (Some(*after), *before), "{}", run.pass);
-            let was = record.life(&kernel.steps, run.step, *after).comes_from;
+            let was = lives.of(run.step, *after).comes_from;
             assert_eq!(was[0].to, Some(*before), "{}", run.pass);
             roots += 1;
             for change in becomes.iter().filter(|change| change.how == How::Rule) {
@@ -456,7 +458,7 @@ fn a_node_is_followed_through_the_passes_and_back() {
             // what a rule was given, it made another node of
             for &at in &run.inner {
                 let Step::Rewrite { before, .. } = kernel.steps[at] else { continue };
-                let becomes = record.life(&kernel.steps, run.step, before).becomes;
+                let becomes = lives.of(run.step, before).becomes;
                 ruled += usize::from(becomes.first().is_some_and(|c| c.rules.contains(&at)));
             }
         }
@@ -465,6 +467,6 @@ fn a_node_is_followed_through_the_passes_and_back() {
     // positions are no node in kernels
     let schedule = record.schedules.iter().find(|s| !s.steps.is_empty()).expect("one");
     let iota = record.nodes.iter().find(|n| n.label.starts_with("iota ")).expect("of arange");
-    let life = record.life(&schedule.steps, 0, iota.id);
+    let life = record.lives(&schedule.steps).of(0, iota.id);
     assert!(life.becomes.iter().any(|change| change.how == How::Gone), "{life:?}");
 }
