@@ -5,6 +5,7 @@ mod forms;
 mod kernel;
 mod kernels;
 mod lines;
+mod listing;
 mod memory;
 mod names;
 mod program;

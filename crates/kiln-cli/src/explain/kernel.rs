@@ -1,7 +1,7 @@
 //! One kernel: where it comes from, what each option did to it, its text and machine code, its launches.
 
 use super::kernels::{floor, limit, median};
-use super::steps;
+use super::listing;
 use super::units::{cut, size, time};
 use crate::outcome::{Failure, Outcome};
 use kiln::record::{Applied, Kernel, Launch, Record, Step};
@@ -192,13 +192,5 @@ fn linear(record: &Record, kernel: &Kernel, out: &mut impl Write) -> Outcome {
         return Ok(());
     };
     writeln!(out, "\nlinear program, {} ops", ops.len())?;
-    steps::listed(record, ops, |_| ' ', out)
-}
-
-/// A constant as it is, anything else by its number.
-pub(super) fn operand(record: &Record, id: u32) -> String {
-    let label = &record.nodes[id as usize].label;
-    let is_number =
-        label.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !label.contains(' ');
-    if is_number { label.clone() } else { format!("%{id}") }
+    listing::listed(record, ops, |_| ' ', out)
 }

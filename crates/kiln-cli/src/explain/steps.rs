@@ -1,6 +1,7 @@
 //! The passes of a kernel or a schedule, each with its rewrites and the graph after it.
 
 use super::kernel;
+use super::listing::{line, listed};
 use super::schedule::planned;
 use super::units::cut;
 use crate::outcome::{Failure, Outcome};
@@ -166,30 +167,4 @@ fn graph(
         true => listed(record, run.after, mark, out),
         false => difference.after.iter().try_for_each(|&id| line(record, mark(id), 0, id, out)),
     }
-}
-
-/// A linear program in its own order, indented by its loops, with a mark for each node.
-pub(super) fn listed(
-    record: &Record,
-    ops: &[u32],
-    mark: impl Fn(u32) -> char,
-    out: &mut impl Write,
-) -> Outcome {
-    let mut depth = 0usize;
-    for &id in ops {
-        let op = record.nodes[id as usize].op();
-        depth = depth.saturating_sub(usize::from(op == "end"));
-        line(record, mark(id), depth, id, out)?;
-        depth += usize::from(op == "range");
-    }
-    Ok(())
-}
-
-fn line(record: &Record, mark: char, depth: usize, id: u32, out: &mut impl Write) -> Outcome {
-    let node = &record.nodes[id as usize];
-    let sources: Vec<String> = node.sources.iter().map(|&s| kernel::operand(record, s)).collect();
-    let by = node.by.as_ref().map_or_else(String::new, |by| format!("  # {by}"));
-    let indent = "  ".repeat(depth);
-    writeln!(out, "{mark} {indent}%{id} = {} {}{by}", node.label, sources.join(" "))?;
-    Ok(())
 }
