@@ -3,7 +3,9 @@
 use super::bounded::Bounded;
 use super::line::Line;
 use super::parts::{Measured, Node, Rule};
+use super::sites::Sites;
 use super::units::Units;
+use kiln_ir::observe::Event;
 use kiln_ir::rewrite::{self, Ruled};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{UOp, text};
@@ -15,7 +17,7 @@ use std::path::Path;
 use std::thread::{ThreadId, current};
 
 /// What the first line says.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// The file, and what is in it so far.
 pub(super) struct State {
@@ -23,6 +25,7 @@ pub(super) struct State {
     /// Nodes that are written, by hash. They are not held: a program may overwrite what nobody holds.
     nodes: FxHashMap<u128, u32>,
     threads: FxHashMap<ThreadId, u32>,
+    sites: Sites,
     pub(super) units: Units,
     /// Numbers of threads of the devices that were opened.
     pub(super) speeds: BTreeSet<usize>,
@@ -35,6 +38,7 @@ impl State {
             out: Bounded::create(path)?,
             nodes: FxHashMap::default(),
             threads: FxHashMap::default(),
+            sites: Sites::default(),
             units: Units::default(),
             speeds: BTreeSet::new(),
         };
@@ -76,6 +80,15 @@ impl State {
         self.threads.insert(current.id(), thread);
         self.line(&Line::Thread { thread, name: current.name().unwrap_or_default().to_owned() });
         thread
+    }
+
+    /// The number of a launch's site, which is written when it comes for the first time.
+    pub(super) fn site(&mut self, launched: &Event<'_>) -> Option<u32> {
+        let (number, new) = self.sites.number(launched)?;
+        if let Some(line) = new {
+            self.line(&line);
+        }
+        Some(number)
     }
 
     /// Writes what is new of these graphs; gives the numbers of the roots.

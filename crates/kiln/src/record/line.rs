@@ -1,6 +1,6 @@
 //! The lines of a record.
 
-use super::parts::{Copy, Found, Kernel, Launch, Measured, Node, Rule, Schedule, Speed};
+use super::parts::{Copy, Found, Kernel, Measured, Node, Rule, Schedule, Speed};
 use serde::{Deserialize, Serialize};
 
 /// One line. Times are in microseconds since the record began, `at` is when something began and `took` how long it was;
@@ -45,8 +45,17 @@ pub enum Line {
     Compiled(Kernel),
     /// A schedule needs a kernel that the process compiled before.
     Found(Found),
-    /// A kernel ran.
-    Launch(Launch),
+    /// A kernel as one place of the program launches it, before its first launch.
+    Site {
+        site: u32,
+        kernel: String,
+        name: String,
+        device: String,
+        work: (u64, u64),
+        methods: Vec<String>,
+    },
+    /// A kernel ran, of which site.
+    Launch { thread: u32, site: u32, at: f64, took: f64, memory: usize },
     /// Memory was copied.
     Copy(Copy),
     /// A device gave a block of memory.

@@ -16,6 +16,8 @@
 //!   graph after stage `schedule`; a kernel whose `origin` is the cache on disk was found by its text.
 //! - **Why two kernels are not one:** the value between them is stored. `arguments` name it (`temporary 2`), `temporaries`
 //!   name its node, and the `decision` with that `node` has the alternatives and their prices: see [`Schedule::between`](crate::record::Schedule::between).
+//! - **Launches.** A `site` is a kernel as one place of the program launches it, with its name and its methods. It is written
+//!   before its first `launch`; launches name it by number.
 //! - **Memory.** `alloc` is written when a block is touched for the first time, `free` when it goes back, with one number.
 //!   Inside of the block that `temporaries` of a schedule share, each has an offset and the kernels that need it.
 //! - **Speeds.** `opened` has what the description of a device says, which kernels are made by; `measured` is written at the
@@ -38,6 +40,7 @@ mod picture;
 mod placing;
 mod reader;
 mod rewrites;
+mod sites;
 mod told;
 mod trace;
 mod units;

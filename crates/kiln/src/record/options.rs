@@ -60,8 +60,9 @@ impl Record {
         let Some(ast) = self.before_options(kernel) else { return Vec::new() };
         let options: Result<Vec<Opt>, String> = kernel.options.iter().map(|o| o.parse()).collect();
         let after = |count: usize| match &options {
+            // options name loops by their numbers in this graph, and applying any gives loops new numbers
+            _ if count == 0 => Ok(ast.clone()),
             Ok(options) => attempt(&ast, &options[..count]),
-            Err(_) if count == 0 => attempt(&ast, &[]),
             Err(why) => Err(why.clone()),
         };
         let applied = |count: usize| {

@@ -1,7 +1,7 @@
 //! Lines become schedules, kernels and launches that belong together.
 
 use super::line::Line;
-use super::parts::{Block, Kernel, Node, OpenDevice, Record, Schedule, Step};
+use super::parts::{Block, Kernel, Launch, Node, OpenDevice, Record, Schedule, Step};
 use std::collections::HashMap;
 
 /// A record so far.
@@ -9,6 +9,8 @@ pub(super) struct Placing {
     record: Record,
     /// By thread: steps that belong to the schedule or kernel that comes next.
     steps: HashMap<u32, Vec<Step>>,
+    /// By number: a launch of each site, without its time.
+    sites: HashMap<u32, Launch>,
     /// Blocks that are in use, by number: where they are in the list.
     blocks: HashMap<u64, usize>,
     /// Nodes that may be missing.
@@ -22,8 +24,8 @@ impl Placing {
     /// A record of this program.
     pub(super) fn of(program: String) -> Placing {
         let record = Record { program, ..Record::default() };
-        let (steps, blocks) = (HashMap::new(), HashMap::new());
-        Placing { record, steps, blocks, missing: 0 }
+        let (steps, sites, blocks) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Placing { record, steps, sites, blocks, missing: 0 }
     }
 
     /// What was read.
@@ -46,7 +48,7 @@ impl Placing {
             Line::Decision { .. } => self.decision(line),
             Line::Scheduled(schedule) => self.scheduled(schedule),
             Line::Compiled(kernel) => self.compiled(kernel),
-            Line::Launch(launch) => self.record.launches.push(launch),
+            Line::Site { .. } | Line::Launch { .. } => self.launch(line),
             Line::Copy(copy) => self.record.copies.push(copy),
             Line::Alloc { .. } | Line::Free { .. } => self.memory(line),
             _ => self.about(line),
@@ -153,6 +155,23 @@ impl Placing {
             return self.damaged(0);
         }
         self.record.kernels.push(kernel);
+    }
+
+    /// A launch, or what launches of one site have in common.
+    fn launch(&mut self, line: Line) {
+        match line {
+            Line::Site { site, kernel, name, device, work, methods } => {
+                let of = Launch { kernel, name, device, work, methods, ..Launch::default() };
+                self.sites.insert(site, of);
+            }
+            Line::Launch { thread, site, at, took, memory } => match self.sites.get(&site) {
+                Some(of) => {
+                    self.record.launches.push(Launch { thread, at, took, memory, ..of.clone() })
+                }
+                None => self.damaged(0),
+            },
+            _ => {}
+        }
     }
 
     /// Memory that came or went.

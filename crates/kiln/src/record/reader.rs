@@ -32,7 +32,7 @@ impl Record {
     /// The same, of a record in memory.
     ///
     /// ```
-    /// let text = r#"{"kiln":{"format":2,"program":"p"}}"#;
+    /// let text = r#"{"kiln":{"format":3,"program":"p"}}"#;
     /// assert_eq!(kiln::record::Record::parse(text.as_bytes())?.program, "p");
     /// # Ok::<(), kiln::Error>(())
     /// ```

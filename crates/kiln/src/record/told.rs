@@ -2,7 +2,7 @@
 
 use super::file::State;
 use super::line::Line;
-use super::parts::{Copy, Found, Kernel, Launch, PlannedKernel, Schedule, Speed, Temporary};
+use super::parts::{Copy, Found, Kernel, PlannedKernel, Schedule, Speed, Temporary};
 use crate::engine::env::VIZ_CODE;
 use kiln_ir::UOp;
 use kiln_ir::observe::{self, Compilation, Decision, Event, Planned};
@@ -18,7 +18,7 @@ fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
-fn hex(hash: u128) -> String {
+pub(super) fn hex(hash: u128) -> String {
     format!("{hash:032x}")
 }
 
@@ -179,18 +179,10 @@ impl Telling<'_> {
     fn run(&mut self, event: &Event<'_>) -> Option<Line> {
         let thread = self.state.thread();
         Some(match *event {
-            Event::Launched { device, key, program, work, methods, memory, start, end, .. } => {
-                Line::Launch(Launch {
-                    thread,
-                    kernel: hex(key),
-                    name: program.name.to_string(),
-                    device: device.to_owned(),
-                    at: self.time(start),
-                    took: us(end - start),
-                    work,
-                    memory,
-                    methods: methods.iter().map(|method| (*method).to_owned()).collect(),
-                })
+            Event::Launched { memory, start, end, .. } => {
+                let site = self.state.site(event)?;
+                let (at, took) = (self.time(start), us(end - start));
+                Line::Launch { thread, site, at, took, memory }
             }
             Event::Copied { device, from, bytes, start, end } => Line::Copy(Copy {
                 thread,
