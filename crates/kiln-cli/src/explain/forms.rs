@@ -41,13 +41,28 @@ fn related<'a>(record: &'a Record, new: impl Iterator<Item = (&'a Schedule, f64)
     let mut growing: HashMap<String, Vec<(&Schedule, f64)>> = HashMap::new();
     for (schedule, cost) in new {
         let nodes = record.nodes_of(&schedule.roots);
-        let form: Vec<String> = nodes.iter().map(|n| outline(&n.label)).collect();
-        forms.entry(form.join("\n")).or_default().push((schedule, cost));
+        forms.entry(form(&nodes)).or_default().push((schedule, cost));
         growing.entry(makers(&nodes).join("\n")).or_default().push((schedule, cost));
     }
     let again = forms.values().filter(|all| all.len() > 1).map(|all| recompiled(record, all));
     let grown = growing.values().filter_map(|all| grows(record, all));
     again.chain(grown).collect()
+}
+
+/// A graph without its numbers.
+fn form(nodes: &[&Node]) -> String {
+    let labels: Vec<String> = nodes.iter().map(|n| outline(&n.label)).collect();
+    labels.join("\n")
+}
+
+/// The last schedule before this one whose graph differs from its graph in numbers alone, counted from 1, with the first of
+/// them.
+pub(super) fn alike(record: &Record, at: usize) -> Option<(usize, String)> {
+    let new = &record.schedules[at];
+    let own = form(&record.nodes_of(&new.roots));
+    let is_alike = |old: &Schedule| old.took.is_some() && form(&record.nodes_of(&old.roots)) == own;
+    let earlier = (0..at).rev().find(|&i| is_alike(&record.schedules[i]))?;
+    Some((earlier + 1, difference(record, &record.schedules[earlier], new)))
 }
 
 /// A label without its numbers.
@@ -74,17 +89,7 @@ fn makers(nodes: &[&Node]) -> Vec<String> {
 /// Graphs of one form were compiled: what differs between the first two.
 fn recompiled(record: &Record, all: &[(&Schedule, f64)]) -> Finding {
     let cost = all.iter().skip(1).map(|(_, cost)| cost).sum();
-    let [first, second] = [0, 1].map(|i| record.nodes_of(&all[i].0.roots));
-    let differs = |(a, b): &(&&Node, &&Node)| a.label != b.label;
-    let what = match first.iter().zip(&second).find(differs) {
-        Some((a, b)) => {
-            let users = [a, b].map(|n| n.by.as_deref());
-            let by = users.into_iter().flatten().next().map(str::to_owned);
-            let by = by.or_else(|| maker_above(&second, b.id)).unwrap_or_default();
-            format!("`{}` was `{}` {by}", b.label, a.label)
-        }
-        None => "the dtype, the device or the order of nodes differs".to_owned(),
-    };
+    let what = difference(record, all[0].0, all[1].0);
     let advice = match all.len() {
         2 => "One more of them has a schedule for all lengths, and there is nothing to do",
         _ => "Keep lengths equal (pad, or the same batch), or pass what varies as a tensor",
@@ -92,6 +97,19 @@ fn recompiled(record: &Record, all: &[(&Schedule, f64)]) -> Finding {
     let text =
         format!("recompiled: {} graphs are equal but for numbers: {what}. {advice}", all.len());
     Finding { cost, text }
+}
+
+/// What differs first between two graphs of one form.
+fn difference(record: &Record, first: &Schedule, second: &Schedule) -> String {
+    let [first, second] = [first, second].map(|schedule| record.nodes_of(&schedule.roots));
+    let differs = |(a, b): &(&&Node, &&Node)| a.label != b.label;
+    let Some((a, b)) = first.iter().zip(&second).find(differs) else {
+        return "the dtype, the device or the order of nodes differs".to_owned();
+    };
+    let users = [a, b].map(|n| n.by.as_deref());
+    let by = users.into_iter().flatten().next().map(str::to_owned);
+    let by = by.or_else(|| maker_above(&second, b.id)).unwrap_or_default();
+    format!("`{}` was `{}` {by}", b.label, a.label)
 }
 
 /// The line that made the first node that uses this one.

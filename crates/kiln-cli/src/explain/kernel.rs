@@ -25,14 +25,32 @@ pub(super) fn found<'a>(record: &'a Record, name: &str) -> Vec<&'a Kernel> {
             || (name.len() > 5 && [&k.scheduled, &k.optimized].iter().any(|h| h.starts_with(name)))
     };
     let found: Vec<&Kernel> = record.kernels.iter().filter(is_it).collect();
-    let names = record.kernels.iter().map(|k| &k.name[..]);
-    let longer: BTreeSet<&str> = names.filter(|n| n.starts_with(name)).collect();
+    let longer = longer(record, name);
     match (found.is_empty(), longer.first()) {
         (true, Some(only)) if longer.len() == 1 => {
             record.kernels.iter().filter(|k| k.name == *only).collect()
         }
         _ => found,
     }
+}
+
+/// The names of kernels that begin so.
+fn longer<'a>(record: &'a Record, name: &str) -> BTreeSet<&'a str> {
+    record.kernels.iter().map(|k| &k.name[..]).filter(|n| n.starts_with(name)).collect()
+}
+
+/// That no kernel has this name, and which names begin so.
+pub(super) fn missing(record: &Record, name: &str) -> Failure {
+    let longer: Vec<&str> = longer(record, name).into_iter().collect();
+    Failure::new(match longer.is_empty() {
+        true => {
+            format!("no kernel of the record is named {name}: `kiln explain FILE` lists kernels")
+        }
+        false => format!(
+            "no kernel of the record is named {name}; these begin so: {}",
+            longer.join(", ")
+        ),
+    })
 }
 
 /// A kernel that was compiled before the record began has launches alone.
@@ -43,9 +61,7 @@ fn launched(record: &Record, name: &str, out: &mut impl Write) -> Outcome {
         .filter(|l| l.name == name || (name.len() > 5 && l.kernel.starts_with(name)))
         .collect();
     let Some(last) = launches.last() else {
-        return Err(Failure::new(format!(
-            "the record has no kernel {name}: `kiln explain FILE` lists kernels"
-        )));
+        return Err(missing(record, name));
     };
     writeln!(out, "\n{}: compiled before the record began", last.name)?;
     runs(record, &launches, out)
@@ -136,7 +152,10 @@ fn options(all: &[Applied], out: &mut impl Write) -> Outcome {
     let mut before: &[kiln::record::LoopLine] = &[];
     for (at, applied) in all.iter().enumerate() {
         match &applied.option {
-            None => writeln!(out, "\nloops before the options; r0 is the loop of axis 0")?,
+            None => writeln!(
+                out,
+                "\nloops before the options; r1 is axis 1 of all options, which give loops new numbers"
+            )?,
             Some(option) => writeln!(out, "\noption {at}: {option}")?,
         }
         applied

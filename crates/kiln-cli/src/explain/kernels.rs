@@ -1,5 +1,6 @@
 //! The slowest kernels: each one's distance from the floor of the machine, and its limit: arithmetic, memory or launching.
 
+use super::names::Ambiguous;
 use super::units::time;
 use crate::outcome::Outcome;
 use kiln::record::{Launch, Record, Speed};
@@ -61,10 +62,17 @@ pub(super) fn show(record: &Record, most: usize, out: &mut impl Write) -> Outcom
          a name says r for a reduction or E for none, and the lengths of the loops r0, r1, .."
     )?;
     writeln!(out, "     time  share   runs    GFLOPS     GB/s   floor  limit    kernel")?;
-    all.iter().take(most).try_for_each(|runs| row(record, runs, total, out))
+    let apart = Ambiguous::of(record);
+    all.iter().take(most).try_for_each(|runs| row(record, runs, &apart, total, out))
 }
 
-fn row(record: &Record, runs: &Runs<'_>, total: f64, out: &mut impl Write) -> Outcome {
+fn row(
+    record: &Record,
+    runs: &Runs<'_>,
+    apart: &Ambiguous<'_>,
+    total: f64,
+    out: &mut impl Write,
+) -> Outcome {
     let (took, count, last, each) = (runs.took, runs.each.len(), runs.last, runs.median());
     let rate = |work: u64| work as f64 / (each * 1e3).max(1e-9);
     let (share, limit) = match record.speed(&last.device) {
@@ -81,7 +89,7 @@ fn row(record: &Record, runs: &Runs<'_>, total: f64, out: &mut impl Write) -> Ou
         100.0 * took / total.max(1e-9),
         rate(last.work.0),
         rate(last.work.1),
-        last.name,
+        apart.told_apart(&last.name, &last.kernel),
         last.methods.join(", "),
     )?;
     Ok(())

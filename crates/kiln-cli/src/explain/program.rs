@@ -1,7 +1,7 @@
 //! The lines of the program: what each made, and what that took.
 
 use super::kernels::median;
-use super::units::time;
+use super::units::{rest, time};
 use crate::outcome::Outcome;
 use kiln::record::Record;
 use std::collections::{BTreeSet, HashMap};
@@ -48,6 +48,7 @@ pub(super) fn show(record: &Record, most: usize, out: &mut impl Write) -> Outcom
             if kernels.is_empty() { "no kernel".to_owned() } else { kernels.join(", ") },
         )?;
     }
+    write!(out, "{}", rest(all.len(), most, "lines"))?;
     Ok(())
 }
 

@@ -1,15 +1,17 @@
 //! The kernels of one schedule: what each reads and writes, and why it is not one with others.
 
+use super::forms::alike;
 use super::names::named;
-use super::units::size;
+use super::units::{size, time};
 use crate::outcome::{Failure, Outcome};
 use kiln::record::{PlannedKernel, Record, Schedule, Step};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write;
 
 /// Shows the schedule of this number, counted from 1.
 pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outcome {
     let (asked, schedule) = planned(record, number)?;
+    origin(record, number - 1, out)?;
     writeln!(out, "\nthe kernels of schedule {number}, and why they are not fewer")?;
     let (users, names) = (Users::of(&schedule.kernels), named(record, asked, &schedule.kernels));
     for (at, kernel) in schedule.kernels.iter().enumerate() {
@@ -24,6 +26,24 @@ pub(super) fn show(record: &Record, number: usize, out: &mut impl Write) -> Outc
         }
     }
     memory(schedule, out)
+}
+
+/// Who asked for a schedule, and why it was made.
+fn origin(record: &Record, at: usize, out: &mut impl Write) -> Outcome {
+    let Schedule { key, by, took, .. } = &record.schedules[at];
+    let by = by.as_deref().unwrap_or("a replay");
+    write!(out, "\nschedule {}: for {by}, key {key}, ", at + 1)?;
+    match (took, alike(record, at)) {
+        (None, _) => writeln!(out, "remembered")?,
+        (Some(took), None) => {
+            writeln!(out, "made in {}, the first of its form in the record", time(*took))?;
+        }
+        (Some(took), Some((old, what))) => {
+            let took = time(*took);
+            writeln!(out, "made in {took}: as schedule {old}, but {what}")?;
+        }
+    }
+    Ok(())
 }
 
 /// The temporaries: their places in the memory that they share, and the kernels between which each is needed.
@@ -99,9 +119,9 @@ impl<'a> Users<'a> {
 /// Passes make one kernel of several. This is what they did with the kernel of these values.
 fn apart(schedule: &Schedule, stored: &[u32]) -> Vec<String> {
     let decisions = stored.iter().flat_map(|&node| schedule.decisions_about(node));
-    let mut all: Vec<String> = decisions.filter_map(by_pass).collect();
-    all.dedup();
-    all
+    // one decision may be about several values
+    let mut seen = HashSet::new();
+    decisions.filter_map(by_pass).filter(|text| seen.insert(text.clone())).collect()
 }
 
 /// Such as `merge: a kernel of its own: they read nothing in common`.

@@ -3,7 +3,7 @@
 use super::kernel;
 use super::listing::{line, listed};
 use super::schedule::planned;
-use super::units::cut;
+use super::units::{counted, cut};
 use crate::outcome::{Failure, Outcome};
 use kiln::record::{Difference, PassRun, Record, Step, passes};
 use std::collections::HashSet;
@@ -52,9 +52,7 @@ fn owners<'a>(
     let name = kernel.unwrap_or_default();
     let found = kernel::found(record, name);
     if found.is_empty() {
-        return Err(Failure::new(format!(
-            "no kernel {name} was compiled in this run: `kiln explain FILE` lists kernels"
-        )));
+        return Err(kernel::missing(record, name));
     }
     Ok(found
         .into_iter()
@@ -98,7 +96,7 @@ fn one(
         let (stage, pass) = (run.stage, run.pass);
         writeln!(out, "\n{stage} / {pass} of {}", owner.name)?;
         if let Some(known) = kiln::passes().iter().find(|p| p.stage == stage && p.name == pass) {
-            writeln!(out, "after it: {}", known.leaves)?;
+            writeln!(out, "module {stage}::{pass} of kiln-compile; after it: {}", known.leaves)?;
         }
         led_to(record, owner.steps, run, out)?;
         graph(record, run, &difference, out)?;
@@ -114,7 +112,8 @@ fn rewrites<'a>(steps: &'a [Step], run: &'a PassRun<'_>) -> impl Iterator<Item =
 /// The decisions and the rewrites, in order.
 fn led_to(record: &Record, steps: &[Step], run: &PassRun<'_>, out: &mut impl Write) -> Outcome {
     let count = rewrites(steps, run).count();
-    writeln!(out, "{count} rewrites, {} decisions", run.inner.len() - count)?;
+    let decisions = counted(run.inner.len() - count, "decision");
+    writeln!(out, "{}, {decisions}", counted(count, "rewrite"))?;
     for &at in &run.inner {
         match &steps[at] {
             Step::Rewrite { rule, file, line, before, after } => {
@@ -150,21 +149,23 @@ fn graph(
     out: &mut impl Write,
 ) -> Outcome {
     if !run.changes() {
-        writeln!(out, "it changed nothing; the graph, {} nodes", difference.after.len())?;
+        let nodes = counted(difference.after.len(), "node");
+        writeln!(out, "it changed nothing; the graph, {nodes}")?;
     } else {
         let (gone, new) = (difference.gone.len(), difference.new.len());
         writeln!(
             out,
-            "the graph: - gone, {gone} nodes; + new, {new} of {}",
+            "the graph: - gone, {}; + new, {new} of {}",
+            counted(gone, "node"),
             difference.after.len()
         )?;
     }
     let is_list = run.after.len() > 1 && 2 * run.after.len() >= difference.after.len();
     let new: HashSet<u32> = difference.new.iter().copied().collect();
     let mark = |id: u32| if new.contains(&id) { '+' } else { ' ' };
-    difference.gone.iter().try_for_each(|&id| line(record, '-', 0, id, out))?;
+    difference.gone.iter().try_for_each(|&id| line(record, '-', id, out))?;
     match is_list {
         true => listed(record, run.after, mark, out),
-        false => difference.after.iter().try_for_each(|&id| line(record, mark(id), 0, id, out)),
+        false => difference.after.iter().try_for_each(|&id| line(record, mark(id), id, out)),
     }
 }

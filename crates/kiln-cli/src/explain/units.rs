@@ -28,3 +28,16 @@ pub(super) fn cut(text: &str, most: usize) -> Cow<'_, str> {
         None => Cow::Borrowed(text),
     }
 }
+
+/// Such as `1 node` and `3 nodes`.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The last line of a list that was cut.
+pub(super) fn rest(all: usize, most: usize, what: &str) -> String {
+    match all.saturating_sub(most) {
+        0 => String::new(),
+        more => format!("and {more} more {what}: --most shows more\n"),
+    }
+}

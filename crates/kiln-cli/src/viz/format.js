@@ -22,6 +22,11 @@ export function count(number) {
   return String(Math.round(number));
 }
 
+// Such as "1 node" and "3 nodes".
+export function counted(number, what) {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}
+
 export function share(part, whole) {
   return whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "";
 }

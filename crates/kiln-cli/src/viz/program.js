@@ -1,7 +1,7 @@
 // The program: its lines, the graph of tensors that they made, and the kernels that came of it.
 
 import { h, link, swap, switcher, table } from "./dom.js";
-import { count, cut, share, short, size, time } from "./format.js";
+import { count, counted, cut, share, short, size, time } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { memoryPlan } from "./memory.js";
@@ -58,7 +58,7 @@ export class Program {
     const kernels = line.kernels.size;
     return [h("div.top", {}, h("span.grow.name.mono", { title: text }, text),
       h("span.right", {}, kernels > 0 ? share(line.took, this.model.total) : "")),
-    h("div.sub", { title: line.key }, `${name} · ${line.nodes.length} nodes · ${kernels} kernel${kernels === 1 ? "" : "s"}`)];
+    h("div.sub", { title: line.key }, `${name} · ${counted(line.nodes.length, "node")} · ${counted(kernels, "kernel")}`)];
   }
 
   isLit(line) {
@@ -246,7 +246,7 @@ export class Program {
       .filter((d) => line.place && d.about.endsWith(` ${line.place}`));
     return [h("p", {}, h("b", {}, [...line.methods].join(", "))), h("p.dim", { title: line.key }, short(line.key)),
       line.place ? sample(line.file, line.line) : null,
-      h("p", {}, `${line.nodes.length} nodes, in ${line.schedules.size} schedules`),
+      h("p", {}, `${counted(line.nodes.length, "node")}, in ${counted(line.schedules.size, "schedule")}`),
       h("h3", {}, `Its kernels`), kernels.length > 0 ? this.kernelTable(kernels) : h("p.dim", {}, "none: nothing of it was computed by a kernel in this run"),
       decided.length > 0 ? h("h3", {}, "What was decided about its values") : null,
       ...decided.slice(0, 12).map((d) => h("p", {}, link(`${d.about.slice(0, -line.place.length - 1)}: ${d.alternatives[d.chosen][0]}`,

@@ -1,7 +1,7 @@
 // The steps of the compiler, forwards and backwards: passes, rewrites and decisions, with the graph before and after.
 
 import { h, link, swap, switcher } from "./dom.js";
-import { price } from "./format.js";
+import { counted, price } from "./format.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { difference, formula, picture, opOf } from "./nodes.js";
@@ -190,10 +190,10 @@ function tellPass(view, row, change) {
   const { of } = row;
   const count = (mark) => [...change.marks.values()].filter((m) => m === mark).length;
   const carried = count("carried") > 0 ? ` · ${count("carried")} with new sources` : "";
-  const said = row.changes ? `${count("gone")} gone · ${count("new")} new${carried} · ${change.now.length} nodes`
-    : `changes nothing here · ${change.now.length} nodes`;
+  const said = row.changes ? `${count("gone")} gone · ${count("new")} new${carried} · ${counted(change.now.length, "node")}`
+    : `changes nothing here · ${counted(change.now.length, "node")}`;
   const leaves = view.model.leaves.get(`${of.stage} ${of.pass}`);
-  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`), leaves ? h("div.dim", {}, `After it: ${leaves}`) : "",
+  return [h("div", {}, h("b", {}, `${of.stage} / ${of.pass}`), ` · ${said}`), leaves ? h("div.dim", {}, `Module ${of.stage}::${of.pass} of kiln-compile. After it: ${leaves}`) : "",
     of.pass === "choose" || of.pass === "options" ? h("div.tags", {}, view.options.map((o) => h("span.tag.mono", {}, o))) : ""];
 }
 
@@ -203,7 +203,7 @@ function tellRewrite(view, row, change) {
   const gone = [...change.marks.values()].filter((m) => m === "gone").length;
   const rules = () => view.app.go("rules", { rule: `${rule} ${file}:${line}` });
   return [h("div", {}, h("b", {}, link(rule, rules, "all uses of this rule")), " ", h("span.dim", {}, `${file}:${line}`),
-    ` in set ${row.set ?? "?"}${gone === 0 ? "" : `, ${gone} nodes gone`}`),
+    ` in set ${row.set ?? "?"}${gone === 0 ? "" : `, ${counted(gone, "node")} gone`}`),
   h("div.before", {}, formula(nodes, before)), h("div.after", {}, formula(nodes, after)), sample(file, line, 1)];
 }
 
@@ -223,10 +223,16 @@ function textOf(model, change, after) {
   const isList = after.length > 1 && after.length >= change.now.length * 0.5;
   const ids = isList ? after : change.now;
   const gone = change.old.filter((id) => change.marks.get(id) === "gone");
+  // A linear program has no node that says only when a value is there: its order says so. Then the value is named.
+  const listed = new Set(isList ? ids : []);
+  const valueOf = (id) => {
+    const { sources } = model.nodes[id];
+    return isList && !listed.has(id) && opOf(model.nodes[id]) === "after" && sources.length > 0 ? valueOf(sources[0]) : id;
+  };
   const line = (id, indent) => {
     const node = model.nodes[id];
     const mark = change.marks.get(id);
-    const sources = node.sources.map((source) => {
+    const sources = node.sources.map(valueOf).map((source) => {
       const label = model.nodes[source].label;
       return /^[-0-9]/.test(label) && !label.includes(" ") ? label : `%${source}`;
     });

@@ -206,7 +206,10 @@ fn everything_about_a_kernel() {
     assert_eq!(by_name.expect("text"), all);
     let none = said("no_such_kernel");
     assert!(!none.status.success());
-    assert!(String::from_utf8_lossy(&none.stderr).contains("no kernel no_such_kernel"));
+    assert!(
+        String::from_utf8_lossy(&none.stderr)
+            .contains("no kernel of the record is named no_such_kernel")
+    );
     let mut two = Command::new(env!("CARGO_BIN_EXE_kiln"));
     let two = two.arg("explain").arg(&file.0).args(["--lines", "--rules"]).output().expect("runs");
     assert!(String::from_utf8_lossy(&two.stderr).contains("cannot be used with"));

@@ -87,7 +87,7 @@ pub(crate) fn strange(path: &Path) {
     let by = |method: &str| format!("{method}{bad} src/{bad}.rs:3");
     let node = |id: u32, label: String, sources: &[u32]| json!({"node": {"id": id, "label": label, "shape": [4], "sources": sources, "by": by("sum")}});
     let lines = [
-        json!({"kiln": {"format": 2, "program": bad}}),
+        json!({"kiln": {"format": 3, "program": bad}}),
         json!({"opened": {"device": bad, "backend": bad, "compiler": bad, "speed": null}}),
         json!({"thread": {"thread": 0, "name": bad}}),
         node(0, format!("param f32 slot=0 {bad}"), &[]),
@@ -108,8 +108,8 @@ pub(crate) fn strange(path: &Path) {
         json!({"compiled": {"thread": 0, "at": 3.0, "took": 0.5, "name": bad, "scheduled": "a", "optimized": "b", "graphs": [2, 2],
             "options": [bad], "origin": bad, "source": bad, "code": bad, "lines": [1], "work": [8, 16]}}),
         json!({"alloc": {"device": bad, "block": 1, "bytes": 64, "holder": by("sum"), "reused": false, "at": 3.8, "took": 0.1}}),
-        json!({"launch": {"thread": 0, "kernel": "b", "name": bad, "device": bad, "at": 4.0, "took": 1.0, "work": [8, 16],
-            "memory": 64, "methods": [by("sum")]}}),
+        json!({"site": {"site": 0, "kernel": "b", "name": bad, "device": bad, "work": [8, 16], "methods": [by("sum")]}}),
+        json!({"launch": {"thread": 0, "site": 0, "at": 4.0, "took": 1.0, "memory": 64}}),
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     std::fs::write(path, text).unwrap();
@@ -117,7 +117,7 @@ pub(crate) fn strange(path: &Path) {
 
 /// A record of one graph of so many nodes, in layers of a hundred, made by twenty lines.
 pub(crate) fn large(path: &Path, count: usize) {
-    let mut text = String::from("{\"kiln\":{\"format\":2,\"program\":\"large\"}}\n");
+    let mut text = String::from("{\"kiln\":{\"format\":3,\"program\":\"large\"}}\n");
     let mut last = 1u64;
     for id in 0..count {
         last = last.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
