@@ -5,6 +5,7 @@
 //! one demand; that is how a value that is used twice is computed once.
 
 use super::choices::Choices;
+use super::cones::Cones;
 use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
 use super::index::Index;
@@ -190,19 +191,42 @@ impl Planner<'_> {
     }
 
     fn estimate_work(&mut self) {
+        let sources: Vec<SmallVec<[usize; 3]>> =
+            self.plan.nodes.iter().map(|n| self.distinct(n)).collect();
+        let mut cones = Cones::new(sources.iter().map(|own| &own[..]));
         let mut known: Vec<Below> = Vec::with_capacity(self.plan.nodes.len());
         for (i, node) in self.plan.nodes.iter().enumerate() {
-            let mut distinct: SmallVec<[usize; 3]> =
-                node.srcs().iter().map(|s| self.plan.position[s]).collect();
-            distinct.dedup();
-            self.below[i] = distinct.iter().map(|&s| known[s]).collect();
+            let costs = &self.costs;
+            let mut below: SmallVec<[Below; 3]> = sources[i].iter().map(|&s| known[s]).collect();
             // a view costs no more than the elements that are viewed
-            let viewed =
-                if node.op().is_movement() { known[distinct[0]].numel } else { f64::INFINITY };
-            let work = cost::work(&self.costs, node, &self.below[i]);
-            let read = cost::memory(&self.costs, node.dtype());
-            known.push(Below { work, read, numel: viewed.min(node.numel() as f64) });
+            let viewed = if node.op().is_movement() { below[0].numel } else { f64::INFINITY };
+            let (numel, read) = (node.numel() as f64, cost::memory(costs, node.dtype()));
+            let of =
+                |work: f64| Below { work: work.min(costs.most_ns), numel: viewed.min(numel), read };
+            let own = cost::own(costs, node);
+            let all = if cost::is_elementwise(node) {
+                let work = cones.push(own, &sources[i]);
+                cost::divide(&mut below, work - own);
+                of(work)
+            } else {
+                let all = of(own + cost::elsewhere(costs, node, &below));
+                cones.push(all.demanded(costs, numel) / numel.max(1.0), &[]);
+                all
+            };
+            known.push(all);
+            self.below[i] = below;
         }
+    }
+
+    /// The positions of a node's sources, each once.
+    fn distinct(&self, node: &UOp) -> SmallVec<[usize; 3]> {
+        let mut distinct = SmallVec::new();
+        for source in node.srcs().iter().map(|s| self.plan.position[s]) {
+            if !distinct.contains(&source) {
+                distinct.push(source);
+            }
+        }
+        distinct
     }
 
     fn place(&mut self, i: usize) {

@@ -7,23 +7,46 @@ use crate::target::{Costs, NS_PER_US, Target};
 use kiln_ir::observe::Decision;
 use kiln_ir::{DType, Op, UOp};
 
-/// The time to compute one element of a node inline. Each distinct source is recomputed every time, or computed once
-/// and read from memory, whichever takes less. A reduction counts as one read: a long one is probably stored, and its
+/// The time of one element of a node itself, inline. A reduction counts as one read: a long one is probably stored, and its
 /// own price decides that.
-pub(super) fn work(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
-    let times = (node.numel() as f64).max(1.0);
-    let below: f64 = below.iter().map(|b| b.demanded(costs, times) / times).sum();
-    let own = match node.op() {
+pub(super) fn own(costs: &Costs, node: &UOp) -> f64 {
+    match node.op() {
         // a position is there already: the loop's own counter
         Op::Const | Op::Var | Op::Iota => 0.0,
-        Op::Param | Op::Reduce | Op::Contiguous | Op::Update | Op::Remat => {
-            return memory(costs, node.dtype());
-        }
+        _ if is_read(node) => memory(costs, node.dtype()),
         Op::Pad | Op::Unwindow | Op::Gather => costs.operation_ns,
         _ if node.op().is_movement() => 0.0,
         op => arithmetic(costs, op, node.dtype()),
-    };
-    (below + own).min(costs.most_ns)
+    }
+}
+
+/// Whether an element of it is read, not computed.
+pub(super) fn is_read(node: &UOp) -> bool {
+    matches!(node.op(), Op::Param | Op::Reduce | Op::Contiguous | Op::Update | Op::Remat)
+}
+
+/// Whether an element of it is computed from the same element of each of its sources.
+pub(super) fn is_elementwise(node: &UOp) -> bool {
+    let is_placed = matches!(node.op(), Op::Pad | Op::Unwindow | Op::Gather);
+    !is_read(node) && !is_placed && !node.op().is_movement()
+}
+
+/// The time of sources for one element of a node that needs other elements of them. Each is recomputed every time, or
+/// computed once and read from memory, whichever takes less.
+pub(super) fn elsewhere(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
+    if is_read(node) {
+        return 0.0;
+    }
+    let times = (node.numel() as f64).max(1.0);
+    below.iter().map(|b| b.demanded(costs, times) / times).sum()
+}
+
+/// Divides what sources take together among them, as what each takes alone.
+pub(super) fn divide(below: &mut [Below], together: f64) {
+    let alone: f64 = below.iter().map(|b| b.work).sum();
+    if alone > together {
+        below.iter_mut().for_each(|b| b.work *= together / alone);
+    }
 }
 
 /// A source of a node, as far as its price goes.
@@ -50,7 +73,7 @@ impl Below {
     }
 
     /// Time to have it `times` times: computed each time, or computed once into memory and read from there.
-    fn demanded(&self, costs: &Costs, times: f64) -> f64 {
+    pub(super) fn demanded(&self, costs: &Costs, times: f64) -> f64 {
         let stored = self.numel * (self.work + self.read) + times * self.read;
         (times * self.share(costs, times) * self.work).min(stored)
     }
@@ -116,7 +139,7 @@ pub(super) fn price(
     uses: &[Use],
 ) -> Price {
     let numel = node.numel() as f64;
-    let own = if node.op() == Op::Reduce { costs.operation_ns } else { work(costs, node, &[]) };
+    let own = if node.op() == Op::Reduce { costs.operation_ns } else { own(costs, node) };
     let compute = |times: f64| {
         let times = times * reduced as f64;
         times * own + below.iter().map(|b| b.demanded(costs, times)).sum::<f64>()

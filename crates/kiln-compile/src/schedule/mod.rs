@@ -23,6 +23,7 @@ mod split;
 mod index;
 /// What prices decide, to be decided again.
 mod choices;
+mod cones;
 /// The cost model: recompute a value, or store it.
 mod cost;
 /// From the roots to the leaves: which kernel needs what, and the decisions.
