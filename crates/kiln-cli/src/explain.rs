@@ -22,7 +22,7 @@ use kiln::record::{Kernel, Record, Step};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
-use units::{size, time};
+use units::{counted, size, time};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -150,15 +150,22 @@ fn totals(record: &Record, out: &mut impl Write) -> Outcome {
     Ok(())
 }
 
-/// Copies between devices.
+/// Copies between devices, and copies of values that are written to while they are still needed.
 fn copies(record: &Record) -> Vec<Finding> {
     let mut by_pair: HashMap<(&str, &str), (usize, usize, f64)> = HashMap::new();
-    for copy in record.copies.iter().filter(|c| c.device != c.from) {
+    for copy in &record.copies {
         let all = by_pair.entry((&copy.from, &copy.device)).or_default();
         (all.0, all.1, all.2) = (all.0 + 1, all.1 + copy.bytes, all.2 + copy.took);
     }
     let finding = |((from, to), (count, bytes, cost)): ((&str, &str), (usize, usize, f64))| {
-        let text = format!("{count} copies from {from} to {to}, {} in all", size(bytes));
+        let (text, size) = (counted(count, "copy"), size(bytes));
+        let text = match from == to {
+            false => format!("{text} from {from} to {to}, {size} in all"),
+            true => format!(
+                "{text} within {to}, {size} in all: a write changes a value that is still needed as it was, by a tensor \
+                 of the program or by a gradient. Drop the old one, or write within `kiln::no_grad`"
+            ),
+        };
         Finding { cost, text }
     };
     by_pair.into_iter().map(finding).collect()

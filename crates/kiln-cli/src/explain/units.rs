@@ -29,9 +29,13 @@ pub(super) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// Such as `1 node` and `3 nodes`.
+/// Such as `1 node`, `3 nodes` and `2 copies`.
 pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    match what.strip_suffix('y') {
+        _ if count == 1 => format!("1 {what}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {what}s"),
+    }
 }
 
 /// The last line of a list that was cut.

@@ -3,7 +3,7 @@
 use super::folder::{Config, Folder, load, tokens};
 use crate::outcome::{Failure, Outcome};
 use kiln::nn::StateDict;
-use kiln::{DType, Tensor};
+use kiln::{DType, Tensor, no_grad};
 use kiln_models::{Bert, BertConfig};
 use serde_json::json;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         texts = stdin().lock().lines().collect::<Result<_, _>>()?;
     }
     for texts in texts.chunks(options.batch as usize) {
-        embed(&model, &tokenizer, texts, sizes.vocabulary)?;
+        no_grad(|| embed(&model, &tokenizer, texts, sizes.vocabulary))?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::folder::{Config, Folder, load, tokens};
 use super::sampling::Sampler;
 use crate::outcome::{Failure, Outcome};
 use kiln::nn::{Module, StateDict};
-use kiln::{DType, Tensor};
+use kiln::{DType, Tensor, no_grad};
 use kiln_models::{Gpt2, Gpt2Config};
 use serde_json::json;
 use std::io::{Write, stderr, stdout};
@@ -83,7 +83,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     kiln::realize(model.state_dict().values())?;
     let count = options.tokens.min(sizes.positions - text.len());
     let mut writer = Writer { model, tokenizer, sampler: options.sampler(), last };
-    writer.write(&options.prompt, text, count)
+    // a gradient would need each older state of the cache, so that every token would copy it
+    no_grad(|| writer.write(&options.prompt, text, count))
 }
 
 impl Options {

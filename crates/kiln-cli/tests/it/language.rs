@@ -2,6 +2,7 @@
 //! small real one where there is one.
 
 use crate::run::{Folder, Said, kiln, kiln_reading};
+use ::kiln::record::Record;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,18 @@ fn the_likeliest_text_is_that_of_transformers() {
     let drawn = |seed: u32| text(&home, &format!("--tokens 16 --temperature 5 --seed {seed}"));
     assert_eq!(drawn(3), drawn(3));
     assert!((4..8).any(|seed| drawn(seed) != drawn(3)), "all seeds draw the same");
+}
+
+/// Keys and values of a token are written into the cache as it is.
+#[test]
+fn no_token_copies_the_cache() {
+    let home = Folder::new();
+    copied(&home, "gpt2");
+    let said = kiln(&home, "gpt2 --weights copy --prompt a --tokens 6", &[("VIZ", "record")]);
+    assert!(said.ok, "{}", said.err);
+    let record = Record::open(home.path("record")).unwrap();
+    assert!(record.launches.iter().any(|l| l.methods.iter().any(|m| m.starts_with("set "))));
+    assert_eq!(record.copies, []);
 }
 
 #[test]

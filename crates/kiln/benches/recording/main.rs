@@ -14,7 +14,7 @@ use decoder::Decoder;
 use digits::Digits;
 use kiln::nn::{Module, train};
 use kiln::optim::Adam;
-use kiln::{Error, Tensor};
+use kiln::{Error, Tensor, no_grad};
 use model::Convnet;
 use std::process::Command;
 use std::time::Instant;
@@ -92,7 +92,7 @@ fn child(program: &str) -> Result<(), Error> {
         }
         _ => {
             let mut decoder = Decoder::new()?;
-            Box::new(move |at| decoder.step(at))
+            Box::new(move |at| no_grad(|| decoder.step(at)))
         }
     };
     let mut timed = |at: usize| -> Result<f64, Error> {
