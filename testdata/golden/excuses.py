@@ -11,15 +11,16 @@ import math
 import case as cases
 import numpy as np
 import torch
-from case import BF16, BOOL, F16, F32, F64, I32, I64
+import torch.nn.functional as F
+from case import BF16, BOOL, F16, F32, F64, I64
 
 EPS = {F16: 2.0 ** -11, BF16: 2.0 ** -8, F32: 2.0 ** -24, F64: 2.0 ** -53}
 LEAST = {F16: 2.0 ** -24, BF16: 2.0 ** -133, F32: 2.0 ** -149, F64: 2.0 ** -1074}
 NORMAL = {F16: 2.0 ** -14, BF16: 2.0 ** -126, F32: 2.0 ** -126, F64: 2.0 ** -1022}
 INF, NAN = math.inf, math.nan
 
-# a step's inputs as kiln had them and in f64, its arguments, PyTorch's results and kiln's
-Step = collections.namedtuple("Step", "own wide args f want got")
+# a step's method, its inputs as kiln had them and in f64, its arguments, PyTorch's results and kiln's
+Step = collections.namedtuple("Step", "method own wide args f want got")
 # of one result: the elements, and what they are instead, or None
 Part = collections.namedtuple("Part", "where value")
 Excuse = collections.namedtuple("Excuse", "cause parts")
@@ -93,7 +94,7 @@ def neighbours(s):
 
 
 def reduced(losses, how):
-    return {"none": losses, "mean": losses.mean(), "sum": losses.sum()}[how]
+    return losses if how == "none" else getattr(losses, how)()
 
 
 @excuse("NaN propagates", "multi_margin_loss")
@@ -253,9 +254,21 @@ def no_threshold(s):
     return Part(x > 20, torch.logaddexp(x, torch.zeros_like(x)))
 
 
+@excuse("PyTorch's exponential overflows below its reciprocal", "sigmoid")
+def small_sigmoid(s):
+    x = s.wide[0]
+    return Part(x < -math.log(torch.finfo(F64).max), x.exp())
+
+
+@excuse("PyTorch's exponential overflows before a quotient", "i0")
+def large_bessel(s):
+    half = (s.wide[0].abs() / 2).exp()
+    return Part(s.wide[0].abs() > math.log(torch.finfo(F64).max), torch.special.i0e(s.wide[0]) * half * half)
+
+
 @excuse("at a pole infinite", "polygamma")
 def pole(s):
-    x, n = s.wide[0], s.args[0]
+    x, n = s.wide[0].to(F64), s.args[0]
     return Part((x <= 0) & (x == x.floor()) & x.isfinite(), torch.full_like(x, INF if n % 2 else -INF))
 
 
@@ -271,11 +284,19 @@ def far_end(s):
 
 @excuse("PyTorch's zeta function underflows before it is multiplied", "polygamma")
 def small_zeta(s):
-    x, n = s.wide[0], s.args[0]
+    x, n = s.wide[0].to(F64), s.args[0]
     if n == 0:
         return None
-    leading = math.factorial(n - 1) * (1 if n % 2 else -1) * x ** -n
+    leading = float(math.factorial(n - 1)) * (1 if n % 2 else -1) * x ** -n
     return Part((x.log2() * (n + 1) > 1000) & (x != INF), leading)
+
+
+@excuse("more labels than steps have no path, whatever the numbers are", "ctc_loss")
+def too_many_labels(s):
+    (_, _, steps, labels), (how, _, zero) = s.wide, s.args
+    if how != "none":
+        return None
+    return Part((labels > steps).reshape(s.want[0].shape), torch.full_like(s.want[0], 0.0 if zero else INF))
 
 
 @excuse("the mean is the sum of the losses over that of the weights, which is 0", "cross_entropy_weighted")
@@ -285,7 +306,7 @@ def weightless(s):
         return None
     counts = labels != (-100 if ignored is None else ignored)
     total = weight[labels[counts]].sum()
-    losses = torch.nn.functional.cross_entropy(x, labels, weight, ignore_index=-100 if ignored is None else ignored,
+    losses = F.cross_entropy(x, labels, weight, ignore_index=-100 if ignored is None else ignored,
                                                reduction="sum", label_smoothing=smoothing)
     return Part(total == 0, losses / total)
 
@@ -307,14 +328,25 @@ def infinite_quotient(s):
     return Part(torch.isinf(x) & ((y / z).abs() > most(s.own) / 8), None)
 
 
-@excuse("a product of neighbours does not fit", "cumprod")
-def leaving(s):
-    axis = s.args[0]
-    x = s.wide[0].movedim(axis, -1)
-    logs = torch.nn.functional.pad(x.abs().log2().nan_to_num(0.0, 3000.0, -3000.0), (1, 0)).cumsum(-1)
+def leaving(x, own):
+    """Along the last axis the elements up to which a product of neighbours does not fit."""
+    logs = F.pad(x.abs().log2().nan_to_num(0.0, 3000.0, -3000.0), (1, 0)).cumsum(-1)
     spans = logs.unsqueeze(-1) - logs.unsqueeze(-2)
-    gone = (spans.abs().tril() >= math.log2(most(s.own)) - 2).any(-1)[..., 1:]
-    return Part((gone.cummax(-1).values if gone.shape[-1] else gone).movedim(-1, axis), None)
+    gone = (spans.abs().tril() >= math.log2(most(own)) - 2).any(-1)[..., 1:]
+    return gone.cummax(-1).values if gone.shape[-1] else gone
+
+
+@excuse("a product of neighbours does not fit: it is 0 or infinite, or meets the other", "cumprod")
+def products(s):
+    axis = s.args[0]
+    gone = leaving(s.wide[0].movedim(axis, -1), s.own).movedim(-1, axis)
+    return Part(gone & (~s.got[0].isfinite() | (s.got[0] == 0)), None)
+
+
+@excuse("a product of neighbours does not fit: it is 0 or infinite, or meets the other", "prod")
+def product(s):
+    gone = leaving(s.wide[0].movedim(s.args[0][0], -1), s.own).any(-1)
+    return Part(gone & (~s.got[0].isfinite() | (s.got[0] == 0)), None)
 
 
 @excuse("bf16 factors below the normal numbers are 0", "matmul", "inner", "dot", "mm", "bmm", "mv", "vdot", "addmm",
@@ -341,19 +373,35 @@ def large_power(s):
     return Part(torch.full(s.want[0].shape, not fits and bool(x.isfinite().all())), None)
 
 
-@excuse("each operation rounds to f16 or bf16", "gaussian_nll_loss")
-def likelihood(s):
-    x, target, variance = s.own
-    if cases.meeting([x.dtype]) not in (F16, BF16):
-        return None
-    variance = variance + (1e-6 - variance).clamp(min=0.0)
-    losses = (variance.log() + (x - target).square() / variance) * 0.5
-    return everywhere(reduced(losses, s.args[0]).to(F64))
+# losses that are sums of parts, which may not fit the dtype
+PARTS = {"gaussian_nll_loss": lambda x, y, v: (torch.log(v + (1e-6 - v).clamp(min=0.0)), (x - y).square() / (v + (1e-6 - v).clamp(min=0.0))),
+         "poisson_nll_loss": lambda x, y: (x.exp(), -y * x),
+         "kl_div": lambda x, y, is_log: (y.exp() * (y - x),) if is_log else (torch.xlogy(y, y), -y * x)}
 
 
-@excuse("the exponential of a target overflows in its dtype", "kl_div")
-def large_target(s):
-    (x, target), (how, is_log) = s.own, s.args
-    if not is_log:
+@excuse("a part of a loss does not fit the dtype", *PARTS)
+def large_parts(s):
+    how, *args = s.args
+    parts = PARTS[s.method](*s.own, *args)
+    losses = sum(parts) * (0.5 if s.method == "gaussian_nll_loss" else 1.0)
+    beyond = ~torch.stack([*torch.broadcast_tensors(*parts)]).isfinite().all(0)
+    return Part(beyond if how == "none" else beyond.any(), reduced(losses, how).to(F64))
+
+
+# the loss of each element; the other arguments come after the reduction
+LOSSES = {"mse_loss": F.mse_loss, "l1_loss": F.l1_loss, "poisson_nll_loss": F.poisson_nll_loss,
+          "huber_loss": lambda x, y, delta, **o: F.huber_loss(x, y, delta=delta, **o),
+          "smooth_l1_loss": lambda x, y, beta, **o: F.smooth_l1_loss(x, y, beta=beta, **o),
+          "bce_logits": F.binary_cross_entropy_with_logits, "soft_margin_loss": F.soft_margin_loss,
+          "margin_ranking_loss": F.margin_ranking_loss, "hinge_embedding_loss": F.hinge_embedding_loss,
+          "kl_div": lambda x, y, is_log, **o: F.kl_div(x, y, log_target=is_log, **o)}
+
+
+@excuse("the loss of an element does not fit the dtype, and their mean does", *LOSSES)
+def large_losses(s):
+    how, *args = s.args
+    if how != "mean":
         return None
-    return everywhere(reduced(target.exp() * (target - x), how).to(F64))
+    dtype = cases.meeting([x.dtype for x in s.own])
+    mean = LOSSES[s.method](*s.wide, *args, reduction="none").to(dtype).to(F64).mean()
+    return Part(mean.isinf(), mean)

@@ -399,7 +399,7 @@ class Judge:
         room = (room, max((float(x.max()) for x in finite), default=0.0))
         left = [off(g, w, template, r, room[1]) for g, w, r in zip(got, want, room[0])]
         if any(where.any() for where in left):
-            step = Step(own, wide, template.args, template.f, want, [g.to(F64) for g in got])
+            step = Step(template.method, own, wide, template.args, template.f, want, [g.to(F64) for g in got])
             left = self.unexcused(template, step, got, left, room)
         return [differs(g, w, where) for g, w, where in zip(got, want, left)]
 
