@@ -227,7 +227,7 @@ def between_nearest(s):
 def no_fraction(s):
     x, grid = s.wide
     strange = (~torch.isfinite(x)).flatten(2).any(-1).reshape(*x.shape[:2], *[1] * (x.dim() - 2))
-    return Part((grid.abs() > 4096).any(-1).unsqueeze(1) & strange, None)
+    return Part((grid.abs() > 4096).any(-1).unsqueeze(1) & strange & ~s.got[0].isfinite(), None)
 
 
 # what PyTorch computes otherwise than it is defined
@@ -307,7 +307,7 @@ def weightless(s):
     counts = labels != (-100 if ignored is None else ignored)
     total = weight[labels[counts]].sum()
     losses = F.cross_entropy(x, labels, weight, ignore_index=-100 if ignored is None else ignored,
-                                               reduction="sum", label_smoothing=smoothing)
+                             reduction="sum", label_smoothing=smoothing)
     return Part(total == 0, losses / total)
 
 
@@ -325,28 +325,24 @@ def rounded_quotient(s):
 @excuse("a quotient does not fit, beside an infinity", "addcdiv")
 def infinite_quotient(s):
     x, y, z = s.wide
-    return Part(torch.isinf(x) & ((y / z).abs() > most(s.own) / 8), None)
+    return Part(torch.isinf(x) & ((y / z).abs() > most(s.own) / 8) & ~s.got[0].isfinite(), None)
 
 
 def leaving(x, own):
-    """Along the last axis the elements up to which a product of neighbours does not fit."""
-    logs = F.pad(x.abs().log2().nan_to_num(0.0, 3000.0, -3000.0), (1, 0)).cumsum(-1)
+    """Along the last axis the elements up to which a product of finite neighbours does not fit."""
+    logs = F.pad(x.abs().log2().nan_to_num(0.0, 0.0, 0.0), (1, 0)).cumsum(-1)
     spans = logs.unsqueeze(-1) - logs.unsqueeze(-2)
     gone = (spans.abs().tril() >= math.log2(most(own)) - 2).any(-1)[..., 1:]
     return gone.cummax(-1).values if gone.shape[-1] else gone
 
 
-@excuse("a product of neighbours does not fit: it is 0 or infinite, or meets the other", "cumprod")
+@excuse("a product of neighbours does not fit: it is 0 or infinite, or has few bits", "cumprod", "prod")
 def products(s):
-    axis = s.args[0]
-    gone = leaving(s.wide[0].movedim(axis, -1), s.own).movedim(-1, axis)
-    return Part(gone & (~s.got[0].isfinite() | (s.got[0] == 0)), None)
-
-
-@excuse("a product of neighbours does not fit: it is 0 or infinite, or meets the other", "prod")
-def product(s):
-    gone = leaving(s.wide[0].movedim(s.args[0][0], -1), s.own).any(-1)
-    return Part(gone & (~s.got[0].isfinite() | (s.got[0] == 0)), None)
+    axis = s.args[0] if s.method == "cumprod" else s.args[0][0]
+    gone = leaving(s.wide[0].movedim(axis, -1), s.own)
+    gone = gone.movedim(-1, axis) if s.method == "cumprod" else gone.any(-1)
+    share = s.got[0] / s.want[0]
+    return Part(gone & (~s.got[0].isfinite() | (s.got[0] == 0) | ((share > 0.5) & (share < 2))), None)
 
 
 @excuse("bf16 factors below the normal numbers are 0", "matmul", "inner", "dot", "mm", "bmm", "mv", "vdot", "addmm",
@@ -370,7 +366,7 @@ def far_apart(s):
 def large_power(s):
     x = s.wide[0]
     fits = not x.numel() or float((x.abs() * x.shape[-1]).max()) ** abs(s.args[0]) <= most(s.own)
-    return Part(torch.full(s.want[0].shape, not fits and bool(x.isfinite().all())), None)
+    return Part(~s.got[0].isfinite() & (not fits and bool(x.isfinite().all())), None)
 
 
 # losses that are sums of parts, which may not fit the dtype
