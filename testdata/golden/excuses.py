@@ -18,6 +18,8 @@ EPS = {F16: 2.0 ** -11, BF16: 2.0 ** -8, F32: 2.0 ** -24, F64: 2.0 ** -53}
 LEAST = {F16: 2.0 ** -24, BF16: 2.0 ** -133, F32: 2.0 ** -149, F64: 2.0 ** -1074}
 NORMAL = {F16: 2.0 ** -14, BF16: 2.0 ** -126, F32: 2.0 ** -126, F64: 2.0 ** -1022}
 INF, NAN = math.inf, math.nan
+# of e, that f64 holds
+LARGEST_POWER = math.log(torch.finfo(F64).max)
 
 # a step's method, its inputs as kiln had them and in f64, its arguments, PyTorch's results and kiln's
 Step = collections.namedtuple("Step", "method own wide args f want got")
@@ -257,13 +259,26 @@ def no_threshold(s):
 @excuse("PyTorch's exponential overflows below its reciprocal", "sigmoid")
 def small_sigmoid(s):
     x = s.wide[0]
-    return Part(x < -math.log(torch.finfo(F64).max), x.exp())
+    return Part(x < -LARGEST_POWER, x.exp())
+
+
+@excuse("PyTorch's exponential overflows before a logarithm", "softplus_with")
+def large_softplus(s):
+    x = s.wide[0] * s.args[0]
+    return Part(x > LARGEST_POWER, torch.logaddexp(x, torch.zeros_like(x)) / s.args[0])
+
+
+@excuse("PyTorch's exponential overflows before a logarithm", "soft_margin_loss")
+def large_margins(s):
+    x = -s.wide[0] * s.wide[1]
+    losses = torch.logaddexp(x, torch.zeros_like(x))
+    return Part(x > LARGEST_POWER if s.args[0] == "none" else (x > LARGEST_POWER).any(), reduced(losses, s.args[0]))
 
 
 @excuse("PyTorch's exponential overflows before a quotient", "i0")
 def large_bessel(s):
     half = (s.wide[0].abs() / 2).exp()
-    return Part(s.wide[0].abs() > math.log(torch.finfo(F64).max), torch.special.i0e(s.wide[0]) * half * half)
+    return Part(s.wide[0].abs() > LARGEST_POWER, torch.special.i0e(s.wide[0]) * half * half)
 
 
 @excuse("at a pole infinite", "polygamma")

@@ -305,7 +305,7 @@ def moved(template, inputs, dtype):
             if x.dtype != F64:
                 return x
             signs = torch.tensor(rng.choice([-1.0, 1.0], tuple(x.shape)))
-            return x * (1 + EPS[dtype] * signs)
+            return torch.where(x.isfinite(), x + x * (EPS[dtype] * signs), x)
         outputs = reference(template, [shake(x) for x in inputs])
         if outputs is None:
             return None
