@@ -384,6 +384,13 @@ def large_power(s):
     return Part(~s.got[0].isfinite() & (not fits and bool(x.isfinite().all())), None)
 
 
+@excuse("an exponential underflows, and meets an infinite weight", "bce_logits_weighted")
+def infinite_weight(s):
+    x, target, weight = s.wide
+    small = (F.softplus(-x) < LEAST[cases.meeting([t.dtype for t in s.own])] / 2) & (weight * target).isinf()
+    return Part(small if s.args[0] == "none" else small.any(), torch.full_like(s.want[0], NAN))
+
+
 # losses that are sums of parts, which may not fit the dtype
 PARTS = {"gaussian_nll_loss": lambda x, y, v: (torch.log(v + (1e-6 - v).clamp(min=0.0)), (x - y).square() / (v + (1e-6 - v).clamp(min=0.0))),
          "poisson_nll_loss": lambda x, y: (x.exp(), -y * x),
