@@ -11,8 +11,9 @@ default runs kiln's ignored test `expressions_of_a_file`.
 A step is judged by itself, from the very numbers that kiln gave for its inputs, so errors do not add up. It may be off
 by what its case allows, and by what rounding of its inputs changes: the largest difference that relative changes of the
 inputs by one rounding error make in f64, 32 times over; where results are sums, also by four rounding errors of the
-largest input. EXPLAINED has what differs by decision. What is left is printed and counted by method, and the exit
-status says whether there is any. `--keep N` writes N of the steps that hold as methods/expressions.json.gz, for a test.
+largest input. excuses.py has the causes for which an element may be another one; the elements are counted by cause. What is
+left is printed and counted by method, and the exit status says whether there is any. `--keep N` writes N of the steps that
+hold as methods/expressions.json.gz, for a test.
 """
 
 import argparse
@@ -28,173 +29,29 @@ import tempfile
 import types
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "methods")
-sys.path.insert(0, FOLDER)
+sys.path[:0] = [FOLDER, os.path.dirname(FOLDER)]
 import case as cases  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from case import BF16, BOOL, DTYPES, F16, F32, F64, FLOATS, I32, I64, NAMES, data, packed  # noqa: E402
+from excuses import EPS, EXCUSES, LEAST, Step  # noqa: E402
 
 SUBJECTS = ["activations", "attention", "elementwise", "linalg", "losses", "more", "movement", "products", "reductions", "sampling",
             "windows"]
 # whose inputs must stay what they are: matrices that are regular, positions that are sorted or inside
 STRICT = {"linalg"}
 SORTED = {"searchsorted", "bucketize"}
+# whose results are no sums
+ELEMENTWISE = {"activations", "elementwise"}
+NO_SUMS = {"silu", "softplus", "gelu", "elu", "cumprod", "prod_with", "cdist", "lgamma", "digamma", "polygamma"}
 # whose integers belong together
 LABELLED = {"ctc_loss"}
-EPS = {F16: 2.0 ** -11, BF16: 2.0 ** -8, F32: 2.0 ** -24, F64: 2.0 ** -53}
-LEAST = {F16: 2.0 ** -24, BF16: 2.0 ** -133, F32: 2.0 ** -149, F64: 2.0 ** -1074}
-NORMAL = {F16: 2.0 ** -14, BF16: 2.0 ** -126, F32: 2.0 ** -126, F64: 2.0 ** -1022}
 
 # whose results have shapes that depend on numbers, and so are nobody's inputs
 UNSHAPED = {"unique", "unique_consecutive"}
 # whose cases compare with numbers that do not come from their inputs, or are of dtypes that PyTorch does not compare
 FIXED = {"frexp", "isin", "nextafter", "float_power"}
 
-
-def strange(own):
-    """Whether an input is not finite."""
-    return any(x.dtype.is_floating_point and not torch.isfinite(x).all() for x in own)
-
-
-def tiny(own):
-    """Whether an input is below the normal numbers."""
-    return any(((x != 0) & (x.abs() < NORMAL[x.dtype])).any() for x in own if x.dtype.is_floating_point)
-
-
-def large(own):
-    """Whether the exponential of an input overflows in f32."""
-    return any((x > 88).any() for x in own if x.dtype.is_floating_point)
-
-
-def unplaced(own, sampling, around, align_corners):
-    """The elements whose position is not finite; of which rounding leaves no fraction, among infinite elements; and those
-    between two nearest ones, but for rounding."""
-    x, grid = own
-    lengths = torch.tensor(x.shape[:1:-1])
-    place = (grid.to(F64) + 1) * (lengths - int(align_corners)) / 2 - (0.5 if not align_corners else 0)
-    room = 8 * EPS[cases.meeting([grid.dtype])] * torch.maximum(place.abs(), lengths)
-    middle = ((place - place.floor() - 0.5).abs() <= room).any(-1).unsqueeze(1) & (sampling == "nearest")
-    far = (grid.abs() > 4096).any(-1).unsqueeze(1) & (~torch.isfinite(x)).flatten(2).any(-1).reshape(*x.shape[:2], *[1] * (x.dim() - 2))
-    return ~torch.isfinite(grid).all(-1).unsqueeze(1) | far | middle
-
-
-def wrapping(own):
-    """The elements whose multiple does not fit a dtype that PyTorch computes in."""
-    a, b = torch.broadcast_tensors(*own)
-    most = torch.iinfo(a.dtype).max if a.dtype in (I32, I64) else math.inf
-    wraps = [math.lcm(x, y) > most for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
-    return torch.tensor(wraps, dtype=BOOL).reshape(a.shape)
-
-
-def narrow(own):
-    return any(x.dtype in (F16, BF16) for x in own)
-
-
-def poles(own, n):
-    """The negative integers, infinity, and where PyTorch's zeta function underflows before it is multiplied."""
-    x = own[0].to(F64)
-    return ((x < 0) & (x == x.floor())) | (x == math.inf) | (x.log2() * (n + 1) > 1000)
-
-
-def beside_an_integer(own):
-    """The quotients that rounding may move to an integer."""
-    x, y = (t.to(F64) if t.dtype.is_floating_point else t for t in own)
-    q = x / y
-    return (q - q.round()).abs() <= 2 * EPS[cases.meeting([t.dtype for t in own])] * q.abs()
-
-
-def overflowing(own):
-    """The elements beside an infinity whose quotient does not fit the dtype."""
-    x, y, z = (t.to(F64) for t in own)
-    return torch.isinf(x) & ((y / z).abs() > most(own) / 8)
-
-
-def most(own):
-    """The largest number of the dtype that the inputs are computed in."""
-    wide = {F16: F32, BF16: F32}
-    dtype = cases.meeting([t.dtype for t in own])
-    return torch.finfo(wide.get(dtype, dtype)).max
-
-
-def leaving(own, axis):
-    """The elements before which a product of neighbours over- or underflows."""
-    x = own[0].to(F64).movedim(axis, -1)
-    logs = torch.nn.functional.pad(x.abs().log2().nan_to_num(0.0, 3000.0, -3000.0), (1, 0)).cumsum(-1)
-    top = math.log2(most(own))
-    spans = logs.unsqueeze(-1) - logs.unsqueeze(-2)
-    gone = (spans.abs().tril() >= top - 2).any(-1)[..., 1:]
-    return (gone.cummax(-1).values if gone.shape[-1] else gone).movedim(-1, axis)
-
-
-def unordered(own, axis):
-    """The lines with a NaN."""
-    return own[0].isnan().any(axis)
-
-
-def powered(own, n):
-    """Whether an input is not finite, or its power may not fit the dtype."""
-    x = own[0].to(F64)
-    return strange(own) or (float((x.abs() * x.shape[-1]).max()) if x.numel() else 0.0) ** abs(n) > most(own)
-
-
-def far_apart(own, p):
-    """Whether an input is not finite, or a power of a distance may not fit the accumulator."""
-    largest = max((float(x.to(F64).abs().max()) for x in own if x.numel()), default=0.0)
-    return strange(own) or (float(p) not in (0.0, math.inf) and math.log2(max(2 * largest, 1.0)) * float(p) > math.log2(most(own)) - 4)
-
-
-def below_normal(own):
-    """Whether bf16 numbers are below the normal ones."""
-    return any(x.dtype == BF16 for x in own) and tiny(own)
-
-
-def past_twenty(own):
-    return own[0] > 20
-
-
-# docs/book/src/coming-from.md has these: by method, for which inputs or for which elements of the results, and why
-EXPLAINED = {
-    "sign": (strange, "the sign of NaN is NaN, as in NumPy; PyTorch says 0"),
-    "hardswish": (strange, "at -infinity the limit 0; PyTorch says NaN"),
-    "copysign": (strange, "NaN has no sign"),
-    "signbit": (strange, "NaN has no sign"),
-    "fmod": (tiny, "the remainder is exact, however large the quotient; PyTorch's quotient overflows"),
-    "lgamma": (tiny, "the sign and the logarithm of numbers below the normal ones have their few bits"),
-    "multilabel_margin_loss": (strange, "NaN propagates; PyTorch leaves it out"),
-    "multi_margin_loss": (strange, "NaN propagates; PyTorch leaves it out"),
-    "mish": (strange, "at -infinity the limit 0; PyTorch says NaN"),
-    "gelu_erf": (strange, "at -infinity the limit -0.0; PyTorch says NaN"),
-    "attention": (strange, "a score of -infinity without a mask is as in softmax, and hidden keys are left out whatever they are"),
-    "lerp_tensor": (strange, "`a + w (b - a)` for every w; PyTorch changes the formula at 1/2"),
-    "lerp": (strange, "`a + w (b - a)` for every w; PyTorch changes the formula at 1/2"),
-    "addmm": (strange, "a factor of 0 multiplies; PyTorch leaves the operand out"),
-    "cdist": (far_apart, "NaN is the largest distance, PyTorch leaves it out; powers of distances may not fit"),
-    "std_mean": (strange, "the mean of an infinity is infinite; PyTorch says NaN"),
-    "var_mean": (strange, "the mean of an infinity is infinite; PyTorch says NaN"),
-    "trapezoid": (strange, "of one point it is 0, as in NumPy; PyTorch multiplies by 0"),
-    "polygamma": (poles, "at a pole infinite, at infinity 0; PyTorch's first derivative has a sine of pi that is not 0, others NaN or 0"),
-    "div_trunc": (beside_an_integer, "the quotient rounds first, as PyTorch's does in its dtype"),
-    "addcdiv": (overflowing, "a quotient that does not fit is infinite, and may meet the other infinity"),
-    "cumprod": (leaving, "neighbours are multiplied first, and their product may not fit"),
-    "mode": (unordered, "NaN is the last; PyTorch's order with NaN is none"),
-    **dict.fromkeys(["matmul", "inner", "dot", "mm", "bmm", "mv", "vdot"],
-                    (below_normal, "the processor's products of bf16 take numbers below the normal ones for 0")),
-    "grid_sample": (unplaced, "a position that is no number is outside; PyTorch multiplies by weights that are NaN, or reads the border"),
-    "lcm": (wrapping, "the multiple wraps; PyTorch takes off the sign of what wraps"),
-    "max_pool1d_with_indices": (strange, "the first of several NaN; PyTorch says the last"),
-    "max_pool2d_with_indices": (strange, "the first of several NaN; PyTorch says the last"),
-    "max_pool3d_with_indices": (strange, "the first of several NaN; PyTorch says the last"),
-    "adaptive_max_pool1d_with_indices": (strange, "the first of several NaN; PyTorch says the last"),
-    "adaptive_max_pool2d_with_indices": (strange, "the first of several NaN; PyTorch says the last"),
-    "adaptive_max_pool3d_with_indices": (strange, "the first of several NaN; PyTorch says the last"),
-    "gaussian_nll_loss": (narrow, "each step of a loss rounds to f16, and overflows there"),
-    "softplus": (past_twenty, "`log(1 + e^x)` everywhere; PyTorch's is x above 20"),
-    "einsum": (narrow, "products of three round after two, and overflow in f16"),
-    "kl_div": (large, "the exponential of a target overflows in f32"),
-    "matrix_power": (powered, "squares are multiplied, in another order than PyTorch's where infinities meet"),
-}
-# the conditions that depend on the arguments
-TOLD = [unplaced, poles, leaving, unordered, powered, far_apart]
 
 Template = collections.namedtuple("Template", "subject method inputs f args tol out")
 templates = []
@@ -448,7 +305,7 @@ def moved(template, inputs, dtype):
             if x.dtype != F64:
                 return x
             signs = torch.tensor(rng.choice([-1.0, 1.0], tuple(x.shape)))
-            return x * (1 + EPS[dtype] * signs)
+            return torch.where(x.isfinite(), x + x * (EPS[dtype] * signs), x)
         outputs = reference(template, [shake(x) for x in inputs])
         if outputs is None:
             return None
@@ -458,13 +315,14 @@ def moved(template, inputs, dtype):
     return most
 
 
-def differs(got, want, template, room, largest=0.0):
-    """The first element that is off by more than the step allows."""
-    if tuple(got.shape) != tuple(want.shape):
-        return f"the shape is {list(got.shape)}, not {list(want.shape)}"
+def adds_up(template):
+    return template.subject not in ELEMENTWISE and template.method not in NO_SUMS
+
+
+def off(got, want, template, room, largest=0.0):
+    """The elements that are off by more than the step allows."""
     if want.dtype != F64:
-        same = got.to(I64) == want.to(I64) if not got.dtype.is_floating_point else got == want
-        return None if same.all() else f"{got.reshape(-1).tolist()[:8]}, not {want.reshape(-1).tolist()[:8]}"
+        return got.to(I64) != want.to(I64) if not got.dtype.is_floating_point else got != want
     dtype = got.dtype if got.dtype in EPS else F32
     kind, count = template.tol
     if template.method == "lgamma" and dtype == F64:
@@ -478,76 +336,97 @@ def differs(got, want, template, room, largest=0.0):
         if dtype in (F16, BF16):
             allowed = unit(rounded.clamp(-finite, finite), dtype) * (1 + count / 256)
     else:
-        allowed = EPS[dtype] * want.abs().clamp(min=1.0) * count
-        if room is not None:
+        allowed = EPS[dtype] * want.abs().clamp(1.0, finite) * count
+        if room is not None and adds_up(template):
             # what is added up inside is as large as the inputs, and cancels
             allowed = allowed + 4 * EPS[dtype] * largest
     if dtype == F64:
         allowed = 2 * allowed + 2 * unit(rounded.clamp(-finite, finite), dtype)
     if room is not None:
         allowed = allowed + 32 * room
-    ok = (torch.isnan(got) & torch.isnan(rounded)) | (got == rounded) | ((clamp(got) - clamp(rounded)).abs() <= allowed)
-    if ok.all():
+    return ~((torch.isnan(got) & torch.isnan(rounded)) | (got == rounded) | ((clamp(got) - clamp(rounded)).abs() <= allowed))
+
+
+def differs(got, want, where):
+    """The first of the elements that are off."""
+    if not where.any():
         return None
-    at = int((~ok).reshape(-1).nonzero()[0])
+    at = int(where.reshape(-1).nonzero()[0])
     return f"element {at} is {got.reshape(-1)[at].item()!r}, not {want.reshape(-1)[at].item()!r}"
 
 
-def judge(program, answer, count, kept):
-    """What is wrong with each step."""
-    inputs, steps = program
-    if "e" in answer:
-        return [(steps[-1][0], answer["e"], None)]
-    results, wrong = [], []
-    for number, (template, taken) in enumerate(steps):
-        own = [inputs[i[1]] if i[0] == "input" else results[i[1]][i[2]] for i in taken]
-        results.append([array(y) for y in answer["y"][number]])
-        wide = [x.to(F64) if x.dtype.is_floating_point else x for x in own]
-        want = reference(template, wide)
-        count[template.subject, template.method] += 1
-        if want is None or len(want) != len(results[-1]):
-            count["refused by PyTorch", ""] += want is None
-            continue
-        floats = [x.dtype for x in own if x.dtype.is_floating_point]
-        dtype = cases.meeting(floats) if floats else F32
-        whys = [differs(g, w, template, None) for g, w in zip(results[-1], want)]
-        if not any(whys):
-            keep(template, own, want, results[-1], kept)
-        else:
-            room = moved(template, wide, dtype) or [None] * len(want)
-            finite = [torch.nan_to_num(x, 0.0, 0.0, 0.0).abs() for x in wide if x.dtype == F64 and x.numel()]
-            largest = max((float(x.max()) for x in finite), default=0.0)
-            whys = [differs(g, w, template, r, largest) for g, w, r in zip(results[-1], want, room)]
-            if explained(template, own, results[-1], want, room, largest):
-                count["explained", ""] += 1
+class Judge:
+    """Judges the steps, and counts them by method and the elements that are excused by cause."""
+
+    def __init__(self):
+        self.count, self.excused, self.kept = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
+
+    def expression(self, program, answer):
+        """What is wrong with each step."""
+        inputs, steps = program
+        if "e" in answer:
+            return [(steps[-1][0], answer["e"], None)]
+        results, wrong = [], []
+        for number, (template, taken) in enumerate(steps):
+            own = [inputs[i[1]] if i[0] == "input" else results[i[1]][i[2]] for i in taken]
+            results.append([array(y) for y in answer["y"][number]])
+            want = reference(template, widened(own))
+            self.count[template.subject, template.method] += 1
+            if want is None or len(want) != len(results[-1]):
+                self.count["refused by PyTorch", ""] += want is None
                 continue
-        for why in filter(None, whys):
-            wrong.append((template, why, own))
-    whole = answer.get("w", {}).get("y")
-    if whole and not any("nan" in str(y).lower() for y in whole):
-        for k, (a, b) in enumerate(zip(whole[0], answer["y"][-1])):
-            # from here own, want and template are those of the last step
-            if a != b and not close(a, b) and (want is None or judged_alone(template, own, array(a), want[k], k)):
-                wrong.append((template, f"computed as a whole it is {a}, not {b}", own))
-    return wrong
+            wrong += [(template, why, own) for why in filter(None, self.step(template, own, want, results[-1]))]
+        whole = answer.get("w", {}).get("y")
+        if whole and not any("nan" in str(y).lower() for y in whole):
+            # from here template, own and want are those of the last step
+            wrong += [(template, why, own) for why in self.whole(template, own, want, whole[0], answer["y"][-1])]
+        return wrong
+
+    def whole(self, template, own, want, got, alone):
+        """What is wrong with the last step if it was computed with the others."""
+        if all(a == b or close(a, b) for a, b in zip(got, alone)):
+            return []
+        if want is None:
+            return [f"computed as a whole it is {got}, not {alone}"]
+        return ["computed as a whole, " + why for why in filter(None, self.step(template, own, want, [array(y) for y in got]))]
+
+    def step(self, template, own, want, got):
+        """What is wrong with each result."""
+        for g, w in zip(got, want):
+            if g.shape != w.shape:
+                return [f"the shape is {list(g.shape)}, not {list(w.shape)}"]
+        left = [off(g, w, template, None) for g, w in zip(got, want)]
+        if not any(where.any() for where in left):
+            keep(template, own, want, got, self.kept)
+            return []
+        wide = widened(own)
+        floats = [x.dtype for x in own if x.dtype.is_floating_point]
+        room = moved(template, wide, cases.meeting(floats) if floats else F32) or [None] * len(want)
+        finite = [torch.nan_to_num(x, 0.0, 0.0, 0.0).abs() for x in wide if x.dtype == F64 and x.numel()]
+        room = (room, max((float(x.max()) for x in finite), default=0.0))
+        left = [off(g, w, template, r, room[1]) for g, w, r in zip(got, want, room[0])]
+        if any(where.any() for where in left):
+            step = Step(template.method, own, wide, template.args, template.f, want, [g.to(F64) for g in got])
+            left = self.unexcused(template, step, got, left, room)
+        return [differs(g, w, where) for g, w, where in zip(got, want, left)]
+
+    def unexcused(self, template, step, got, left, room):
+        """The elements of each result that no cause excuses."""
+        for cause, parts in EXCUSES[template.method]:
+            for k, part in enumerate(parts(step)):
+                if part is None or not left[k].any():
+                    continue
+                here = left[k] & part.where
+                if part.value is not None:
+                    here &= ~off(got[k], part.value, template, room[0][k], room[1])
+                if here.any():
+                    self.excused[template.method, cause] += zip(got[k][here].tolist(), step.want[k][here].tolist())
+                left[k] = left[k] & ~here
+        return left
 
 
-def judged_alone(template, own, got, want, k):
-    """What is wrong with one result of a step, if it was computed with others."""
-    wide = [x.to(F64) if x.dtype.is_floating_point else x for x in own]
-    floats = [x.dtype for x in own if x.dtype.is_floating_point]
-    room = moved(template, wide, cases.meeting(floats) if floats else F32)
-    return differs(got, want, template, room[k] if room else None)
-
-
-def explained(template, own, got, want, room, largest):
-    """Whether a step differs by decision, and only where that says so."""
-    holds, _ = EXPLAINED.get(template.method, (lambda own: False, ""))
-    where = holds(own, *template.args) if holds in TOLD else holds(own)
-    if not isinstance(where, torch.Tensor):
-        return where
-    same = [torch.where(where, w.to(g.dtype), g) if g.shape == w.shape else g for g, w in zip(got, want)]
-    return not any(differs(g, w, template, r, largest) for g, w, r in zip(same, want, room))
+def widened(own):
+    return [x.to(F64) if x.dtype.is_floating_point else x for x in own]
 
 
 def keep(template, own, want, got, kept):
@@ -614,25 +493,35 @@ def main():
     basics()
     only = set(filter(None, options.only.split(",")))
     templates[:] = [t for t in templates if not only or t.method in only]
-    makes, count = Programs(options.seed), collections.Counter()
-    wrong, done, kept = collections.defaultdict(list), 0, collections.defaultdict(list)
+    makes, judge = Programs(options.seed), Judge()
+    wrong, done = collections.defaultdict(list), 0
     while done < options.count:
         programs = [p for p in (makes.program() for _ in range(min(5000, options.count - done))) if p[1]]
         done += min(5000, options.count - done)
         for program, answer in zip(programs, run(programs, options.kiln)):
-            for template, why, own in judge(program, answer, count, kept):
+            for template, why, own in judge.expression(program, answer):
                 wrong[template.subject, template.method].append((template, why, own))
-        print(done, "expressions,", sum(n for k, n in count.items() if k[1]), "steps,", sum(map(len, wrong.values())), "differ", flush=True)
-    for (subject, method), all_of_it in sorted(wrong.items()):
-        print(f"\n{subject} {method}: {len(all_of_it)} of {count[subject, method]}")
-        for template, why, own in all_of_it[:options.shown]:
-            given = [packed(x) for x in own] if own else ""
-            print("   ", template.args, why, str(given)[:options.width])
-    print("\nmethods:", len([k for k in count if k[1]]), "explained:", count["explained", ""],
-          "refused by PyTorch:", count["refused by PyTorch", ""])
+        steps = sum(n for k, n in judge.count.items() if k[1])
+        print(done, "expressions,", steps, "steps,", sum(map(len, wrong.values())), "differ", flush=True)
+    said(judge, wrong, options)
     if options.keep:
-        written(kept, options.keep)
+        written(judge.kept, options.keep)
     sys.exit(bool(wrong))
 
 
-main()
+def said(judge, wrong, options):
+    """Prints what differs, and what is excused."""
+    for (subject, method), all_of_it in sorted(wrong.items()):
+        print(f"\n{subject} {method}: {len(all_of_it)} of {judge.count[subject, method]}")
+        for template, why, own in all_of_it[:options.shown]:
+            given = [packed(x) for x in own] if own else ""
+            print("   ", template.args, why, str(given)[:options.width])
+    print("\nmethods:", len([k for k in judge.count if k[1]]), "refused by PyTorch:", judge.count["refused by PyTorch", ""])
+    print("elements that are excused:", sum(map(len, judge.excused.values())))
+    for (method, cause), pairs in sorted(judge.excused.items()):
+        some = ", ".join(f"{got:.6g} for {want:.6g}" for got, want in pairs[:options.shown])
+        print(f"    {len(pairs)} of {method}: {cause}: {some}")
+
+
+if __name__ == "__main__":
+    main()

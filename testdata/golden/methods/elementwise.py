@@ -120,6 +120,8 @@ for rtol, atol in [(1e-5, 1e-8), (0.0, 0.0), (0.5, 0.1), (0.0, 2.0)]:
 for dtype in FLOATS:
     for w in [0.0, 0.25, 0.5, 0.75, 1.0, -1.0, 2.0]:
         case("lerp", [data(4, dtype=dtype), data(4, dtype=dtype)], lambda a, b: torch.lerp(a, b, w), [w], tol=("abs", 16))
+# the end from which it goes on is the nearer one, as far as infinities tell
+case("lerp_tensor", [t([1.0]), t([INF]), t([-1.0, -0.5, -0.25, 0.25, 0.5, 2.0])], torch.lerp, grad=False)
 for shapes in [[(3, 4), (4,), (3, 1)], [(), (2,), (2,)], [(0, 2), (2,), (1, 1)]]:
     case("lerp_tensor", [data(*s) for s in shapes], torch.lerp, tol=("abs", 16))
     case("addcmul", [data(*s) for s in shapes], lambda a, b, c: torch.addcmul(a, b, c, value=0.5), [0.5], tol=("abs", 16))

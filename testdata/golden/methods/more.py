@@ -32,6 +32,9 @@ special("lgamma", torch.lgamma, POSITIVE + NEGATIVE + [NAN, INF], 0, ("abs", 64)
 special("digamma", torch.digamma, POSITIVE + NEGATIVE + [NAN, INF, 0.0, -0.0], 0, ("abs", 400), tol=("abs", 64), exact=False)
 case("digamma", [t([-1.0, -7.0])], torch.digamma, grad=False)
 case("lgamma", [t([0.0, -1.0, -7.0, -INF])], torch.lgamma, grad=False)
+# below the normal numbers
+case("lgamma", [t([1.5e-323, -1.5e-323, 5e-324, 3e-310], F64)], torch.lgamma, tol=("abs", 4), grad=False)
+case("digamma", [t([1.5e-308, -8e-309], F64)], torch.digamma, tol=("abs", 64), grad=False)
 for dtype in WIDE:
     # PyTorch's own trigamma has nine digits
     case("polygamma", [points(POSITIVE, dtype)], lambda x: torch.special.zeta(2, x), [1], tol=("ulp", 64), grad=False)
@@ -115,6 +118,9 @@ for x in [data(20, dtype=I32, low=0, high=2), t([1.0, 1.0, NAN, NAN, 2.0]), data
 for bins, low, high in [(4, -2.0, 2.0), (1, 0.0, 1.0)]:
     x = data(20)
     case("histogram", [x], lambda x: torch.histogram(x, bins, range=(low, high)), [bins, low, high], grad=False)
+# the distance from the lower end rounds to that of the next interval
+case("histogram", [t([-5e-324, 5e-324, 0.0, -1.0 - 2.0 ** -52, 1.0 - 2.0 ** -53], F64)],
+     lambda x: torch.histogram(x, 4, range=(-2.0, 2.0)), [4, -2.0, 2.0], grad=False)
 for n, k in [(4, 2), (5, 3), (3, 3), (2, 3), (3, 1)]:
     x = data(n)
     case("combinations", [x], lambda x: torch.combinations(x, k), [k])

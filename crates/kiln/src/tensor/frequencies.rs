@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::shape_args::AxesArg;
+use crate::defaults::OrFloat;
 use crate::error::{Error, Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::DType;
@@ -141,19 +142,74 @@ impl Tensor {
     #[track_caller]
     pub fn histc(&self, bins: usize, low: f64, high: f64) -> Tensor {
         let _method = outermost("histc");
-        if bins == 0 || low >= high || !(high - low).is_finite() {
-            let why = format!("no {bins} intervals from {low} to {high}");
-            return self.refused("histc", why.into());
+        match self.placed(bins, low, high) {
+            Ok(place) => self.counted(bins, &place, &self.within(low, high)),
+            Err(fault) => self.refused("histc", fault),
         }
-        let x = self.flatten().cast(DType::F64);
-        let inside = x.ge(low).logical_and(x.le(high));
-        let place = x.sub(low).mul(bins as f64).div(high - low).floor();
-        let place = inside.where_(place, 0.0).clamp_max(bins as f64 - 1.0).cast(DType::I32);
+    }
+
+    /// How many elements lie in each of `bins` intervals of one length from `low` to `high`, both included, and the ends of
+    /// the intervals. An element at an end between two intervals is in the upper one.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let (counts, edges) = Tensor::from([0.5, 1.5, 1.75]).histogram(2, 0.0, 2.0);
+    /// assert_eq!(counts.to_vec::<f64>()?, [1.0, 2.0]);
+    /// assert_eq!(edges.to_vec::<f64>()?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`histc`](Tensor::histc).
+    #[must_use]
+    #[track_caller]
+    pub fn histogram(&self, bins: usize, low: f64, high: f64) -> (Tensor, Tensor) {
+        let _method = outermost("histogram");
+        let place = match self.placed(bins, low, high) {
+            Ok(place) => place,
+            Err(fault) => {
+                let refused = self.refused("histogram", fault);
+                return (refused.clone(), refused);
+            }
+        };
+        let options = (self.dtype().or_float(), self.device());
+        let edges = Tensor::linspace_with(low, high, bins + 1, options);
+        // the distance from `low` rounds, and so do the ends: the interval may be the next one
+        let x = self.flatten();
+        let down = x.lt(edges.index_select(0, &place)).cast(DType::I32);
+        let up = x.ge(edges.index_select(0, &place.add(1))).cast(DType::I32);
+        let place = place.sub(down).add(up).clamp(0, bins as i64 - 1);
+        (self.counted(bins, &place, &self.within(low, high)), edges)
+    }
+
+    /// The interval of each element by its distance from `low`; of one outside any.
+    #[track_caller]
+    fn placed(&self, bins: usize, low: f64, high: f64) -> Result<Tensor, Fault> {
+        if bins == 0 || low >= high || !(high - low).is_finite() {
+            return refuse!("no {bins} intervals from {low} to {high}");
+        }
+        let distance = self.flatten().cast(DType::F64).sub(low);
+        let place = distance.mul(bins as f64).div(high - low).floor();
+        let place = place.isnan().where_(0.0, place);
+        Ok(place.clamp(0.0, bins as f64 - 1.0).cast(DType::I32))
+    }
+
+    /// Whether each element is between two numbers, which round as the elements do.
+    #[track_caller]
+    fn within(&self, low: f64, high: f64) -> Tensor {
+        let x = self.flatten();
+        let x = if x.dtype().is_float() { x } else { x.cast(DType::F64) };
+        x.ge(low).logical_and(x.le(high))
+    }
+
+    /// How many elements that are `inside` have each place.
+    #[track_caller]
+    fn counted(&self, bins: usize, place: &Tensor, inside: &Tensor) -> Tensor {
         let empty = Tensor::zeros_with([bins], (DType::F64, self.device()));
         if self.numel() == 0 {
             return empty.cast(self.dtype());
         }
-        empty.scatter_reduce(0, &place, inside.cast(DType::F64), "sum", true).cast(self.dtype())
+        empty.scatter_reduce(0, place, inside.cast(DType::F64), "sum", true).cast(self.dtype())
     }
 
     /// The most frequent element along an axis, of several the smallest. `..` is of all elements.

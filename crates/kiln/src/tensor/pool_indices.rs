@@ -120,8 +120,9 @@ fn in_plane(inside: &Tensor, pool: &Pool, lengths: &[usize]) -> Tensor {
         let starts = Tensor::arange_with(shape[first + i], inside.device()).reshape(&shape);
         let starts = starts.mul(w.stride as i64).sub(pool.frame.sides[i][0] as i64);
         let at = left.modulo(w.size as i64).mul(w.dilation as i64).add(starts);
-        // a window of nothing but the least number may have its first one in the padding
-        place = place.add(at.clamp(0, n as i64 - 1).mul(stride));
+        // a window of nothing but the least number has its first one in the padding: the first element comes after it
+        let at = at.maximum(at.modulo(w.dilation as i64)).clamp_max(n as i64 - 1);
+        place = place.add(at.mul(stride));
         left = left.floor_div(w.size as i64);
         stride *= n as i64;
     }

@@ -55,28 +55,6 @@ impl Tensor {
         t.masked_select(&Tensor::cat([&Tensor::full_with([1], true, t.device()), &differs], 0))
     }
 
-    /// How many elements lie in each of `bins` intervals of one length from `low` to `high`, as [`histc`](Tensor::histc), and
-    /// the ends of the intervals.
-    ///
-    /// ```
-    /// use kiln::Tensor;
-    /// let (counts, edges) = Tensor::from([0.5, 1.5, 1.75]).histogram(2, 0.0, 2.0);
-    /// assert_eq!(counts.to_vec::<f64>()?, [1.0, 2.0]);
-    /// assert_eq!(edges.to_vec::<f64>()?, [0.0, 1.0, 2.0]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`histc`](Tensor::histc).
-    #[must_use]
-    #[track_caller]
-    pub fn histogram(&self, bins: usize, low: f64, high: f64) -> (Tensor, Tensor) {
-        let _method = outermost("histogram");
-        let counts = self.histc(bins, low, high);
-        let options = (counts.dtype(), counts.device());
-        (counts.clone(), Tensor::linspace_with(low, high, bins + 1, options))
-    }
-
     /// Every choice of `n` elements of one axis, in order, each a row.
     ///
     /// ```

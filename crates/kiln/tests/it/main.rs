@@ -20,6 +20,7 @@ mod faults;
 #[cfg(feature = "fetch")]
 mod fetch;
 mod formats;
+mod frequencies;
 mod fp8;
 mod fuzz;
 mod random_graphs;

@@ -1,7 +1,8 @@
 //! Gradients of convolutions at strides and dilations, in what is usually around them: right, and without the products.
+//! Places in windows.
 
 use crate::fuzz::{Rng, seeds};
-use kiln::{Counts, DType, Device, Tensor, measure};
+use kiln::{Counts, DType, Device, PoolOptions, Tensor, measure};
 
 /// One convolution of 3 x 3, between others.
 #[derive(Clone, Copy, Debug)]
@@ -290,4 +291,22 @@ fn mismatch(seed: u64) -> Option<String> {
     let expected = expected.square() + expected.sum_keepdim([2]);
     let same = doubled.to_vec::<f32>().expect("realized") == expected.to_vec::<f32>().expect("is");
     (!same).then(|| format!("seed {seed}, in two places, {r:?}"))
+}
+
+/// PyTorch's answer: the first element that the window has outside of the padding.
+#[test]
+fn windows_of_nothing_but_the_least_number_point_to_their_first_element() {
+    let all = |least: Tensor| least.expand([1, 3, 4]).contiguous();
+    for x in [all(Tensor::from([f32::NEG_INFINITY])), all(Tensor::from([i32::MIN]))] {
+        let places =
+            |pool| -> Vec<i32> { x.max_pool2d_with_indices(pool).1.to_vec().expect("places") };
+        let pool = PoolOptions::new(2).padding(1);
+        assert_eq!(
+            places(pool.clone().stride(1).dilation(2)),
+            [5, 4, 5, 6, 1, 0, 1, 2, 5, 4, 5, 6]
+        );
+        assert_eq!(places(pool), [0, 1, 3, 4, 5, 7]);
+        let wide = PoolOptions::new(3).padding(1).stride(1);
+        assert_eq!(places(wide), [0, 0, 1, 2, 0, 0, 1, 2, 4, 4, 5, 6]);
+    }
 }

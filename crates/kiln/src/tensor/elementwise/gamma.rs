@@ -33,12 +33,14 @@ fn upper(x: &Tensor) -> (Tensor, Tensor) {
     (is_low.where_(1.0 - x, x), is_low)
 }
 
-/// `sin(pi x)` and `cos(pi x)`, exact in their zeros.
+/// `sin(pi x) / pi` and `cos(pi x)`, exact in their zeros.
 fn turn(x: &Tensor) -> (Tensor, Tensor) {
     let r = x - (x * 0.5).round() * 2.0;
     let near = r.gt(0.5).where_(1.0 - &r, r.lt(-0.5).where_(-1.0 - &r, &r));
+    // a small sine is its angle; below the normal numbers a product with pi has few bits
+    let sine = near.abs().lt(1e-9).where_(&near, (&near * PI).sin() / PI);
     let cosine = (r.abs() - 0.5).neg() * PI;
-    ((near * PI).sin(), cosine.sin())
+    (sine, cosine.sin())
 }
 
 fn lgamma(x: &Tensor) -> Tensor {
@@ -50,7 +52,7 @@ fn lgamma(x: &Tensor) -> Tensor {
     let rest = polynomial(&moved.square().reciprocal(), &terms) / &moved;
     let stirling = (&moved - 0.5) * (moved.log() - 1.0) + (0.5 * (2.0 * PI).ln() - 0.5) + rest;
     let upper = stirling - is_near.where_(product, 1.0).log();
-    let reflected = PI.ln() - turn(x).0.abs().log() - &upper;
+    let reflected = turn(x).0.abs().log().neg() - &upper;
     let value = is_low.where_(reflected, upper);
     x.isinf().where_(f64::INFINITY, value)
 }
@@ -64,7 +66,7 @@ fn digamma(x: &Tensor) -> Tensor {
     let series = moved.log() - 0.5 / &moved - polynomial(&square, &BERNOULLI) * &square;
     let upper = series - is_near.where_(steps, 0.0);
     let (sine, cosine) = turn(x);
-    let reflected = &upper - cosine / &sine * PI;
+    let reflected = &upper - cosine / &sine;
     let pole = x.eq(0.0).where_(f64::INFINITY, f64::NAN).copysign(-x);
     let pole = (x.le(0.0) & x.eq(x.floor())).where_(pole, reflected);
     is_low.where_(pole, upper)
@@ -85,7 +87,7 @@ fn zeta(s: i32, x: &Tensor) -> Tensor {
 fn trigamma(x: &Tensor) -> Tensor {
     let (z, is_low) = upper(x);
     let upper = zeta(2, &z);
-    is_low.where_((turn(x).0.reciprocal() * PI).square() - &upper, upper)
+    is_low.where_(turn(x).0.reciprocal().square() - &upper, upper)
 }
 
 /// The gamma function; integers become floats first.
@@ -169,7 +171,7 @@ fn higher(n: usize, x: &Tensor) -> Tensor {
     let is_low = x.le(0.0);
     let upper = zeta(n as i32 + 1, &is_low.where_(1.0 - x, x)) * factorial;
     let (sine, cosine) = turn(x);
-    let whole = polynomial(&(cosine / sine), &cotangent(n)) * PI.powi(n as i32 + 1);
+    let whole = polynomial(&(cosine / (sine * PI)), &cotangent(n)) * PI.powi(n as i32 + 1);
     let lower = x.eq(x.floor()).where_(f64::INFINITY, whole - &upper * sign);
     is_low.where_(lower, &upper) * sign
 }

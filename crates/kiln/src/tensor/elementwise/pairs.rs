@@ -202,7 +202,7 @@ impl Tensor {
         let way = end.sub(self);
         let from_start = self.add(way.mul(&weight));
         let from_end = end.sub(way.mul(weight.neg().add(1)));
-        weight.lt(0.5).where_(from_start, from_end)
+        weight.abs().lt(0.5).where_(from_start, from_end)
     }
 
     /// `self + value * a * b`.
