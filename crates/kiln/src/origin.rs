@@ -25,6 +25,9 @@ fn is_asked(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+/// The folder of kiln's own source.
+const OWN: &str = file!().split_at(file!().len() - "origin.rs".len()).0;
+
 /// A method with the line of the program that called it. A line of kiln's own is nobody's.
 #[track_caller]
 fn at_line(method: &'static str) -> Origin {
@@ -34,9 +37,8 @@ fn at_line(method: &'static str) -> Origin {
         }
     });
     *ASKED;
-    let own = file!().trim_end_matches("origin.rs");
     let line = Location::caller();
-    if line.file().starts_with(own) { Origin::of(method) } else { Origin::at(method, line) }
+    if line.file().starts_with(OWN) { Origin::of(method) } else { Origin::at(method, line) }
 }
 
 /// Names what is made from here on after `method`, unless a method is running that calls it.

@@ -286,14 +286,23 @@ fn widen_reduce(node: &UOp, srcs: &[&Wide]) -> Wide {
     }
 }
 
-/// The lanes of a vector combined as a balanced tree: lane `i` with lane `i + n/2`, until one is left.
+/// The lanes of a vector combined as a balanced tree: lane `i` with lane `i + n/2`, until one is left. As long as they are
+/// even in number, all pairs are combined at once.
 fn combine_lanes(op: ReduceOp, vector: &UOp) -> UOp {
+    let both = |low: UOp, high: UOp| {
+        UOp::new(op.alu(), low.dtype(), low.lanes(), smallvec![low, high], Arg::None)
+    };
+    let mut vector = vector.clone();
+    while vector.lanes().is_multiple_of(2) {
+        let half = vector.lanes() / 2;
+        let part = |from: u16| UOp::stack((from..from + half).map(|i| vector.lane(i)).collect());
+        vector = both(part(0), part(half));
+    }
     let mut parts: Vec<UOp> = (0..vector.lanes()).map(|i| vector.lane(i)).collect();
     while parts.len() > 1 {
         let upper = parts.split_off(parts.len().div_ceil(2));
-        for (low, high) in parts.iter_mut().zip(&upper) {
-            *low =
-                UOp::new(op.alu(), low.dtype(), 1, smallvec![low.clone(), high.clone()], Arg::None);
+        for (low, high) in parts.iter_mut().zip(upper) {
+            *low = both(low.clone(), high);
         }
     }
     parts.swap_remove(0)

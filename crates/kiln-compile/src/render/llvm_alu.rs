@@ -46,6 +46,9 @@ pub(super) fn instruction(f: &mut Function<'_>, op: &UOp) -> String {
 }
 
 fn stack(f: &mut Function<'_>, op: &UOp) -> String {
+    if let Some(vector) = picked_from(op) {
+        return picked(f, op, vector);
+    }
     let (of, element) = (type_of(op.dtype(), op.lanes()), type_of(op.dtype(), 1));
     let mut vector = "poison".to_string();
     for (i, src) in op.srcs().iter().enumerate() {
@@ -53,6 +56,22 @@ fn stack(f: &mut Function<'_>, op: &UOp) -> String {
         vector = f.emit(&format!("insertelement {of} {vector}, {element} {scalar}, i32 {i}"));
     }
     vector
+}
+
+/// The vector that all scalars of a stack are lanes of.
+fn picked_from(stack: &UOp) -> Option<&UOp> {
+    let is_lane_of = |src: &UOp, vector: &UOp| src.op() == Op::Lane && src.src(0) == vector;
+    let vector = stack.srcs().first().filter(|src| src.op() == Op::Lane)?.src(0);
+    stack.srcs().iter().all(|src| is_lane_of(src, vector)).then_some(vector)
+}
+
+/// Lanes of one vector, in one instruction.
+fn picked(f: &mut Function<'_>, op: &UOp, vector: &UOp) -> String {
+    let number = |src: &UOp| format!("i32 {}", src.arg().lane().expect("a lane's number"));
+    let numbers: Vec<String> = op.srcs().iter().map(number).collect();
+    let (from, of) = (typed(f, vector), type_of(vector.dtype(), vector.lanes()));
+    let (lanes, numbers) = (op.lanes(), numbers.join(", "));
+    f.emit(&format!("shufflevector {from}, {of} poison, <{lanes} x i32> <{numbers}>"))
 }
 
 fn lane(f: &mut Function<'_>, op: &UOp) -> String {

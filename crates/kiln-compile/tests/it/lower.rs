@@ -309,21 +309,27 @@ fn programs_read_well() {
         with %22 = after f32x8 %2 %21
         %23 = load f32x8 %22 0:i32
         %24 = lane f32 lane=0 %23
-        %25 = lane f32 lane=4 %23
-        %26 = add f32 %24 %25
-        %27 = lane f32 lane=2 %23
-        %28 = lane f32 lane=6 %23
-        %29 = add f32 %27 %28
-        %30 = add f32 %26 %29
-        %31 = lane f32 lane=1 %23
-        %32 = lane f32 lane=5 %23
-        %33 = add f32 %31 %32
-        %34 = lane f32 lane=3 %23
-        %35 = lane f32 lane=7 %23
-        %36 = add f32 %34 %35
-        %37 = add f32 %33 %36
-        %38 = add f32 %30 %37
-        store %0 0:i32 %38
+        %25 = lane f32 lane=1 %23
+        %26 = lane f32 lane=2 %23
+        %27 = lane f32 lane=3 %23
+        %28 = stack f32x4 %24 %25 %26 %27
+        %29 = lane f32 lane=4 %23
+        %30 = lane f32 lane=5 %23
+        %31 = lane f32 lane=6 %23
+        %32 = lane f32 lane=7 %23
+        %33 = stack f32x4 %29 %30 %31 %32
+        %34 = add f32x4 %28 %33
+        %35 = lane f32 lane=0 %34
+        %36 = lane f32 lane=1 %34
+        %37 = stack f32x2 %35 %36
+        %38 = lane f32 lane=2 %34
+        %39 = lane f32 lane=3 %34
+        %40 = stack f32x2 %38 %39
+        %41 = add f32x2 %37 %40
+        %42 = lane f32 lane=0 %41
+        %43 = lane f32 lane=1 %41
+        %44 = add f32 %42 %43
+        store %0 0:i32 %44
     "#]],
     );
     check_program(

@@ -15,21 +15,23 @@ pub(super) fn facts(
     srcs: &[UOp],
     arg: &Arg,
 ) -> (Option<Arc<Shape>>, (i64, i64)) {
-    let shape = match arg {
-        _ if keeps_shape(op) => elementwise_shape(srcs),
-        Arg::Shape(shape) => Some(shape.clone()).filter(|s| !s.is_empty()),
-        _ => Some(shape(op, dtype, srcs, arg)).filter(|s| !s.is_empty()).map(Arc::new),
+    let shape = match (op, arg) {
+        _ if op.is_alu() => elementwise_shape(srcs),
+        (_, Arg::Shape(shape)) => Some(shape.clone()).filter(|s| !s.is_empty()),
+        (Op::Update | Op::Vjp | Op::Remat, _) => srcs[0].0.shape.clone(),
+        (Op::Gather, _) => srcs[1].0.shape.clone(),
+        (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => None,
+        _ => match shape(op, dtype, srcs, arg) {
+            Some(own) => Some(own).filter(|s| !s.is_empty()).map(Arc::new),
+            None => elementwise_shape(srcs),
+        },
     };
     (shape, bounds(op, dtype, srcs, arg))
 }
 
-/// The ops that do not choose a shape of their own.
-fn keeps_shape(op: Op) -> bool {
-    op.is_alu() || matches!(op, Op::Const | Op::Cast | Op::Splat | Op::Lane | Op::Stack)
-}
-
-fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
-    match (op, arg) {
+/// The shape of a node that chooses one of its own.
+fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Option<Shape> {
+    Some(match (op, arg) {
         // copied as bytes: `clone` goes element by element
         (Op::Buffer, Arg::Buffer { shape, .. }) | (Op::Param, Arg::Param { shape, .. }) => {
             Shape::from_slice(shape)
@@ -52,12 +54,9 @@ fn shape(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> Shape {
             let kept = srcs[0].shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
             kept.map(|(_, &n)| n).collect()
         }
-        (Op::Update | Op::Vjp | Op::Remat, _) => srcs[0].shape().clone(),
-        (Op::Gather, _) => srcs[1].shape().clone(),
         (Op::Bitcast, _) => bitcast_shape(srcs[0].shape(), srcs[0].dtype().size(), dtype.size()),
-        (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => Shape::new(),
-        _ => elementwise_shape(srcs).map_or_else(Shape::new, |s| (*s).clone()),
-    }
+        _ => return None,
+    })
 }
 
 /// All sources have one shape, but constants and other scalars (rank 0) fit any.

@@ -99,7 +99,7 @@ impl Drop for Node {
         // on a thread that ends there may be no graveyard left: its chains are short
         let outermost = GRAVEYARD.try_with(|g| {
             let (graves, is_drained) = &mut *g.borrow_mut();
-            graves.extend(srcs);
+            srcs.into_iter().for_each(|src| graves.push(src));
             !std::mem::replace(is_drained, true)
         });
         if outermost == Ok(true) {
@@ -115,15 +115,15 @@ impl Drop for Node {
     }
 }
 
-/// Looks at all of the nodes, and at the table if it is about as small: what a long computation has pushed out of the
-/// processor's caches comes back at once here, and one by one where each node is freed.
-pub fn touch(nodes: &[UOp]) {
-    let sum = |node: &UOp| node.ref_count() ^ node.0.hash as usize ^ node.shape().len();
-    black_box(nodes.iter().fold(0, |all, node| all ^ sum(node) ^ node.0.arg.is_none() as usize));
+/// Looks at all of the nodes, if they are many, and at the table if it is about as small: what a long computation has
+/// pushed out of the processor's caches comes back at once here, and one by one where each node is freed.
+pub fn touch<'a>(nodes: impl ExactSizeIterator<Item = &'a UOp>) {
     let most = 2 * nodes.len() / SHARDS;
     if most == 0 {
         return;
     }
+    let sum = |node: &UOp| node.ref_count() ^ node.0.hash as usize ^ node.shape().len();
+    black_box(nodes.fold(0, |all, node| all ^ sum(node) ^ node.0.arg.is_none() as usize));
     for shard in TABLE.iter() {
         let table = shard.lock().unwrap_or_else(PoisonError::into_inner);
         black_box(table.touched(most));

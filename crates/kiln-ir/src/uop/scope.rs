@@ -45,6 +45,10 @@ fn inside_of(srcs: &[UOp], arg: &Arg) -> AxisSet {
 /// assert_eq!(sum.scope().iter().collect::<Vec<_>>(), [0]);
 /// ```
 pub(super) fn scope_of(op: Op, srcs: &[UOp], arg: &Arg) -> AxisSet {
+    // a tensor is in no loop
+    if !matches!(arg, Arg::Range { .. }) && srcs.iter().all(|src| src.scope().is_empty()) {
+        return AxisSet::default();
+    }
     let mut scope = inside_of(srcs, arg);
     let closed = || closed_by(op, srcs);
     if !scope.is_empty() && closed().next().is_some() {

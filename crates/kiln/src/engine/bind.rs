@@ -3,7 +3,7 @@
 //! A schedule never assumes that something happens in place. Here, under the planning lock, reference counts say
 //! whether anybody can still need an old value. If nobody can, its buffer is donated to the new value.
 
-use super::cache::Ready;
+use super::cache::{Overwrite, Ready};
 use super::capture::Closed;
 use super::device::Opened;
 use super::donated::{Donated, StandIn};
@@ -13,6 +13,7 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
 use rustc_hash::FxHashSet;
+use std::cell::{LazyCell, OnceCell};
 use std::ops::Range;
 
 /// The memory of one run of a schedule.
@@ -21,7 +22,8 @@ pub(super) struct Bound {
     inputs: Vec<Buffer>,
     /// By root.
     pub(super) outputs: Vec<Buffer>,
-    arena: Buffer,
+    /// Memory of temporaries, if there are any.
+    arena: Option<Buffer>,
     /// The donated leaves.
     pub(super) donated: Donated,
     /// A lock on files: for reading, or for this launch alone. None if no file is involved.
@@ -52,6 +54,11 @@ impl Bound {
         Ok((!old.overlaps(&new)).then_some(old))
     }
 
+    /// Whether a root is written to a file.
+    pub(super) fn is_file(&self, root: usize) -> bool {
+        self.file.as_ref().is_some_and(|file| file.root == root)
+    }
+
     /// Copies a computed value to its file.
     pub(super) fn write_back(&self) -> Result<(), Failure> {
         let Some(FileRoot { root, elsewhere, changed }) = &self.file else { return Ok(()) };
@@ -71,7 +78,8 @@ impl Bound {
             BufferRef::Temp(temp) => {
                 let temp = &ready.schedule.temps[temp];
                 let bytes = temp.len * temp.dtype.size();
-                self.arena.view(temp.offset, bytes).map_err(|e| e.to_string())
+                let arena = self.arena.as_ref().expect("there are temporaries");
+                arena.view(temp.offset, bytes).map_err(|e| e.to_string())
             }
         }
     }
@@ -85,32 +93,25 @@ pub(super) fn bind(
     last: &[usize],
     pinned: Option<&Pinned>,
 ) -> Result<Bound, Failure> {
-    let is_file = |&at: &usize| leaf::buffer(&closed.nodes[at]).is_ok_and(|b| b.is_file());
+    let inputs = closed.leaves.iter().map(|&at| input(closed.node(at), opened));
+    let inputs: Vec<Buffer> = inputs.collect::<Result<_, _>>()?;
     let access = match pinned {
         Some(_) => Some(file::writing()),
-        None => closed.leaves.iter().any(is_file).then(file::reading),
+        None => inputs.iter().any(Buffer::is_file).then(file::reading),
     };
-    let root = pinned.and_then(|p| closed.roots.iter().position(|&r| closed.nodes[r] == p.version));
+    let root = pinned.and_then(|p| closed.roots.iter().position(|&r| *closed.node(r) == p.version));
     let pinned = pinned.zip(root);
-    let reusable = reusable(closed, ready, last, pinned);
-    let mut found = Released {
-        closed,
-        stand_ins: closed.stand_ins(),
-        references: closed.references(),
-        slots: Vec::new(),
-        is_taken: vec![false; closed.leaves.len()],
-    };
+    let overwritten_by = overwrites(closed, ready, &inputs, last, pinned);
+    let reusable = |root: usize| overwritten_by.get(root).copied().flatten();
+    let mut found = Released::new(closed);
     // a failure must leave every leaf as it was: allocate first, donate afterwards
-    let arena = alloc(opened, ready.schedule.arena_bytes, "temporaries")?;
-    let inputs: Vec<Buffer> = closed
-        .leaves
-        .iter()
-        .map(|&at| input(&closed.nodes[at], opened))
-        .collect::<Result<_, _>>()?;
-    let direct = pinned.filter(|&(p, root)| is_direct(closed, p, reusable[root]));
+    let temporaries = ready.schedule.temps.first();
+    let arena = temporaries.map(|_| alloc(opened, ready.schedule.arena_bytes, "temporaries"));
+    let arena = arena.transpose()?;
+    let direct = pinned.filter(|&(p, root)| is_direct(closed, p, reusable(root)));
     let mut memory = |root: usize| match direct.filter(|&(_, at)| at == root) {
         Some((pinned, _)) => Ok(pinned.memory.clone()),
-        None => match reusable[root].filter(|&slot| found.release(slot, root)) {
+        None => match reusable(root).filter(|&slot| found.release(slot, root)) {
             Some(slot) => Ok(inputs[slot].clone()),
             None => alloc(opened, bytes_of(ready, root)?, origin(closed, root)),
         },
@@ -153,7 +154,7 @@ fn input(node: &UOp, opened: &Opened) -> Result<Buffer, Failure> {
 
 /// The method that made a root.
 fn origin(closed: &Closed, root: usize) -> &'static str {
-    closed.nodes[closed.roots[root]].origin().unwrap_or("values")
+    closed.node(closed.roots[root]).origin().unwrap_or("values")
 }
 
 fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
@@ -164,7 +165,7 @@ fn bytes_of(ready: &Ready, root: usize) -> Result<usize, Failure> {
 /// The bytes of a file that kernels change: those that they store, if they start from the file's content.
 fn changed(closed: &Closed, ready: &Ready, pinned: &Pinned, root: usize) -> Range<usize> {
     let whole = 0..pinned.memory.len();
-    let is_old = |slot: usize| closed.nodes[closed.leaves[slot]] == pinned.old;
+    let is_old = |slot: usize| *closed.leaf(slot) == pinned.old;
     let mut all: Option<Range<usize>> = None;
     for kernel in &ready.kernels {
         if !kernel.plan.args.contains(&BufferRef::Output(root)) {
@@ -186,7 +187,7 @@ fn changed(closed: &Closed, ready: &Ready, pinned: &Pinned, root: usize) -> Rang
 /// Whether kernels may write a new version straight into its file: nothing reads the old one there, or only kernels
 /// that may overwrite what they read.
 fn is_direct(closed: &Closed, pinned: &Pinned, reusable: Option<usize>) -> bool {
-    let is_old = |&at: &usize| closed.nodes[at] == pinned.old;
+    let is_old = |&at: &usize| *closed.node(at) == pinned.old;
     match closed.leaves.iter().position(is_old) {
         Some(slot) => reusable == Some(slot) || !pinned.is_old_there(),
         None => true,
@@ -203,13 +204,13 @@ fn overwritten(
     if !pinned.is_old_there() {
         return Ok(None);
     }
-    let at = closed.nodes.iter().position(|n| *n == pinned.old);
-    let stand_ins: Vec<StandIn> = (0..closed.nodes.len())
+    let at = closed.nodes().position(|n| *n == pinned.old);
+    let stand_ins: Vec<StandIn> = (0..closed.nodes().len())
         .filter(|&i| closed.is_computed(i) && Some(closed.sources(i)[0]) == at)
         .map(|i| StandIn::of(closed, i))
         .collect();
     stand_ins.iter().for_each(StandIn::forget);
-    let inside = at.map_or(0, |at| closed.references()[at]);
+    let inside = at.map_or(0, |at| closed.references(at));
     let held = pinned.old.ref_count() > inside + pinned.own;
     if !held && !at.is_some_and(|at| wanted(closed, &[], Some(at))[at]) {
         return Ok(Some((pinned.old.clone(), root, stand_ins)));
@@ -224,58 +225,62 @@ fn overwritten(
 struct Released<'a> {
     closed: &'a Closed,
     /// By parameter slot: the computed nodes that refer to the leaf.
-    stand_ins: Vec<Vec<usize>>,
-    /// By node: how many references the walk itself holds.
-    references: Vec<usize>,
+    stand_ins: OnceCell<Vec<Vec<usize>>>,
     /// The donated slots, and the roots that get their buffers.
     slots: Vec<(usize, usize)>,
-    /// By slot: whether it is donated.
-    is_taken: Vec<bool>,
+    taken: FxHashSet<usize>,
 }
 
 impl Released<'_> {
+    fn new(closed: &Closed) -> Released<'_> {
+        let (stand_ins, slots, taken) = Default::default();
+        Released { closed, stand_ins, slots, taken }
+    }
+
+    /// The computed nodes that refer to a leaf.
+    fn stand_ins(&self, slot: usize) -> impl Iterator<Item = StandIn> + '_ {
+        let all = self.stand_ins.get_or_init(|| self.closed.stand_ins());
+        all[slot].iter().map(|&at| StandIn::of(self.closed, at))
+    }
+
     /// Cuts the leaf off from the computed nodes that refer to it. Such a node may outlive its last reader inside a
     /// graph, and writing the same expression down finds it again. Unless another thread holds the leaf by then, it can
     /// be donated.
     fn release(&mut self, slot: usize, root: usize) -> bool {
-        if self.is_taken[slot] {
+        if self.taken.contains(&slot) {
             return false;
         }
         self.forget(slot);
-        let leaf = &self.closed.nodes[self.closed.leaves[slot]];
+        let leaf = self.closed.leaf(slot);
         if leaf::history(leaf).is_some() {
             // a node that the leaf remembers refers to it without holding it, and a gradient may need the leaf
             self.remember(slot);
             return false;
         }
-        let inside = self.references[self.closed.leaves[slot]];
+        let inside = self.closed.references(self.closed.leaves[slot]);
         if leaf.ref_count() > inside {
             self.remember(slot);
             return false;
         }
         self.slots.push((slot, root));
-        self.is_taken[slot] = true;
+        self.taken.insert(slot);
         true
     }
 
     fn forget(&self, slot: usize) {
-        self.stand_ins[slot].iter().for_each(|&at| StandIn::of(self.closed, at).forget());
+        self.stand_ins(slot).for_each(|stand_in| stand_in.forget());
     }
 
     fn remember(&self, slot: usize) {
-        let leaf = &self.closed.nodes[self.closed.leaves[slot]];
-        for &at in &self.stand_ins[slot] {
-            StandIn::of(self.closed, at).remember(leaf);
-        }
+        let leaf = self.closed.leaf(slot);
+        self.stand_ins(slot).for_each(|stand_in| stand_in.remember(leaf));
     }
 
     /// Donates the leaves.
     fn take(mut self) -> Donated {
         let mut donated = Donated::default();
         for (slot, root) in std::mem::take(&mut self.slots) {
-            let stand_ins = self.stand_ins[slot].iter().map(|&at| StandIn::of(self.closed, at));
-            let leaf = &self.closed.nodes[self.closed.leaves[slot]];
-            donated.take(leaf, root, stand_ins.collect());
+            donated.take(self.closed.leaf(slot), root, self.stand_ins(slot).collect());
         }
         donated
     }
@@ -292,68 +297,48 @@ fn alloc(opened: &Opened, bytes: usize, purpose: &'static str) -> Result<Buffer,
     opened.alloc(bytes, purpose)
 }
 
-/// For each root, a parameter slot whose buffer it may get.
-fn reusable(
+/// For each root, a parameter slot whose buffer it may get; nothing if no root may. That is a leaf that nothing can need
+/// once the roots are computed: nothing outside this walk refers to it, or to an uncomputed node between it and the
+/// roots. `last` are the ids of roots that no gradient will go through.
+fn overwrites(
     closed: &Closed,
     ready: &Ready,
+    inputs: &[Buffer],
     last: &[usize],
     pinned: Option<(&Pinned, usize)>,
 ) -> Vec<Option<usize>> {
-    let mut found = vec![None; ready.roots.len()];
-    let mut last_read = vec![0; closed.leaves.len()];
-    for (step, kernel) in ready.kernels.iter().enumerate() {
-        for arg in kernel.plan.args.iter().chain(&kernel.plan.starts_from) {
-            if let BufferRef::Param(slot) = arg {
-                last_read[*slot] = step;
-            }
-        }
-    }
-    let mut free = free_leaves(closed, last);
-    // a root that has a leaf's value unchanged shares its memory
-    for place in &ready.schedule.outputs {
-        if let BufferRef::Param(slot) = place {
-            free[*slot] = false;
-        }
-    }
-    for (step, kernel) in ready.kernels.iter().enumerate() {
-        let plan = &kernel.plan;
-        let whole = plan.may_alias.iter().map(|&(new, old)| (plan.args[new], plan.args[old]));
-        let partly = plan.starts_from.map(|old| (plan.args[0], old));
-        for pair in whole.chain(partly) {
-            let (BufferRef::Output(root), BufferRef::Param(slot)) = pair else { continue };
-            let leaf = &closed.nodes[closed.leaves[slot]];
-            // only a file's own storage writes to it, and needs no permission for that
-            let own = pinned.is_some_and(|(p, at)| at == root && p.old == *leaf);
-            if found[root].is_some() || last_read[slot] != step || !(own || free[slot]) {
-                continue;
-            }
-            let (dtype, shape) = &ready.roots[root];
-            let bytes = shape.iter().product::<usize>() * dtype.size();
-            // memory that is not read may be of any size
-            let fits = |b: Buffer| b.is_writable() && b.offset() == 0 && b.len() == bytes;
-            if own || leaf::buffer(leaf).is_ok_and(|b| !b.is_file() && fits(b)) {
+    let (mut found, mut taken) = (Vec::new(), FxHashSet::default());
+    let wanted = LazyCell::new(|| wanted(closed, last, None));
+    for &Overwrite { root, slot, is_shared } in &ready.overwrites {
+        let at = closed.leaves[slot];
+        // only a file's own storage writes to it, and needs no permission for that
+        let own = pinned.is_some_and(|(p, at)| at == root && p.old == *closed.leaf(slot));
+        let is_fit = || !is_shared && fits(&inputs[slot], ready, root) && !taken.contains(&slot);
+        if own || is_fit() && !closed.is_held(at) && !wanted[at] {
+            found.resize(ready.roots.len(), None);
+            if found[root].is_none() {
                 found[root] = Some(slot);
-                free[slot] = false;
+                taken.insert(slot);
             }
         }
     }
     found
 }
 
-/// The leaves that nothing can need once the roots are computed: nothing outside this walk refers to them, or to an
-/// uncomputed node between them and the roots. `last` are the ids of roots that no gradient will go through.
-fn free_leaves(closed: &Closed, last: &[usize]) -> Vec<bool> {
-    let wanted = wanted(closed, last, None);
-    closed.leaves.iter().map(|&at| !wanted[at]).collect()
+/// Whether a root can be in this memory. Memory that is not read may be of any size.
+fn fits(memory: &Buffer, ready: &Ready, root: usize) -> bool {
+    let bytes = bytes_of(ready, root);
+    let is_whole = memory.offset() == 0 && bytes == Ok(memory.len());
+    is_whole && memory.is_writable() && !memory.is_file()
 }
 
 /// The nodes that can still be needed once the roots are computed. References to `except` itself do not count.
 fn wanted(closed: &Closed, last: &[usize], except: Option<usize>) -> Vec<bool> {
-    let mut wanted = closed.held();
+    let mut wanted: Vec<bool> = (0..closed.nodes().len()).map(|at| closed.is_held(at)).collect();
     except.into_iter().for_each(|at| wanted[at] = false);
     let last: FxHashSet<usize> = last.iter().copied().collect();
-    for at in (0..closed.nodes.len()).rev() {
-        let node = &closed.nodes[at];
+    for at in (0..wanted.len()).rev() {
+        let node = closed.node(at);
         // whoever holds a root finds its leaf; but other views look through a view, and gradients through every node
         let looked_through =
             node.op().is_movement() || (closed.is_differentiable(at) && !last.contains(&node.id()));

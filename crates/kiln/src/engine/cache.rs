@@ -17,7 +17,7 @@ use crate::device::Device;
 use kiln_compile::optimize::{Opt, Work};
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
-use kiln_compile::schedule::{self, Choices, ScheduledKernel};
+use kiln_compile::schedule::{self, BufferRef, Choices, ScheduledKernel};
 use kiln_ir::arg::Shape;
 use kiln_ir::observe::{self, Kind};
 use kiln_ir::{Const, DType, UOp};
@@ -38,11 +38,22 @@ pub(super) struct Ready {
     pub(super) schedule: schedule::Schedule,
     /// Type and shape of each root.
     pub(super) roots: Vec<(DType, Shape)>,
+    /// Which roots may overwrite what, in the order of kernels.
+    pub(super) overwrites: Vec<Overwrite>,
     /// By constant: whether it is a launch-time scalar.
     variable: Vec<bool>,
     /// All constants, as they were when it was compiled.
     constants: Vec<Const>,
     dtypes: Vec<DType>,
+}
+
+/// A root that may get the memory of a parameter: the kernel that reads this last stores the root, and reads nothing
+/// after it is overwritten.
+pub(super) struct Overwrite {
+    pub(super) root: usize,
+    pub(super) slot: usize,
+    /// Whether another root is the parameter unchanged.
+    pub(super) is_shared: bool,
 }
 
 /// One kernel of it.
@@ -97,12 +108,13 @@ impl Ready {
         kernels: Vec<ReadyKernel>,
         schedule: schedule::Schedule,
         variable: Vec<bool>,
-        constants: Vec<Const>,
     ) -> Ready {
-        let root = |&r: &usize| (closed.nodes[r].dtype(), closed.nodes[r].shape().clone());
+        let root = |&r: &usize| (closed.node(r).dtype(), closed.node(r).shape().clone());
         let roots = closed.roots.iter().map(root).collect();
-        let dtypes = closed.constant_dtypes().collect();
-        Ready { kernels, schedule, roots, variable, constants, dtypes }
+        let (dtypes, constants) =
+            (closed.constant_dtypes().collect(), closed.constants().collect());
+        let overwrites = overwrites(&kernels, &schedule, closed.leaves.len());
+        Ready { kernels, schedule, roots, overwrites, variable, constants, dtypes }
     }
 
     /// About how much memory it takes, as if it alone held its kernels.
@@ -116,20 +128,50 @@ impl Ready {
         };
         let schedule::Schedule { outputs, temps, .. } = &self.schedule;
         let lists = size_of_val(&outputs[..]) + size_of_val(&temps[..]);
-        let own = size_of_val(&self.roots[..]) + self.constants.len() * (size_of::<Const>() + 2);
+        let own = size_of_val(&self.roots[..]) + size_of_val(&self.overwrites[..]);
+        let own = own + self.constants.len() * (size_of::<Const>() + 2);
         self.kernels.iter().map(kernel).sum::<usize>() + lists + own + size_of::<Ready>() + ENTRY
     }
 
     /// Whether it computes this graph: all constants that are compiled in are equal.
-    fn fits(&self, constants: &[Const]) -> bool {
-        self.constants.iter().zip(constants).zip(&self.variable).all(|((a, b), v)| *v || a == b)
+    fn fits(&self, constants: impl Iterator<Item = Const>) -> bool {
+        self.constants.iter().zip(constants).zip(&self.variable).all(|((a, b), v)| *v || *a == b)
     }
 
     /// The scalars to launch it with, as 8 raw bytes each.
-    pub(super) fn scalars(&self, constants: Vec<Const>) -> Vec<i64> {
-        let all = constants.into_iter().zip(&self.dtypes).zip(&self.variable);
+    pub(super) fn scalars(&self, constants: impl Iterator<Item = Const>) -> Vec<i64> {
+        let all = constants.zip(&self.dtypes).zip(&self.variable);
         all.filter(|(_, v)| **v).map(|((c, dtype), _)| raw(c, *dtype)).collect()
     }
+}
+
+/// Which roots may overwrite which of so many parameters.
+fn overwrites(
+    kernels: &[ReadyKernel],
+    schedule: &schedule::Schedule,
+    slots: usize,
+) -> Vec<Overwrite> {
+    let mut last_read = vec![0; slots];
+    for (step, kernel) in kernels.iter().enumerate() {
+        for arg in kernel.plan.args.iter().chain(&kernel.plan.starts_from) {
+            if let BufferRef::Param(slot) = arg {
+                last_read[*slot] = step;
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (step, ReadyKernel { plan, .. }) in kernels.iter().enumerate() {
+        let whole = plan.may_alias.iter().map(|&(new, old)| (plan.args[new], plan.args[old]));
+        let partly = plan.starts_from.map(|old| (plan.args[0], old));
+        for pair in whole.chain(partly) {
+            let (BufferRef::Output(root), BufferRef::Param(slot)) = pair else { continue };
+            if last_read[slot] == step {
+                let is_shared = schedule.outputs.contains(&BufferRef::Param(slot));
+                found.push(Overwrite { root, slot, is_shared });
+            }
+        }
+    }
+    found
 }
 
 /// A scalar's bits as kernels take them.
@@ -180,7 +222,7 @@ pub fn stages() -> Vec<Stages> {
 
 /// The remembered schedule of a graph by its key.
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
-    let ready = fitting(&variants(&(key, way(device))), constants)?;
+    let ready = fitting(&(key, way(device)), || constants.iter().copied())?;
     observed::remembered(Graph { key, device, last: None }, &ready.schedule, ready.kernels.len());
     Some(ready)
 }
@@ -199,14 +241,17 @@ fn variants(key: &(u128, Way)) -> Vec<Arc<Ready>> {
 }
 
 /// The variant that computes a graph with these constants.
-fn fitting(known: &[Arc<Ready>], constants: &[Const]) -> Option<Arc<Ready>> {
-    known.iter().find(|r| r.fits(constants)).cloned()
+fn fitting<I: Iterator<Item = Const>>(
+    key: &(u128, Way),
+    constants: impl Fn() -> I,
+) -> Option<Arc<Ready>> {
+    let mut schedules = SCHEDULES.lock().expect("schedule cache");
+    schedules.get(key)?.iter().find(|ready| ready.fits(constants())).cloned()
 }
 
 /// The remembered schedule of a closed graph.
 pub(super) fn found(closed: &Closed, device: &Device) -> Option<Arc<Ready>> {
-    let known = variants(&(closed.key, way(device)));
-    let ready = fitting(&known, &closed.constants())?;
+    let ready = fitting(&(closed.key, way(device)), || closed.constants())?;
     observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
     Some(ready)
 }
@@ -232,7 +277,8 @@ fn graph<'a>(closed: &'a Closed, device: &'a Device) -> Graph<'a> {
 pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<Ready, Failure> {
     testing::step()?;
     let start = Instant::now();
-    let (constants, known) = (closed.constants(), variants(&(closed.key, way(device))));
+    let constants: Vec<Const> = closed.constants().collect();
+    let known = variants(&(closed.key, way(device)));
     let variable = variable_constants(closed, &constants, &known);
     let roots = closed.build(&variable);
     let (mut schedule, _) = scheduled(&roots, opened, &Choices::default())?;
@@ -251,7 +297,7 @@ pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<
         let (numbers, work) = more.unzip();
         ReadyKernel { code, plan, stored, numbers: numbers.unwrap_or_default(), work }
     });
-    Ok(Ready::new(closed, kernels.collect(), schedule, variable, constants))
+    Ok(Ready::new(closed, kernels.collect(), schedule, variable))
 }
 
 /// The schedule of a closed graph that has been built, and what was chosen for it.

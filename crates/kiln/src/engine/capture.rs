@@ -9,7 +9,7 @@ use super::measure::count;
 use super::number;
 use super::runs::{self, Upload};
 use super::starts::{Starts, well_formed};
-use super::walk::{Busy, Edges, StandsFor, Walk};
+use super::walk::{Busy, Reached, Walk};
 use kiln_ir::arg::{Arg, Shape};
 use kiln_ir::uop::{Mixer, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
@@ -20,15 +20,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The captured graph of one realize.
+#[derive(Default)]
 pub(super) struct Closed {
     /// Every node reached, sources before users. A computed node stands for its leaf.
-    pub(super) nodes: Vec<UOp>,
-    /// Positions of each node's sources: of the nodes as they are, and after looking through computed ones.
-    edges: Vec<Edges>,
-    /// Which nodes stood for their leaf during the walk. Another thread may have computed more since.
-    computed: Vec<Option<StandsFor>>,
-    /// Which nodes a gradient could go through: they are computed from a value that wants one.
-    differentiable: Vec<bool>,
+    nodes: Vec<Reached>,
+    /// The computed nodes (positions).
+    computed: Vec<usize>,
     /// The leaves by parameter slot (positions).
     pub(super) leaves: Vec<usize>,
     /// The constants in order of visit (positions), once for each use: two uses may have the same number today and
@@ -40,14 +37,12 @@ pub(super) struct Closed {
     numbers: Vec<usize>,
     /// The nodes to compute (positions), without repetition.
     pub(super) roots: Vec<usize>,
-    /// Whether a node is among them.
-    is_root: Vec<bool>,
-    /// Which nodes are fillers: made without any leaf, and of no device.
-    filler: Vec<bool>,
-    /// The node that is computed for each root (position): the root itself, or what its combined writes became.
-    targets: Vec<usize>,
-    /// The nodes that the targets need; only these are scheduled.
-    active: Vec<bool>,
+    /// By node that was asked for: which of the roots it is.
+    asked: Vec<usize>,
+    /// Whether there are versions that are not computed.
+    pub(super) has_versions: bool,
+    /// What stands in place of roots and what they need, if writes were combined.
+    combined: Option<Combined>,
     /// Conditions that must be false, each with its error message.
     pub(super) checks: Vec<(UOp, Arc<str>)>,
     /// Copies that are not computed (positions).
@@ -58,6 +53,14 @@ pub(super) struct Closed {
     pub(super) outline: u128,
     /// The lengths in order of visit.
     pub(super) lengths: Vec<usize>,
+}
+
+/// What is computed where writes were combined.
+struct Combined {
+    /// By root: the node that is computed for it (position).
+    targets: Vec<usize>,
+    /// By node: whether the targets need it; only these are scheduled.
+    active: Vec<bool>,
 }
 
 /// Other lengths and other starts of slices, in the order of [`Closed::lengths`] and [`Closed::starts`].
@@ -74,142 +77,135 @@ thread_local! {
 /// Walks from the roots down to the leaves, and combines runs of writes.
 pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
     let mut walk = Walk::with_room(LAST.get());
-    let mut wanted: Vec<UOp> = roots.to_vec();
+    let mut asked = Vec::with_capacity(roots.len());
+    for root in roots {
+        asked.push(walk.visit(root)?);
+    }
+    // an effect is computed whenever the value that carries it is
     let mut next = 0;
-    while next < wanted.len() {
-        walk.visit(&wanted[next])?;
+    while let Some(effect) = walk.effects.get(next).cloned() {
+        asked.push(walk.visit(&effect)?);
         next += 1;
-        // an effect is computed whenever the value that carries it is
-        wanted.append(&mut walk.effects);
     }
-    let roots: Vec<usize> = wanted.iter().map(|r| walk.position[&r.id()]).collect();
-    let collected = runs::collect(&walk, &roots, upload);
-    for target in collected.iter().flatten() {
-        walk.visit(target)?;
-    }
+    let targets = match runs::collect(&walk, &asked, upload) {
+        Some(new) => Some(new.iter().map(|target| walk.visit(target)).collect::<Result<_, _>>()?),
+        None => None,
+    };
     count(|c| c.visited += walk.nodes.len() as u64);
     LAST.set(walk.nodes.len());
-    Ok(Closed::new(walk, &wanted, collected.as_deref()))
+    Ok(Closed::new(walk, asked, targets))
 }
 
 impl Closed {
-    /// Captures what a walk has visited. `collected` is what the `wanted` nodes became by combining writes.
-    fn new(walk: Walk, wanted: &[UOp], collected: Option<&[UOp]>) -> Closed {
-        let position = walk.position;
+    /// Captures what a walk has visited. `targets` are what the nodes that were `asked` for became by combining writes.
+    fn new(walk: Walk, asked: Vec<usize>, targets: Option<Vec<usize>>) -> Closed {
         let mut closed = Closed {
-            computed: walk.computed,
-            differentiable: walk.differentiable,
             nodes: walk.nodes,
-            edges: walk.edges,
-            leaves: Vec::new(),
-            constants: Vec::new(),
-            starts: Starts::default(),
-            numbers: Vec::new(),
-            is_root: vec![false; position.len()],
-            filler: Vec::new(),
-            roots: Vec::new(),
-            targets: Vec::new(),
-            active: vec![false; position.len()],
+            computed: walk.computed,
+            has_versions: walk.has_versions,
             checks: walk.checks,
             copies: walk.copies,
-            key: 0,
-            outline: 0,
-            lengths: Vec::new(),
+            ..Closed::default()
         };
-        for (root, target) in wanted.iter().zip(collected.unwrap_or(wanted)) {
-            let at = position[&root.id()];
-            if !std::mem::replace(&mut closed.is_root[at], true) {
-                closed.roots.push(at);
-                closed.targets.push(position[&target.id()]);
-            }
-        }
-        closed.fill();
-        closed.activate();
+        closed.ask(asked, targets);
         closed.number();
         closed
+    }
+
+    /// Notes the roots, each once.
+    fn ask(&mut self, mut asked: Vec<usize>, targets: Option<Vec<usize>>) {
+        self.roots.reserve(asked.len());
+        let mut combined = targets.as_ref().map(|_| Vec::with_capacity(asked.len()));
+        for (nth, at) in asked.iter_mut().enumerate() {
+            let (position, next) = (*at, self.roots.len());
+            *at = *self.nodes[position].root.get_or_insert(next as u32) as usize;
+            if *at == next {
+                self.roots.push(position);
+                combined.iter_mut().zip(&targets).for_each(|(new, all)| new.push(all[nth]));
+            }
+        }
+        self.asked = asked;
+        self.combined = combined.map(|targets| self.needed_by(targets));
     }
 
     /// A graph of which only the memory is known: `inputs` by parameter slot, and so many roots.
     pub(super) fn over(inputs: Vec<UOp>, roots: usize) -> Closed {
         let leaves = inputs.len();
-        let count = leaves + roots;
-        let mut nodes = inputs;
-        nodes.resize(count, UOp::index(0));
-        Closed {
-            nodes,
-            edges: vec![Edges::new(); count],
-            computed: vec![None; count],
-            differentiable: vec![false; count],
-            leaves: (0..leaves).collect(),
-            constants: Vec::new(),
-            starts: Starts::default(),
-            numbers: Vec::new(),
-            roots: (leaves..count).collect(),
-            is_root: (0..count).map(|at| at >= leaves).collect(),
-            filler: vec![false; count],
-            targets: (leaves..count).collect(),
-            active: vec![true; count],
-            checks: Vec::new(),
-            copies: Vec::new(),
-            key: 0,
-            outline: 0,
-            lengths: Vec::new(),
-        }
+        let unknown = std::iter::repeat_with(|| UOp::index(0)).take(roots);
+        let nodes = inputs.into_iter().chain(unknown).enumerate().map(|(at, node)| Reached {
+            root: at.checked_sub(leaves).map(|root| root as u32),
+            ..Reached::new(node)
+        });
+        let (nodes, leaves, roots) =
+            (nodes.collect(), (0..leaves).collect(), leaves..leaves + roots);
+        Closed { nodes, leaves, roots: roots.collect(), ..Closed::default() }
+    }
+
+    /// The node at a position.
+    pub(super) fn node(&self, at: usize) -> &UOp {
+        &self.nodes[at].node
+    }
+
+    /// Every node reached, sources before users.
+    pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = &UOp> + DoubleEndedIterator {
+        self.nodes.iter().map(|reached| &reached.node)
+    }
+
+    /// The leaf of a parameter slot.
+    pub(super) fn leaf(&self, slot: usize) -> &UOp {
+        self.node(self.leaves[slot])
     }
 
     /// Whether the node only stands for a leaf.
     pub(super) fn is_computed(&self, at: usize) -> bool {
-        self.computed[at].is_some()
+        self.nodes[at].computed.is_some()
     }
 
     /// Whether the node stands for a leaf that it is computed from.
     pub(super) fn shares(&self, at: usize) -> bool {
-        self.computed[at].is_some_and(|c| c.shares)
+        self.nodes[at].computed.is_some_and(|c| c.shares)
     }
 
     /// Whether the node is to be computed.
     pub(super) fn is_root(&self, at: usize) -> bool {
-        self.is_root[at]
+        self.nodes[at].root.is_some()
+    }
+
+    /// By node that was asked for: which of the roots it is. Effects come last.
+    pub(super) fn asked(&self) -> &[usize] {
+        &self.asked
     }
 
     /// The last node to compute.
     pub(super) fn last_root(&self) -> Option<&UOp> {
-        self.roots.last().map(|&root| &self.nodes[root])
+        self.roots.last().map(|&root| self.node(root))
     }
 
     /// Positions of a node's sources.
     pub(super) fn sources(&self, at: usize) -> &[usize] {
-        &self.edges[at]
+        &self.nodes[at].edges
     }
 
-    /// Which nodes are made without any leaf.
-    pub(super) fn fillers(&self) -> &[bool] {
-        &self.filler
+    /// Whether the node is made without any leaf.
+    pub(super) fn is_filler(&self, at: usize) -> bool {
+        self.nodes[at].is_filler
     }
 
     /// Whether a gradient could go through the node.
     pub(super) fn is_differentiable(&self, at: usize) -> bool {
-        self.differentiable[at]
+        self.nodes[at].differentiable
     }
 
-    /// Which nodes are referred to from outside this walk, by reference counts. This is meaningful under the planning
+    /// Whether the node is referred to from outside this walk, by reference counts. This is meaningful under the planning
     /// lock, while only `self` holds the walk's nodes.
-    pub(super) fn held(&self) -> Vec<bool> {
-        let mut inside = self.references();
-        let keeping =
-            (0..self.nodes.len()).filter(|&at| self.computed[at].is_some_and(|c| c.keeps));
-        keeping.for_each(|at| inside[self.edges[at][0]] += 1);
-        self.nodes.iter().zip(inside).map(|(node, inside)| node.ref_count() > inside).collect()
+    pub(super) fn is_held(&self, at: usize) -> bool {
+        let reached = &self.nodes[at];
+        reached.node.ref_count() > (reached.inside + reached.kept) as usize
     }
 
-    /// How many references the walk itself holds to each node: the list of nodes, and its users. A node that is a
-    /// source twice is held twice. Computed nodes do not count: they can be cut off from their leaves.
-    pub(super) fn references(&self) -> Vec<usize> {
-        let mut inside = vec![1; self.nodes.len()];
-        let users =
-            self.edges.iter().zip(&self.computed).filter(|(_, computed)| computed.is_none());
-        users.flat_map(|(sources, _)| sources).for_each(|&s| inside[s] += 1);
-        inside
+    /// How many references the walk itself holds to a node.
+    pub(super) fn references(&self, at: usize) -> usize {
+        self.nodes[at].inside as usize
     }
 
     /// For every leaf, the computed nodes that stand for it.
@@ -217,8 +213,8 @@ impl Closed {
         let mut slots = FxHashMap::default();
         self.leaves.iter().enumerate().for_each(|(slot, &at)| _ = slots.insert(at, slot));
         let mut found = vec![Vec::new(); self.leaves.len()];
-        for at in (0..self.nodes.len()).filter(|&at| self.is_computed(at)) {
-            if let Some(&slot) = slots.get(&self.edges[at][0]) {
+        for &at in &self.computed {
+            if let Some(&slot) = slots.get(&self.sources(at)[0]) {
                 found[slot].push(at);
             }
         }
@@ -226,47 +222,50 @@ impl Closed {
     }
 
     /// The values of the constants, in order.
-    pub(super) fn constants(&self) -> Vec<Const> {
-        let constant = |&at: &usize| self.nodes[at].as_const().expect("a constant");
-        let number = |&at: &usize| number::value_of(&self.nodes[at]).expect("a number has a value");
+    pub(super) fn constants(&self) -> impl Iterator<Item = Const> + '_ {
+        let constant = |&at: &usize| self.node(at).as_const().expect("a constant");
+        let number = |&at: &usize| number::value_of(self.node(at)).expect("a number has a value");
         let numbers = self.numbers.iter().map(number);
-        self.constants.iter().map(constant).chain(self.starts.constants()).chain(numbers).collect()
+        self.constants.iter().map(constant).chain(self.starts.constants()).chain(numbers)
     }
 
     /// Which nodes the numbers are: of the last constants, in order.
     pub(super) fn numbers(&self) -> impl ExactSizeIterator<Item = &UOp> {
-        self.numbers.iter().map(|&at| &self.nodes[at])
+        self.numbers.iter().map(|&at| self.node(at))
     }
 
     /// The dtypes of the constants, in order.
     pub(super) fn constant_dtypes(&self) -> impl Iterator<Item = DType> + '_ {
         let starts = self.starts.constants().map(|_| DType::Index);
-        let dtype = |&at: &usize| self.nodes[at].dtype();
+        let dtype = |&at: &usize| self.node(at).dtype();
         self.constants.iter().map(dtype).chain(starts).chain(self.numbers.iter().map(dtype))
     }
 
-    /// Finds the fillers: nodes that are made without any leaf.
-    fn fill(&mut self) {
-        self.filler = vec![false; self.nodes.len()];
-        for (at, node) in self.nodes.iter().enumerate() {
-            let everywhere = !matches!(node.op(), Op::Buffer | Op::Copy);
-            self.filler[at] = everywhere && self.edges[at].iter().all(|&s| self.filler[s]);
-        }
-    }
-
-    /// Finds what the targets need.
-    fn activate(&mut self) {
-        self.targets.iter().for_each(|&t| self.active[t] = true);
+    /// What these targets need.
+    fn needed_by(&self, targets: Vec<usize>) -> Combined {
+        let mut active = vec![false; self.nodes.len()];
+        targets.iter().for_each(|&target| active[target] = true);
         for at in (0..self.nodes.len()).rev() {
-            if self.active[at] {
-                self.edges[at].iter().for_each(|&s| self.active[s] = true);
+            if active[at] {
+                self.sources(at).iter().for_each(|&s| active[s] = true);
             }
         }
+        Combined { targets, active }
+    }
+
+    /// The nodes that are computed for the roots (positions).
+    fn targets(&self) -> &[usize] {
+        self.combined.as_ref().map_or(&self.roots, |combined| &combined.targets)
+    }
+
+    /// Whether the targets need a node.
+    fn is_active(&self, at: usize) -> bool {
+        self.combined.as_ref().is_none_or(|combined| combined.active[at])
     }
 
     /// Numbers leaves and constants by first visit, and hashes the rest.
     fn number(&mut self) {
-        let (mut h, mut lengths) = (Mixer::default(), Vec::new());
+        let (mut h, mut lengths) = (Mixer::default(), Vec::with_capacity(2 * self.nodes.len()));
         // 0 and 1 decide what is empty and what is repeated
         let mut length = |n: usize, h: &mut Mixer| {
             lengths.push(n);
@@ -274,28 +273,26 @@ impl Closed {
         };
         // a computed node counts as the leaf that it stands for
         let (mut number, mut count) = (Vec::with_capacity(self.nodes.len()), 0usize);
-        for (at, node) in self.nodes.iter().enumerate() {
-            if self.is_computed(at) {
-                number.push(number[self.edges[at][0]]);
-                self.starts.skip();
+        for at in 0..self.nodes.len() {
+            let Reached { node, edges, computed, is_positions, .. } = &self.nodes[at];
+            if computed.is_some() {
+                number.push(number[edges[0]]);
                 continue;
             }
             number.push(count);
-            if !self.active[at] {
-                self.starts.skip();
+            // a constant counts where it is used
+            if !self.is_active(at) || node.op() == Op::Const {
                 continue;
             }
-            self.starts.visit(node, &self.edges[at], &mut h, &mut length);
-            if node.op() == Op::Const {
-                continue; // counted where it is used
-            }
             count += 1;
-            (node.op(), node.dtype()).hash(&mut h);
+            h.add(form(node, edges.len()));
             match node.arg() {
                 // the identity of a storage changes no result, and neither does the message of a check
-                Arg::Mark { .. } | Arg::Check(_) => {}
-                // hashed by the visit
-                Arg::Slice(_) => {}
+                Arg::None | Arg::Mark { .. } | Arg::Check(_) => {}
+                Arg::Slice(axes) => {
+                    let (is_view, axes) = (*is_positions, axes.iter().zip(node.src(0).shape()));
+                    self.starts.visit(axes, at, is_view, &mut h, &mut length);
+                }
                 Arg::Var { .. } => self.numbers.push(at),
                 arg => {
                     arg.hash_without_lengths(&mut h);
@@ -305,12 +302,13 @@ impl Closed {
             if node.op() == Op::Buffer {
                 self.leaves.push(at);
             }
-            for &s in &self.edges[at] {
-                use_of(&self.nodes, s, &number, &mut self.constants, &mut h);
+            for &s in edges {
+                use_of(&self.nodes[s].node, s, &number, &mut self.constants, &mut h);
             }
         }
-        for &r in &self.targets {
-            use_of(&self.nodes, r, &number, &mut self.constants, &mut h);
+        let targets = self.combined.as_ref().map_or(&self.roots, |combined| &combined.targets);
+        for &r in targets {
+            use_of(&self.nodes[r].node, r, &number, &mut self.constants, &mut h);
         }
         self.outline = h.clone().finish128();
         lengths.hash(&mut h);
@@ -352,13 +350,13 @@ impl Closed {
             var.map_or_else(|| built.clone(), |slot| scalar(slot, node.dtype()))
         };
         let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
-        for (at, node) in self.nodes.iter().enumerate() {
-            if !self.active[at] {
+        for (at, node) in self.nodes().enumerate() {
+            if !self.is_active(at) {
                 built.push(node.clone());
                 continue;
             }
-            let edges = self.edges[at].iter();
-            let srcs: Srcs = edges.map(|&s| used(&self.nodes[s], &built[s])).collect();
+            let sources = self.sources(at).iter();
+            let srcs: Srcs = sources.map(|&s| used(self.node(s), &built[s])).collect();
             let new = match slots.remove(&at) {
                 Some(slot) if changed.is_some() && !self.is_computed(at) => {
                     let mut shape = Shape::new();
@@ -391,7 +389,7 @@ impl Closed {
             };
             built.push(new);
         }
-        Some(self.targets.iter().map(|&r| used(&self.nodes[r], &built[r])).collect())
+        Some(self.targets().iter().map(|&r| used(self.node(r), &built[r])).collect())
     }
 }
 
@@ -401,12 +399,18 @@ fn scalar(slot: usize, dtype: DType) -> UOp {
     UOp::var(slot, dtype, min, max)
 }
 
+/// What a node is, in a word: its op, dtype, how many sources it has, and whether it has an argument.
+fn form(node: &UOp, sources: usize) -> u128 {
+    let kind = node.op() as u128 | (node.dtype() as u128) << 8;
+    kind | (node.arg().is_none() as u128) << 16 | (sources as u128) << 32
+}
+
 /// Hashes that the node at `s` is used, and notes which constant it is.
-fn use_of(nodes: &[UOp], s: usize, number: &[usize], constants: &mut Vec<usize>, h: &mut Mixer) {
-    match nodes[s].op() {
+fn use_of(node: &UOp, s: usize, number: &[usize], constants: &mut Vec<usize>, h: &mut Mixer) {
+    match node.op() {
         Op::Const => {
             constants.push(s);
-            (usize::MAX, nodes[s].dtype()).hash(h);
+            h.add(1 << 64 | node.dtype() as u128);
         }
         _ => number[s].hash(h),
     }

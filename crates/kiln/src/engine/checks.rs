@@ -19,7 +19,7 @@ pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
 
 /// The error of a leaf that is going to be read, if one carries an error.
 pub(super) fn inputs(closed: &Closed) -> Result<(), Failure> {
-    match closed.leaves.iter().find_map(|&at| leaf::fault(&closed.nodes[at])) {
+    match closed.leaves.iter().find_map(|&at| leaf::fault(closed.node(at))) {
         Some(fault) => Err(fault),
         None => Ok(()),
     }
@@ -30,7 +30,7 @@ pub(super) fn outputs(closed: &Closed, leaves: &[UOp]) -> Result<(), Failure> {
     if closed.checks.is_empty() {
         return Ok(());
     }
-    let roots = closed.roots.iter().map(|&root| &closed.nodes[root]);
+    let roots = closed.roots.iter().map(|&root| closed.node(root));
     let leaf_of: FxHashMap<&UOp, &UOp> = roots.zip(leaves).collect();
     let mut wrong: FxHashMap<&UOp, &str> = FxHashMap::default();
     for (condition, text) in &closed.checks {
@@ -57,8 +57,8 @@ pub(super) fn holds(condition: &UOp) -> Result<bool, Failure> {
 
 /// Gives the error to the leaves of all roots that depend on a condition that holds.
 fn blame(closed: &Closed, leaves: &[UOp], wrong: &FxHashMap<&UOp, &str>) {
-    let mut faults: Vec<Option<&str>> = vec![None; closed.nodes.len()];
-    for (at, node) in closed.nodes.iter().enumerate() {
+    let mut faults: Vec<Option<&str>> = vec![None; closed.nodes().len()];
+    for (at, node) in closed.nodes().enumerate() {
         let own = matches!(node.arg(), Arg::Check(_)).then(|| wrong.get(node.src(1)).copied());
         let below = || closed.sources(at).iter().find_map(|&s| faults[s]);
         faults[at] = own.flatten().or_else(below);

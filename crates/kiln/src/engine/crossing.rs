@@ -31,8 +31,8 @@ pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {
     }
     let mut found = Vec::new();
     // by node: the device of what it is made of, and how many copies that takes
-    let mut places: Vec<(Option<Arc<str>>, usize)> = Vec::with_capacity(closed.nodes.len());
-    for (at, node) in closed.nodes.iter().enumerate() {
+    let mut places: Vec<(Option<Arc<str>>, usize)> = Vec::with_capacity(closed.nodes().len());
+    for (at, node) in closed.nodes().enumerate() {
         let (mut place, mut depth) = (None, 0);
         for &source in closed.sources(at) {
             let (device, copies) = &places[source];

@@ -13,7 +13,7 @@ use kiln_runtime::null::NullBackend;
 use kiln_runtime::opencl::ClBackend;
 use kiln_runtime::pool::{self, MemoryUse, Pool};
 use kiln_runtime::{Backend, Buffer};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -49,9 +49,9 @@ impl Opened {
     }
 }
 
-type Table = Mutex<HashMap<String, Opened>>;
+type Table = Mutex<FxHashMap<String, Opened>>;
 
-fn table() -> MutexGuard<'static, HashMap<String, Opened>> {
+fn table() -> MutexGuard<'static, FxHashMap<String, Opened>> {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(Table::default).lock().expect("device table")
 }

@@ -34,7 +34,7 @@ pub(super) struct StandIn {
 impl StandIn {
     pub(super) fn of(closed: &Closed, at: usize) -> StandIn {
         let (differentiable, shares) = (closed.is_differentiable(at), closed.shares(at));
-        StandIn { node: closed.nodes[at].clone(), differentiable, shares }
+        StandIn { node: closed.node(at).clone(), differentiable, shares }
     }
 
     /// The node no longer refers to the leaf.

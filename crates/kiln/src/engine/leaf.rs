@@ -416,19 +416,30 @@ pub(crate) fn computed(node: &UOp) -> Option<UOp> {
 /// Opens once, when a computation has ended, successfully or not.
 #[derive(Default)]
 pub(super) struct Latch {
-    open: Mutex<bool>,
+    state: Mutex<Latched>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct Latched {
+    is_open: bool,
+    /// Whether somebody waits: to wake nobody is a call of the system, too.
+    is_awaited: bool,
 }
 
 impl Latch {
     pub(super) fn wait(&self) {
-        let guard = self.open.lock().expect("latch lock");
-        drop(self.changed.wait_while(guard, |open| !*open).expect("latch lock"));
+        let mut state = self.state.lock().expect("latch lock");
+        state.is_awaited = true;
+        drop(self.changed.wait_while(state, |state| !state.is_open).expect("latch lock"));
     }
 
     pub(super) fn open(&self) {
-        *self.open.lock().expect("latch lock") = true;
-        self.changed.notify_all();
+        let mut state = self.state.lock().expect("latch lock");
+        state.is_open = true;
+        if state.is_awaited {
+            self.changed.notify_all();
+        }
     }
 }
 

@@ -20,9 +20,10 @@ use super::sharded::Sharded;
 use super::walk::Busy;
 use super::{Failure, checks, debug, ready};
 use crate::device::Device;
+use kiln_compile::schedule::BufferRef;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Only one thread plans or claims at a time. The lock guards no data, so a panic elsewhere leaves nothing broken.
@@ -36,25 +37,23 @@ pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<
     realize_into(nodes, last, device, None)
 }
 
-/// Computes nodes on several devices, each on its own, and gives them with their leaves. Devices compute at the same time.
+/// Computes nodes on their devices, which compute at the same time, and gives the leaf of each.
 pub(crate) fn realize_all(
-    roots: Vec<(UOp, Device)>,
+    nodes: &[UOp],
+    devices: &[&Device],
     last: &[usize],
-) -> Result<Vec<(UOp, UOp)>, Failure> {
-    let mut groups: Vec<(Device, Vec<usize>)> = Vec::new();
-    for (at, (_, device)) in roots.iter().enumerate() {
-        match groups.iter_mut().find(|(of, _)| of == device) {
+) -> Result<Vec<UOp>, Failure> {
+    let Some(&first) = devices.first() else { return Ok(Vec::new()) };
+    if devices.iter().all(|&device| device == first) {
+        return realize(nodes, last, first);
+    }
+    record::spoil("it computes on several devices");
+    let mut groups: Vec<(&Device, Vec<usize>)> = Vec::new();
+    for (at, &device) in devices.iter().enumerate() {
+        match groups.iter_mut().find(|(of, _)| *of == device) {
             Some((_, group)) => group.push(at),
-            None => groups.push((device.clone(), vec![at])),
+            None => groups.push((device, vec![at])),
         }
-    }
-    let nodes: Vec<UOp> = roots.into_iter().map(|(node, _)| node).collect();
-    if let [(device, _)] = &groups[..] {
-        let leaves = realize(&nodes, last, device)?;
-        return Ok(nodes.into_iter().zip(leaves).collect());
-    }
-    if !groups.is_empty() {
-        record::spoil("it computes on several devices");
     }
     let computed = in_parallel(&groups, |(device, group)| {
         let nodes: Vec<UOp> = group.iter().map(|&at| nodes[at].clone()).collect();
@@ -64,8 +63,7 @@ pub(crate) fn realize_all(
     for ((_, group), computed) in groups.iter().zip(computed) {
         group.iter().zip(computed).for_each(|(&at, leaf)| leaves[at] = Some(leaf));
     }
-    let leaves = leaves.into_iter().map(|leaf| leaf.expect("each is in one group"));
-    Ok(nodes.into_iter().zip(leaves).collect())
+    Ok(leaves.into_iter().map(|leaf| leaf.expect("each is in one group")).collect())
 }
 
 /// Computes a version into its file, and returns the leaf of the file's new content.
@@ -98,22 +96,20 @@ fn realize_into(
     }
     loop {
         // held from here on: some nodes refer to their leaf without holding it
-        let found: Vec<Option<UOp>> = nodes.iter().map(leaf::of).collect();
+        let mut found: Vec<Option<UOp>> = nodes.iter().map(leaf::of).collect();
         let lacks = |(node, leaf): (&UOp, &Option<UOp>)| leaf.is_none().then(|| node.clone());
         let missing: Vec<UOp> = nodes.iter().zip(&found).filter_map(lacks).collect();
         if missing.is_empty() {
             return checks::sound(found.into_iter().flatten().collect());
         }
-        let latch = Arc::new(Latch::default());
-        match claim(&missing, &latch, device) {
-            Ok(closed) => {
+        match claim(&missing, device) {
+            Ok((closed, promise)) => {
                 drop(missing);
-                let promise = Promise { roots: promised(&closed), values: Vec::new(), latch };
                 let computed = compute(closed, promise, last, device, pinned)?;
-                let leaf = |(node, leaf)| Option::or_else(leaf, || computed.get(node).cloned());
-                let leaves =
-                    nodes.iter().zip(found).map(|pair| leaf(pair).expect("computed above"));
-                return checks::sound(leaves.collect());
+                let lacking = found.iter_mut().filter(|leaf| leaf.is_none());
+                lacking.zip(computed).for_each(|(lacking, leaf)| *lacking = Some(leaf));
+                let leaf = |leaf: Option<UOp>| leaf.expect("computed above");
+                return checks::sound(found.into_iter().map(leaf).collect());
             }
             Err(Blocked::Busy(Busy(other))) => other.wait(),
             Err(Blocked::Crossings(copies)) => {
@@ -136,11 +132,11 @@ fn realize_sharded(
     record::spoil("it computes on several devices");
     let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
     let values = partition(&missing, devices);
-    let places = || devices.iter().cloned();
-    let parts = values.iter().flat_map(|v| v.parts.iter().cloned().zip(places())).collect();
+    let parts: Vec<UOp> = values.iter().flat_map(|v| v.parts.iter().cloned()).collect();
+    let places: Vec<&Device> = values.iter().flat_map(|_| devices).collect();
     let ends = missing.iter().zip(&values).filter(|(node, _)| last.contains(&node.id()));
     let ends: Vec<usize> = ends.flat_map(|(_, v)| v.parts.iter().map(UOp::id)).collect();
-    let mut leaves = realize_all(parts, &ends)?.into_iter().map(|(_, leaf)| leaf);
+    let mut leaves = realize_all(&parts, &places, &ends)?.into_iter();
     for (node, value) in missing.iter().zip(values) {
         let parts: Vec<UOp> = leaves.by_ref().take(devices.len()).collect();
         let sharded = Sharded { parts, split: value.split };
@@ -160,17 +156,18 @@ enum Blocked {
 
 /// The roots made from a leaf. They remember their own leaf, and other threads may wait for them. A filler (a constant,
 /// `arange`) is shared by all programs that write it down, on any device, and belongs to none.
-fn promised(closed: &Closed) -> Vec<Option<(UOp, bool)>> {
-    let filler = closed.fillers();
+fn promised(closed: &Closed) -> Vec<Option<Promised>> {
     let root = |&at: &usize| {
-        let own = !filler[at] && closed.nodes[at].op() != Op::Buffer && !closed.is_computed(at);
-        own.then(|| (closed.nodes[at].clone(), closed.is_differentiable(at)))
+        let node = closed.node(at);
+        let own = !closed.is_filler(at) && node.op() != Op::Buffer && !closed.is_computed(at);
+        let differentiable = closed.is_differentiable(at);
+        own.then(|| Promised { node: node.clone(), differentiable, value: None })
     };
     closed.roots.iter().map(root).collect()
 }
 
 /// Captures the graph and claims its roots.
-fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, Blocked> {
+fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Promise), Blocked> {
     let _planning = planning();
     let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
     let close = |nodes: &[UOp]| capture::close(nodes, &upload).map_err(Blocked::Busy);
@@ -185,25 +182,26 @@ fn claim(nodes: &[UOp], latch: &Arc<Latch>, device: &Device) -> Result<Closed, B
         drop(closed);
         closed = close(&[nodes, &again].concat())?;
     }
-    let pending = Arc::new(Slot::Pending(latch.clone()));
-    for (root, _) in promised(&closed).iter().flatten() {
-        leaf::set_slot(root, Some(pending.clone()));
+    let latch = Arc::new(Latch::default());
+    let promise = Promise { roots: promised(&closed), latch };
+    let pending = Arc::new(Slot::Pending(promise.latch.clone()));
+    for root in promise.roots.iter().flatten() {
+        leaf::set_slot(&root.node, Some(pending.clone()));
     }
-    Ok(closed)
+    Ok((closed, promise))
 }
 
 /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
 /// as walked. So a loop that reads something small of a growing value computes each part twice at most.
 fn passed_again(closed: &Closed) -> Vec<UOp> {
     let mut again = Vec::new();
-    let filler = closed.fillers();
     // a node is topmost if a node that was not walked before needs it
-    let mut asked = vec![false; closed.nodes.len()];
-    for (at, node) in closed.nodes.iter().enumerate().rev() {
+    let mut asked = vec![false; closed.nodes().len()];
+    for (at, node) in closed.nodes().enumerate().rev() {
         let is_root = closed.is_root(at);
         let kept = matches!(node.op(), Op::Buffer | Op::Copy);
         let is_view = node.op().is_movement() || matches!(node.op(), Op::Detach | Op::Mark);
-        let trivial = filler[at] || kept || is_view || closed.is_computed(at);
+        let trivial = closed.is_filler(at) || kept || is_view || closed.is_computed(at);
         if !is_root && !asked[at] {
             continue;
         }
@@ -220,21 +218,19 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
 /// is one of `again`. They are stored with the roots, which costs as much as is written. So each step of a loop that
 /// writes a part of a cache and reads the cache computes that part once, and leaves nothing for the next step.
 fn pending_writes(closed: &Closed, again: &[UOp]) -> Vec<UOp> {
-    let is_version = |at: usize| closed.nodes[at].op() == Op::Update && !closed.is_computed(at);
-    let mut versions = (0..closed.nodes.len()).filter(|&at| is_version(at)).peekable();
-    if versions.peek().is_none() {
+    if !closed.has_versions {
         return Vec::new();
     }
-    let held = closed.held();
+    let is_version = |at: usize| closed.node(at).op() == Op::Update && !closed.is_computed(at);
     let again: FxHashSet<usize> = again.iter().map(UOp::id).collect();
     // by position: whether it is memory, or will be, or writes to such a version
-    let mut in_memory = vec![false; closed.nodes.len()];
+    let mut in_memory = vec![false; closed.nodes().len()];
     let mut pending = Vec::new();
-    for (at, node) in closed.nodes.iter().enumerate() {
+    for (at, node) in closed.nodes().enumerate() {
         let is_stored =
             closed.is_computed(at) || node.op() == Op::Buffer || again.contains(&node.id());
         in_memory[at] = is_stored || is_version(at) && in_memory[closed.sources(at)[0]];
-        let is_pending = is_version(at) && in_memory[at] && !is_stored && held[at];
+        let is_pending = is_version(at) && in_memory[at] && !is_stored && closed.is_held(at);
         if is_pending && !closed.is_root(at) && !closed.is_differentiable(at) {
             pending.push(node.clone());
         }
@@ -244,55 +240,59 @@ fn pending_writes(closed: &Closed, again: &[UOp]) -> Vec<UOp> {
 
 /// Roots that this thread has claimed. However the computation ends, no other thread waits for ever.
 struct Promise {
-    /// By root of the graph: the node, or none if no thread may wait for it, and whether a gradient could go through
-    /// it.
-    roots: Vec<Option<(UOp, bool)>>,
-    /// The payloads that they will get.
-    values: Vec<Arc<Slot>>,
+    /// By root of the graph; none if no thread may wait for it.
+    roots: Vec<Option<Promised>>,
     latch: Arc<Latch>,
 }
 
+/// A root that is claimed.
+struct Promised {
+    node: UOp,
+    /// Whether a gradient could go through it.
+    differentiable: bool,
+    /// The payload that it will get.
+    value: Option<Arc<Slot>>,
+}
+
 impl Promise {
-    /// Notes the leaves that the roots will be computed into.
-    fn prepare(&mut self, leaves: &[(UOp, bool)]) {
-        let made = self.roots.iter().zip(leaves).filter_map(|(root, (leaf, shares))| {
-            let (_, differentiable) = *root.as_ref()?;
-            let value = Value { leaf: leaf.clone(), differentiable, shares: *shares };
-            Some(Arc::new(Slot::Computed(value)))
-        });
-        self.values = made.collect();
+    /// Notes the leaves that the roots will be computed into, and whether a root shares its leaf.
+    fn prepare(&mut self, leaves: &[UOp], shares: impl Fn(usize) -> bool) {
+        for (root, (promised, leaf)) in self.roots.iter_mut().zip(leaves).enumerate() {
+            if let Some(Promised { differentiable, value, .. }) = promised {
+                let (leaf, differentiable) = (leaf.clone(), *differentiable);
+                let new = Value { leaf, differentiable, shares: shares(root) };
+                *value = Some(Arc::new(Slot::Computed(new)));
+            }
+        }
     }
 
     /// They have been computed.
     fn keep(mut self) {
-        let values = std::mem::take(&mut self.values);
-        for ((root, _), value) in self.roots.iter().flatten().zip(values) {
-            leaf::set_slot(root, Some(value));
+        for Promised { node, value, .. } in self.roots.drain(..).flatten() {
+            leaf::set_slot(&node, value);
         }
     }
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        for (root, _) in self.roots.iter().flatten() {
-            if matches!(leaf::slot(root).as_deref(), Some(Slot::Pending(_))) {
-                leaf::set_slot(root, None);
+        for Promised { node, .. } in self.roots.iter().flatten() {
+            if matches!(leaf::slot(node).as_deref(), Some(Slot::Pending(_))) {
+                leaf::set_slot(node, None);
             }
         }
         self.latch.open();
     }
 }
 
-/// The roots with their leaves.
-type Leaves = FxHashMap<UOp, UOp>;
-
+/// Computes a graph, and gives the leaf of each node that was asked for.
 fn compute(
     closed: Closed,
     mut promise: Promise,
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
-) -> Result<Leaves, Failure> {
+) -> Result<Vec<UOp>, Failure> {
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
     let ready = ready::ready(&closed, device, &opened)?;
@@ -305,8 +305,7 @@ fn compute(
     // what follows the launches is prepared before them as well: see `launch`
     let computing = Computing { closed: &closed, ready: &ready, opened: &opened, device };
     let leaves = computing.leaves(&bound);
-    promise.prepare(&leaves);
-    let leaves: Vec<UOp> = leaves.into_iter().map(|(leaf, _)| leaf).collect();
+    promise.prepare(&leaves, |root| computing.shares(&bound, root));
     computing.launch(bound, &scalars)?;
     let checked = checks::outputs(&closed, &leaves);
     promise.keep();
@@ -315,7 +314,7 @@ fn compute(
         Some(_) => record::spoil("it writes to a file"),
         None => record::computed(&closed, &leaves, device),
     }
-    Ok(closed.roots.iter().map(|&r| closed.nodes[r].clone()).zip(leaves).collect())
+    Ok(closed.asked().iter().map(|&root| leaves[root].clone()).collect())
 }
 
 /// A graph with its schedule, on its device.
@@ -335,7 +334,7 @@ impl Computing<'_> {
         let done = launches.and_then(|launches| launches.run(device, self.opened));
         debug::warnings();
         let done = done.and_then(|()| bound.write_back().map_err(|why| (ready.kernels.len(), why)));
-        touch(&self.closed.nodes);
+        touch(self.closed.nodes());
         // without the planning lock: a thread that waits for this access may hold it
         bound.access = None;
         if let Err((step, why)) = done {
@@ -349,20 +348,29 @@ impl Computing<'_> {
         Ok(())
     }
 
-    /// New leaves for the roots. A root that has a leaf's value unchanged shares that leaf, and is marked so.
-    pub(super) fn leaves(&self, bound: &Bound) -> Vec<(UOp, bool)> {
-        use kiln_compile::schedule::BufferRef;
+    /// New leaves for the roots. A root that has a leaf's value unchanged shares that leaf.
+    pub(super) fn leaves(&self, bound: &Bound) -> Vec<UOp> {
         let Computing { closed, ready, device, .. } = self;
-        let mut leaves: Vec<(UOp, bool)> = Vec::new();
+        let mut leaves: Vec<UOp> = Vec::with_capacity(ready.roots.len());
         for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
-            let new = || (leaf::new(buffer.clone(), *dtype, shape.clone(), device), false);
+            let new = || leaf::new(buffer.clone(), *dtype, shape.clone(), device);
             leaves.push(match ready.schedule.outputs[root] {
-                _ if bound.file.as_ref().is_some_and(|file| file.root == root) => new(),
-                BufferRef::Param(slot) => (closed.nodes[closed.leaves[slot]].clone(), true),
+                _ if bound.is_file(root) => new(),
+                BufferRef::Param(slot) => closed.leaf(slot).clone(),
                 BufferRef::Output(first) if first < root => leaves[first].clone(),
                 _ => new(),
             });
         }
         leaves
+    }
+
+    /// Whether a root shares a leaf that it is computed from.
+    fn shares(&self, bound: &Bound, root: usize) -> bool {
+        match self.ready.schedule.outputs[root] {
+            _ if bound.is_file(root) => false,
+            BufferRef::Param(_) => true,
+            BufferRef::Output(first) => first < root && self.shares(bound, first),
+            BufferRef::Temp(_) => false,
+        }
     }
 }

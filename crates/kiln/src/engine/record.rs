@@ -90,7 +90,7 @@ pub(crate) fn guard(leaf: &UOp, range: Range<i64>, is_negative: bool) {
 pub(super) fn begins(closed: &Closed) {
     RECORDING.with_borrow_mut(|recording| {
         let Some(recording) = recording else { return };
-        let leaves = closed.leaves.iter().map(|&at| &closed.nodes[at]);
+        let leaves = closed.leaves.iter().map(|&at| closed.node(at));
         let is_own = |leaf: &&UOp| {
             let number = number_of(leaf);
             let is_result = || recording.runs.iter().any(|run| run.results.contains(&number));
@@ -108,8 +108,8 @@ pub(super) fn computed(closed: &Closed, leaves: &[UOp], device: &Device) {
             recording.runs.push(Seen {
                 device: device.clone(),
                 key: closed.key,
-                inputs: closed.leaves.iter().map(|&at| number_of(&closed.nodes[at])).collect(),
-                constants: closed.constants(),
+                inputs: closed.leaves.iter().map(|&at| number_of(closed.node(at))).collect(),
+                constants: closed.constants().collect(),
                 numbers: closed.numbers().map(|n| n.arg().slot().expect("a scalar")).collect(),
                 results: leaves.iter().map(number_of).collect(),
                 checks: Check::all(closed),
@@ -202,13 +202,13 @@ impl Check {
     fn all(closed: &Closed) -> Vec<Check> {
         let roots = || closed.roots.iter().enumerate();
         let check = |(condition, text): &(UOp, Arc<str>)| {
-            let mut depends = vec![false; closed.nodes.len()];
-            for (at, node) in closed.nodes.iter().enumerate() {
+            let mut depends = vec![false; closed.nodes().len()];
+            for (at, node) in closed.nodes().enumerate() {
                 let own = matches!(node.arg(), Arg::Check(_)) && node.src(1) == condition;
                 depends[at] = own || closed.sources(at).iter().any(|&s| depends[s]);
             }
             Check {
-                condition: roots().find(|(_, at)| closed.nodes[**at] == *condition).map(|(r, _)| r),
+                condition: roots().find(|(_, at)| closed.node(**at) == condition).map(|(r, _)| r),
                 text: text.clone(),
                 blamed: roots().filter(|(_, at)| depends[**at]).map(|(root, _)| root).collect(),
             }

@@ -94,7 +94,7 @@ impl Prepared<'_> {
             }
             Err(why) => {
                 let back = run.inputs.iter().zip(closed.leaves.iter());
-                back.for_each(|(&v, &at)| values[v] = Some(closed.nodes[at].clone()));
+                back.for_each(|(&v, &at)| values[v] = Some(closed.node(at).clone()));
                 Err(why)
             }
         }
@@ -108,7 +108,7 @@ impl Run {
         let fixed = constants.len() - self.numbers.len();
         let places = constants[fixed..].iter_mut().zip(&self.numbers);
         places.for_each(|(constant, &place)| *constant = numbers[place]);
-        ready.scalars(constants)
+        ready.scalars(constants.into_iter())
     }
 
     fn compute(
@@ -123,7 +123,7 @@ impl Run {
             bind::bind(closed, ready, opened, &[], None)?
         };
         let computing = Computing { closed, ready, opened, device: &self.device };
-        let leaves = computing.leaves(&bound).into_iter().map(|(leaf, _)| leaf).collect::<Vec<_>>();
+        let leaves = computing.leaves(&bound);
         computing.launch(bound, scalars)?;
         self.check(&leaves)?;
         Ok(leaves)

@@ -20,8 +20,9 @@ pub(super) use table::Upload;
 
 /// The roots with their runs of writes combined; `None` if there are none.
 pub(super) fn collect(walk: &Walk, roots: &[usize], upload: &Upload<'_>) -> Option<Vec<UOp>> {
-    let is_update = |at: usize| walk.nodes[at].op() == Op::Update && !walk.is_computed(at);
-    (0..walk.nodes.len()).find(|&at| is_update(at))?;
+    if !walk.has_versions {
+        return None;
+    }
     let mut collector = Collector::new(walk, roots, upload);
     (0..walk.nodes.len()).for_each(|at| collector.node(at));
     Some(roots.iter().map(|&r| collector.root(r)).collect())
@@ -65,7 +66,7 @@ impl<'a> Collector<'a> {
     }
 
     fn node(&mut self, at: usize) {
-        let node = &self.walk.nodes[at];
+        let node = self.walk.node(at);
         if self.new[at].is_some() {
             return; // a read that found what it looks for
         }
@@ -80,7 +81,7 @@ impl<'a> Collector<'a> {
 
     /// The replacement of a root. A number that is known needs no kernel.
     fn root(&self, at: usize) -> UOp {
-        let (old, new) = (&self.walk.nodes[at], &self.new[at]);
+        let (old, new) = (self.walk.node(at), &self.new[at]);
         let new = new.as_ref().expect("a root is needed as a whole");
         let known = uniform(new).filter(|_| new != old && old.numel() == 1);
         let value = known.and_then(UOp::as_const);
@@ -90,16 +91,16 @@ impl<'a> Collector<'a> {
 
     /// The replacements of the sources; none if one of them is a version that is not needed as a whole.
     fn sources(&self, at: usize) -> Option<Srcs> {
-        let edges = self.walk.edges[at].iter();
+        let edges = self.walk.nodes[at].edges.iter();
         let mut srcs = edges.map(|&s| self.new[s].clone()).collect::<Option<Srcs>>()?;
         // the effects of an `After` are roots of their own
-        let node = &self.walk.nodes[at];
+        let node = self.walk.node(at);
         srcs.extend(node.srcs()[srcs.len()..].iter().cloned());
         Some(srcs)
     }
 
     fn update(&mut self, at: usize) {
-        let &[base, value, positions] = self.walk.edges[at].as_slice() else {
+        let &[base, value, positions] = self.walk.nodes[at].edges.as_slice() else {
             unreachable!("an update has three sources")
         };
         let mut run = self.runs.remove(&base).unwrap_or_else(|| Run {
@@ -108,10 +109,10 @@ impl<'a> Collector<'a> {
             index: Index::default(),
         });
         let whole = |s: usize| self.new[s].clone().expect("a value is needed as a whole");
-        run.push(&self.walk.nodes[at], at, whole(value), whole(positions));
+        run.push(self.walk.node(at), at, whole(value), whole(positions));
         let mut whole = self.whole[at];
         for read in self.reads.remove(&at).unwrap_or_default() {
-            self.new[read] = run.read(&self.walk.nodes[read], &self.walk.nodes[at]);
+            self.new[read] = run.read(self.walk.node(read), self.walk.node(at));
             whole |= self.new[read].is_none();
         }
         if whole {
@@ -125,13 +126,13 @@ impl<'a> Collector<'a> {
 /// For every update, whether it is needed as a whole, and which views of it are read.
 fn users(walk: &Walk, roots: &[usize]) -> (Vec<bool>, FxHashMap<usize, Vec<usize>>) {
     let n = walk.nodes.len();
-    let is_version = |at: usize| walk.nodes[at].op() == Op::Update && !walk.is_computed(at);
+    let is_version = |at: usize| walk.node(at).op() == Op::Update && !walk.is_computed(at);
     // the version that a view shows, if it shows one
     let mut viewed: Vec<Option<usize>> = vec![None; n];
     let (mut whole, mut read, mut next) = (vec![false; n], vec![false; n], vec![false; n]);
     roots.iter().for_each(|&r| (whole[r], read[r]) = (true, true));
     for at in 0..n {
-        let (node, edges) = (&walk.nodes[at], &walk.edges[at]);
+        let (node, edges) = (walk.node(at), &walk.nodes[at].edges);
         if is_view(node) && !walk.is_computed(at) {
             viewed[at] = if is_version(edges[0]) { Some(edges[0]) } else { viewed[edges[0]] };
             continue;
@@ -261,7 +262,7 @@ impl Write {
     }
 
     fn apply(&self, version: &UOp, walk: &Walk) -> UOp {
-        let node = &walk.nodes[self.update];
+        let node = walk.node(self.update);
         let new = version.update_with(node.arg().reduce_op(), &self.value, &self.at);
         new.copy_origin(node);
         new
@@ -290,7 +291,7 @@ fn plain_writes(version: &UOp, writes: &[Write], walk: &Walk, upload: &Upload<'_
             version = write.apply(&version, walk);
         }
     }
-    let last = &walk.nodes[writes.last().expect("at least one write").update];
+    let last = walk.node(writes.last().expect("at least one write").update);
     match tabled {
         true => table.written(&version, last, upload),
         false => version,

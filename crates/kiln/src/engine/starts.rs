@@ -6,7 +6,7 @@
 use kiln_ir::arg::{Arg, SliceAxis};
 use kiln_ir::spec::form;
 use kiln_ir::uop::{Mixer, Srcs, rebuild};
-use kiln_ir::{Const, DType, Op, UOp};
+use kiln_ir::{Const, DType, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::hash::Hash;
@@ -19,47 +19,36 @@ pub(super) struct Starts {
     of: FxHashMap<usize, SmallVec<[Option<usize>; 4]>>,
     /// By length of the axis and what is sliced from it, the first that did.
     first: FxHashMap<(usize, SliceAxis), usize>,
-    /// Which nodes (by position) are views of row-major positions.
-    positions: Vec<bool>,
 }
 
 impl Starts {
-    /// Visits the node at the next position, where its sources are at `edges`; of a slice, hashes all but its numbers, and
-    /// gives its lengths to `length`.
+    /// Visits the slice at a position, axis by axis with the length of what it slices: hashes all but its numbers, and gives
+    /// its lengths to `length`. `is_positions` says whether it is a view of row-major positions.
     ///
     /// The written region starts where the read region does, if the program says so (`t[i] += 1`): one number for both
     /// shows that no element is read after it was written. Other starts that happen to be equal are two numbers.
-    pub(super) fn visit(
+    pub(super) fn visit<'a>(
         &mut self,
-        node: &UOp,
-        edges: &[usize],
+        axes: impl Iterator<Item = (&'a SliceAxis, &'a usize)>,
+        at: usize,
+        is_positions: bool,
         h: &mut Mixer,
         length: &mut impl FnMut(usize, &mut Mixer),
     ) {
-        let at = self.positions.len();
-        let on_positions = || node.op().is_movement() && self.positions[edges[0]];
-        self.positions.push(node.op() == Op::Iota || on_positions());
-        let Some(slices) = node.arg().slice() else { return };
-        let axes = slices.iter().zip(node.src(0).shape());
         let numbers = axes.map(|(slice, &n)| {
             let (least, most) = slice.starts(n);
             slice.lengths(least != most, |n| length(n, h));
-            (least != most).then(|| self.number(at, *slice, n, h))
+            (least != most).then(|| self.number(is_positions, *slice, n, h))
         });
         let numbers = numbers.collect();
         self.of.insert(at, numbers);
     }
 
-    /// Skips a node that stands for its leaf.
-    pub(super) fn skip(&mut self) {
-        self.positions.push(false);
-    }
-
-    fn number(&mut self, at: usize, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
+    fn number(&mut self, is_positions: bool, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
         slice.step.hash(h);
         let next = self.values.len();
         let first = *self.first.entry((n, slice)).or_insert(next);
-        let number = if self.positions[at] { first } else { next };
+        let number = if is_positions { first } else { next };
         (number == next).hash(h);
         if number == next {
             self.values.push(slice.start);

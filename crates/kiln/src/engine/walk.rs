@@ -10,11 +10,12 @@ use std::sync::Arc;
 /// Positions of a node's sources: as many as most nodes have without an allocation.
 pub(super) type Edges = SmallVec<[usize; 3]>;
 
+/// Room for the nodes above one: what a small graph needs.
+const DEPTH: usize = 16;
+
 /// How a computed node stands for its leaf.
 #[derive(Clone, Copy)]
 pub(super) struct StandsFor {
-    /// It keeps the leaf alive.
-    pub(super) keeps: bool,
     /// See [`Value::shares`].
     pub(super) shares: bool,
 }
@@ -22,143 +23,206 @@ pub(super) struct StandsFor {
 /// Another thread computes something that this graph needs.
 pub(super) struct Busy(pub(super) Arc<Latch>);
 
+/// A node that a walk has reached.
+pub(super) struct Reached {
+    pub(super) node: UOp,
+    /// Positions of its sources; of a computed node, its leaf.
+    pub(super) edges: Edges,
+    /// How it stands for its leaf, if it has been computed. Another thread may have computed more since.
+    pub(super) computed: Option<StandsFor>,
+    /// How many references the walk itself holds: the list of nodes, and its users. A node that is a source twice is
+    /// held twice. Computed users do not count: they can be cut off from their leaves.
+    pub(super) inside: u32,
+    /// How many computed nodes keep it alive.
+    pub(super) kept: u32,
+    /// Whether a gradient could go through it: it is computed from a value that wants one.
+    pub(super) differentiable: bool,
+    /// Whether it is a filler: made without any leaf, and of no device.
+    pub(super) is_filler: bool,
+    /// Whether it is a view of row-major positions.
+    pub(super) is_positions: bool,
+    /// Which root it is, if it is to be computed.
+    pub(super) root: Option<u32>,
+}
+
+impl Reached {
+    /// A node of which nothing is known.
+    pub(super) fn new(node: UOp) -> Reached {
+        Reached {
+            node,
+            edges: Edges::new(),
+            computed: None,
+            inside: 1,
+            kept: 0,
+            differentiable: false,
+            is_filler: false,
+            is_positions: false,
+            root: None,
+        }
+    }
+}
+
 /// A walk from roots to leaves.
 #[derive(Default)]
 pub(super) struct Walk {
-    pub(super) position: FxHashMap<usize, usize>,
+    position: FxHashMap<usize, usize>,
     /// Sources before users.
-    pub(super) nodes: Vec<UOp>,
-    /// Positions of each node's sources; of a computed node, its leaf.
-    pub(super) edges: Vec<Edges>,
-    /// Which nodes stand for their leaf.
-    pub(super) computed: Vec<Option<StandsFor>>,
-    /// Which nodes a gradient could go through.
-    pub(super) differentiable: Vec<bool>,
-    /// The nodes above the one that is being walked. Empty between visits, but for its room.
-    above: Vec<Open>,
+    pub(super) nodes: Vec<Reached>,
     pub(super) effects: Vec<UOp>,
     pub(super) checks: Vec<(UOp, Arc<str>)>,
     /// Copies that are not computed (positions).
     pub(super) copies: Vec<usize>,
+    /// Computed nodes (positions).
+    pub(super) computed: Vec<usize>,
+    /// Whether there are versions that are not computed.
+    pub(super) has_versions: bool,
 }
 
 impl Walk {
+    pub(super) fn node(&self, at: usize) -> &UOp {
+        &self.nodes[at].node
+    }
+
     /// Whether the node only stands for a leaf.
     pub(super) fn is_computed(&self, at: usize) -> bool {
-        self.computed[at].is_some()
+        self.nodes[at].computed.is_some()
     }
 
     pub(super) fn with_room(nodes: usize) -> Walk {
         let mut walk = Walk::default();
         walk.position.reserve(nodes);
         walk.nodes.reserve(nodes);
-        walk.edges.reserve(nodes);
-        walk.computed.reserve(nodes);
-        walk.differentiable.reserve(nodes);
         walk
     }
 
-    pub(super) fn visit(&mut self, root: &UOp) -> Result<(), Busy> {
-        if self.position.contains_key(&root.id()) {
-            return Ok(());
+    /// Walks down from a node. Returns its position.
+    pub(super) fn visit(&mut self, root: &UOp) -> Result<usize, Busy> {
+        if let Some(at) = self.reach(root)? {
+            return Ok(at);
         }
-        let mut stack = std::mem::take(&mut self.above);
-        stack.push(Open::new(root.clone())?);
-        while let Some(open) = stack.last_mut() {
-            match open.next_source() {
-                Some((src, edges)) => match self.position.get(&src.id()) {
-                    Some(&at) => edges.push(at),
-                    None => {
-                        let src = src.clone();
-                        stack.push(Open::new(src)?);
-                    }
-                },
-                None => {
-                    let open = stack.pop().expect("just looked at");
-                    let at = self.leave(open);
-                    stack.last_mut().into_iter().for_each(|user| user.edges.push(at));
+        let mut stack = Vec::with_capacity(DEPTH);
+        stack.push(Open::new(root));
+        loop {
+            let open = stack.last_mut().expect("the root is there until it is left");
+            if let Some(source) = open.next_source() {
+                match self.reach(source)? {
+                    Some(at) => open.edges.push(at),
+                    None => stack.push(Open::new(source)),
                 }
+                continue;
+            }
+            let Some(Open { node, edges, .. }) = stack.pop() else { unreachable!("looked at") };
+            let at = self.leave(node, edges);
+            match stack.last_mut() {
+                Some(user) => user.edges.push(at),
+                None => return Ok(at),
             }
         }
-        self.above = stack;
-        Ok(())
+    }
+
+    /// The position of a node that has been walked, or where the walk ends: it has a value, or no sources.
+    fn reach(&mut self, node: &UOp) -> Result<Option<usize>, Busy> {
+        if let Some(&at) = self.position.get(&node.id()) {
+            return Ok(Some(at));
+        }
+        match leaf::slot(node).as_deref() {
+            Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
+            Some(slot) => {
+                if let Some(value) = slot.value() {
+                    return self.leave_computed(node, &value, slot.keeps()).map(Some);
+                }
+            }
+            None => {}
+        }
+        Ok(node.srcs().is_empty().then(|| self.leave(node, Edges::new())))
+    }
+
+    /// Gives a computed node its position, after its leaf.
+    fn leave_computed(&mut self, node: &UOp, value: &Value, keeps: bool) -> Result<usize, Busy> {
+        let leaf = self.reach(&value.leaf)?.expect("a leaf has no sources");
+        self.nodes[leaf].kept += keeps as u32;
+        let reached = Reached {
+            edges: Edges::from_slice(&[leaf]),
+            computed: Some(StandsFor { shares: value.shares }),
+            differentiable: leads_on(node.op(), value.differentiable),
+            ..Reached::new(node.clone())
+        };
+        self.computed.push(self.nodes.len());
+        Ok(self.add(reached))
     }
 
     /// Gives a node its position, after all its sources.
-    fn leave(&mut self, open: Open) -> usize {
+    fn leave(&mut self, node: &UOp, edges: Edges) -> usize {
+        let op = node.op();
+        match op {
+            Op::After => self.effect(node),
+            Op::Copy => self.copies.push(self.nodes.len()),
+            Op::Update => self.has_versions = true,
+            _ => {}
+        }
+        let mut is_filler = !matches!(op, Op::Buffer | Op::Copy);
+        let mut differentiable = op == Op::Buffer && leaf::history(node).is_some();
+        for &source in &edges {
+            let source = &mut self.nodes[source];
+            source.inside += 1;
+            is_filler &= source.is_filler;
+            differentiable |= source.differentiable;
+        }
+        let on_positions = || op.is_movement() && self.nodes[edges[0]].is_positions;
+        self.add(Reached {
+            differentiable: leads_on(op, differentiable),
+            is_filler,
+            is_positions: op == Op::Iota || on_positions(),
+            edges,
+            ..Reached::new(node.clone())
+        })
+    }
+
+    fn add(&mut self, reached: Reached) -> usize {
         let at = self.nodes.len();
-        if matches!(open.below, Below::First) && open.node.op() == Op::After {
-            self.effects.extend(open.node.srcs()[1..].iter().cloned());
-            if let Arg::Check(text) = open.node.arg() {
-                self.checks.push((open.node.src(1).clone(), text.clone()));
-            }
-        }
-        self.computed.push(match &open.below {
-            Below::Value { value, keeps } => {
-                Some(StandsFor { keeps: *keeps, shares: value.shares })
-            }
-            Below::First | Below::All => None,
-        });
-        if open.node.op() == Op::Copy && !matches!(open.below, Below::Value { .. }) {
-            self.copies.push(at);
-        }
-        self.differentiable.push(self.leads_on(&open));
-        self.edges.push(open.edges);
-        self.position.insert(open.node.id(), at);
-        self.nodes.push(open.node);
+        self.position.insert(reached.node.id(), at);
+        self.nodes.push(reached);
         at
     }
 
-    /// Whether a gradient could go through the node, whose sources have their edges.
-    fn leads_on(&self, open: &Open) -> bool {
-        match (open.node.op(), &open.below) {
-            (Op::Detach, _) => false,
-            (Op::Mark | Op::Vjp, _) => true,
-            (Op::Buffer, _) => leaf::history(&open.node).is_some(),
-            (_, Below::Value { value, .. }) => value.differentiable,
-            _ => open.edges.iter().any(|&s| self.differentiable[s]),
+    /// Notes the effects of an `After`, which become roots of their own.
+    fn effect(&mut self, after: &UOp) {
+        self.effects.extend(after.srcs()[1..].iter().cloned());
+        if let Arg::Check(text) = after.arg() {
+            self.checks.push((after.src(1).clone(), text.clone()));
         }
+    }
+}
+
+/// Whether a gradient could go through a node, if it could go through what it is computed from or not.
+fn leads_on(op: Op, below: bool) -> bool {
+    match op {
+        Op::Detach => false,
+        Op::Mark | Op::Vjp => true,
+        _ => below,
     }
 }
 
 /// A node whose sources are being walked.
-struct Open {
-    node: UOp,
-    below: Below,
+struct Open<'a> {
+    node: &'a UOp,
+    /// What is walked of its sources. Those of an `After` but the first are effects, which become roots of their own.
+    sources: &'a [UOp],
     /// Positions of the sources that have been walked.
     edges: Edges,
 }
 
-/// What a node is computed from.
-enum Below {
-    /// It has been computed, and keeps its leaf alive or not.
-    Value { value: Value, keeps: bool },
-    /// The first source. The others of an `After` are effects, which become roots of their own.
-    First,
-    /// Its sources.
-    All,
-}
-
-impl Open {
-    fn new(node: UOp) -> Result<Open, Busy> {
-        let below = match leaf::slot(&node).as_deref() {
-            Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
-            slot => match slot.and_then(Slot::value) {
-                Some(value) => Below::Value { value, keeps: slot.is_some_and(Slot::keeps) },
-                None if matches!(node.op(), Op::After | Op::Vjp) => Below::First,
-                None => Below::All,
-            },
+impl<'a> Open<'a> {
+    fn new(node: &'a UOp) -> Open<'a> {
+        let sources = match node.op() {
+            Op::After | Op::Vjp => &node.srcs()[..1],
+            _ => node.srcs(),
         };
-        Ok(Open { node, below, edges: Edges::new() })
+        Open { node, sources, edges: Edges::new() }
     }
 
-    /// The first source that has not been walked, and where its position goes.
-    fn next_source(&mut self) -> Option<(&UOp, &mut Edges)> {
-        let sources = match &self.below {
-            Below::Value { value, .. } => std::slice::from_ref(&value.leaf),
-            Below::First => &self.node.srcs()[..1],
-            Below::All => self.node.srcs(),
-        };
-        Some((sources.get(self.edges.len())?, &mut self.edges))
+    /// The first source that has not been walked.
+    fn next_source(&self) -> Option<&'a UOp> {
+        self.sources.get(self.edges.len())
     }
 }

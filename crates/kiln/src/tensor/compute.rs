@@ -9,11 +9,15 @@ use crate::error::{Error, Fault};
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::plain::{Bytes, Plain, bytes};
+use smallvec::SmallVec;
 use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Writes that may wait in one storage, at most. A chain takes a few hundred bytes a write until it is computed.
 const MAX_PENDING: usize = 1 << 16;
+
+/// What a program computes at once: mostly one value, for which nothing is allocated.
+pub(super) type Few<T> = SmallVec<[T; 2]>;
 
 /// A leaf that holds `numbers`, row-major.
 pub(crate) fn upload<T: Bytes>(
@@ -65,26 +69,27 @@ pub(crate) fn shards(node: &UOp, device: &Device) -> Result<Vec<UOp>, Fault> {
 
 /// Computes what the storages hold.
 pub(crate) fn realize(storages: &[Arc<Storage>]) -> Result<(), Fault> {
-    let versions = || storages.iter().map(|s| s.version()).collect::<Result<Vec<UOp>, Error>>();
+    let versions = || storages.iter().map(|s| s.version()).collect::<Result<Few<UOp>, Error>>();
     let mut nodes = versions()?;
     if written_below(&nodes)? {
         nodes = versions()?;
     }
-    let mut missing = Vec::new();
+    let (mut missing, mut roots, mut last) = (Few::new(), Few::new(), Few::new());
     for (storage, node) in storages.iter().zip(nodes) {
         match engine::realized_view(&node, &storage.device).map_err(Fault::Failed)? {
             Some(_) if storage.has_history() && engine::has_gradient(&node, None) => {}
             Some(memory) => storage.settle(&node, memory),
-            None => missing.push((storage, node)),
+            None => {
+                last.extend((!storage.has_history()).then(|| node.id()));
+                missing.push(storage);
+                roots.push(node);
+            }
         }
     }
-    let ends = missing.iter().filter(|(s, _)| !s.has_history());
-    let last: Vec<usize> = ends.map(|(_, node)| node.id()).collect();
-    let roots = missing.iter().map(|(s, node)| (node.clone(), s.device.clone())).collect();
-    let storages: Vec<_> = missing.into_iter().map(|(storage, _)| storage).collect();
-    let leaves = engine::realize_all(roots, &last).map_err(Fault::Failed)?;
+    let devices: Few<&Device> = missing.iter().map(|storage| &storage.device).collect();
+    let leaves = engine::realize_all(&roots, &devices, &last).map_err(Fault::Failed)?;
     // what was computed replaces the graph that it was computed from
-    storages.iter().zip(leaves).for_each(|(s, (n, leaf))| s.settle(&n, leaf));
+    missing.iter().zip(&roots).zip(leaves).for_each(|((s, node), leaf)| s.settle(node, leaf));
     Ok(())
 }
 

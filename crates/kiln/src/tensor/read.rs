@@ -21,7 +21,7 @@ use kiln_ir::UOp;
 /// An error that one of the tensors carries; a failing device or compiler.
 #[track_caller]
 pub fn realize<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Error> {
-    let storages: Vec<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
+    let storages: compute::Few<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
     at_caller("realize", compute::realize(&storages))
 }
 

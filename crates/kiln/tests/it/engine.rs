@@ -368,3 +368,13 @@ fn what_was_computed_outlives_its_tensors_and_its_input() {
     drop((a, b));
     assert_eq!(after.to_vec::<f32>().expect("is there"), [7.0]);
 }
+
+/// The second is the node that the first is.
+#[test]
+fn values_that_are_equal_are_computed_once_and_given_to_each() {
+    let x = Tensor::from([1, 2, 3]);
+    let (a, again, other) = (&x * 2, &x * 2, &x * 5);
+    kiln::realize([&a, &again, &other]).expect("computes");
+    let values = [&a, &again, &other].map(|t| t.to_vec::<i32>().expect("computes"));
+    assert_eq!(values, [[2, 4, 6], [2, 4, 6], [5, 10, 15]]);
+}

@@ -4,9 +4,9 @@
 //! of them would be another kernel. As launch-time scalars they share one.
 
 use super::Closed;
-use kiln_ir::Op;
 use kiln_ir::arg::Arg;
 use kiln_ir::uop::{Mixer, UOp};
+use kiln_ir::{Const, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::Hash;
 
@@ -28,7 +28,7 @@ impl Closed {
 
     /// For every constant that is no number, whether it stands in a place that has many.
     fn in_places(&self) -> Vec<bool> {
-        let mut all = self.constants();
+        let mut all: Vec<Const> = self.constants().collect();
         all.truncate(all.len() - self.numbers.len());
         if all.len() <= MOST_INSIDE {
             return vec![false; all.len()];
@@ -46,32 +46,32 @@ impl Closed {
         let mut uses = Vec::with_capacity(self.constants.len());
         let mut starts = vec![0; self.starts.constants().count()];
         let mut hashes: Vec<u128> = Vec::with_capacity(self.nodes.len());
-        for (at, node) in self.nodes.iter().enumerate() {
-            if !self.active[at] || self.is_computed(at) {
+        for (at, node) in self.nodes().enumerate() {
+            if !self.is_active(at) || self.is_computed(at) {
                 hashes.push(of_memory(node));
                 continue;
             }
             let hash = self.expression(at, &hashes);
-            uses.extend(self.constants_of(&self.edges[at]).map(|nth| of((hash, nth))));
+            uses.extend(self.constants_of(self.sources(at)).map(|nth| of((hash, nth))));
             for (axis, number) in self.starts.numbers(at) {
                 starts[number] = of((hash, "start", axis));
             }
             // kernels read what is stored as they read any memory
-            hashes.push(if self.is_root[at] { of_memory(node) } else { hash });
+            hashes.push(if self.is_root(at) { of_memory(node) } else { hash });
         }
-        uses.extend(self.constants_of(&self.targets).map(|_| of("root")));
+        uses.extend(self.constants_of(self.targets()).map(|_| of("root")));
         uses.extend(starts);
         uses
     }
 
     /// Which of these nodes are constants.
     fn constants_of<'a>(&'a self, nodes: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
-        (0..nodes.len()).filter(|&nth| self.nodes[nodes[nth]].op() == Op::Const)
+        (0..nodes.len()).filter(|&nth| self.node(nodes[nth]).op() == Op::Const)
     }
 
     /// A hash of what a node computes, without the identity of its memory and the values of its constants.
     fn expression(&self, at: usize, hashes: &[u128]) -> u128 {
-        let node = &self.nodes[at];
+        let node = self.node(at);
         let mut h = Mixer::default();
         (node.op(), node.dtype()).hash(&mut h);
         match node.arg() {
@@ -80,7 +80,7 @@ impl Closed {
             Arg::Const(_) | Arg::Mark { .. } | Arg::Check(_) | Arg::Var { .. } => {}
             arg => arg.hash(&mut h),
         }
-        self.edges[at].iter().for_each(|&s| h.add(hashes[s]));
+        self.sources(at).iter().for_each(|&s| h.add(hashes[s]));
         h.finish128()
     }
 }

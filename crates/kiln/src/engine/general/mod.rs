@@ -93,7 +93,7 @@ struct General {
 
 impl Sighting {
     fn of(closed: &Closed) -> Sighting {
-        let constants = closed.constants();
+        let constants: Vec<Const> = closed.constants().collect();
         let starts = constants[closed.starts()].iter().filter_map(|start| start.as_i128());
         let lengths = closed.lengths.iter().map(|&n| n as i64);
         let numbers = lengths.chain(starts.map(|n| n as i64)).collect();
@@ -269,7 +269,7 @@ impl General {
             }
         };
         let kernels = kernels.into_iter().zip(plans).zip(codes).map(ready).collect();
-        Ok(Ready::new(closed, kernels, schedule, self.variable.clone(), closed.constants()))
+        Ok(Ready::new(closed, kernels, schedule, self.variable.clone()))
     }
 
     /// The kernel that runs: one for all numbers, or one for these if it runs for long.
