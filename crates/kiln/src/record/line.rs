@@ -75,3 +75,8 @@ pub enum Line {
     /// The record has as many bytes as it may have (`VIZ_MB`); what follows is missing.
     Full {},
 }
+
+/// A hash as lines have it.
+pub(super) fn hex(hash: u128) -> String {
+    format!("{hash:032x}")
+}

@@ -1,7 +1,7 @@
 //! What launches have in common. A step of a training loop launches the same kernels again, so their names and methods are
 //! written once.
 
-use super::line::Line;
+use super::line::{Line, hex};
 use kiln_ir::observe::Event;
 use rustc_hash::FxHashMap;
 
@@ -49,7 +49,7 @@ impl Site {
     fn line(&self, site: u32, kernel: u128) -> Line {
         Line::Site {
             site,
-            kernel: super::told::hex(kernel),
+            kernel: hex(kernel),
             name: self.name.clone(),
             device: self.device.clone(),
             work: self.work,

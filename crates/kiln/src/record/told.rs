@@ -1,7 +1,7 @@
 //! Events as lines of a record.
 
 use super::file::State;
-use super::line::Line;
+use super::line::{Line, hex};
 use super::parts::{Copy, Found, Kernel, PlannedKernel, Schedule, Speed, Temporary};
 use crate::engine::env::VIZ_CODE;
 use kiln_ir::UOp;
@@ -16,10 +16,6 @@ pub(super) struct Telling<'a> {
 
 fn us(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
-}
-
-pub(super) fn hex(hash: u128) -> String {
-    format!("{hash:032x}")
 }
 
 impl Telling<'_> {
