@@ -124,16 +124,16 @@ fn totals(record: &Record, out: &mut impl Write) -> Outcome {
     let floor = kernels::on_the_floor(record).map_or_else(String::new, share);
     writeln!(
         out,
-        "{}: {} launches {}{floor}, {new} of {} schedules new {}, {compiled} kernels compiled and {} from the cache on disk {}, \
-         {} copies {}",
+        "{}: {} {}{floor}, {new} of {} new {}, {} compiled and {} from the cache on disk {}, {} {}",
         record.program,
-        record.launches.len(),
+        counted(record.launches.len(), "launch"),
         time(launches),
-        record.schedules.len(),
+        counted(record.schedules.len(), "schedule"),
         time(scheduling),
+        counted(compiled, "kernel"),
         record.kernels.len() - compiled,
         time(compiling),
-        record.copies.len(),
+        counted(record.copies.len(), "copy"),
         time(copying),
     )?;
     for device in

@@ -123,19 +123,7 @@ fn runs(record: &Record, launches: &[&Launch], out: &mut impl Write) -> Outcome 
         rate(flops),
         rate(bytes)
     )?;
-    if let Some(speed) = record.speed(&last.device) {
-        let least = floor(last, speed);
-        write!(
-            out,
-            "; the roof is {:.1} GFLOPS, {:.1} GB/s, so the floor is {} ({}), {:.0}% of the median; it is limited by {}",
-            speed.flops / 1e9,
-            speed.bytes / 1e9,
-            time(least.0),
-            least.1,
-            100.0 * least.0 / middle.max(1e-9),
-            limit(least, middle, speed)
-        )?;
-    }
+    write!(out, "{}", roof(record, last, middle).unwrap_or_default())?;
     let mut seen = HashSet::new();
     let methods: Vec<&str> = launches
         .iter()
@@ -145,6 +133,23 @@ fn runs(record: &Record, launches: &[&Launch], out: &mut impl Write) -> Outcome 
         .collect();
     writeln!(out, "\n  made by {}", methods.join(", "))?;
     Ok(())
+}
+
+/// How far a kernel that takes so long is from the roof; none if no speed is known.
+fn roof(record: &Record, last: &Launch, took: f64) -> Option<String> {
+    let speed = record.speed(&last.device)?;
+    let (least, what) = floor(last, speed);
+    let [flops, bytes] = [speed.flops, speed.bytes].map(|rate| rate / 1e9);
+    let described = if record.measured.is_empty() { " (as described, not measured)" } else { "" };
+    let limit = match least > took {
+        true => "its data is in a cache, or the roof is higher".to_owned(),
+        false => format!("it is limited by {}", limit((least, what), took, speed)),
+    };
+    Some(format!(
+        "; the roof is {flops:.1} GFLOPS, {bytes:.1} GB/s{described}, so the floor is {} ({what}), {:.0}% of the median; {limit}",
+        time(least),
+        100.0 * least / took.max(1e-9),
+    ))
 }
 
 /// The loop nest before the options and after each. A nest that stayed as it was is not shown again.

@@ -4,8 +4,8 @@ use super::finding::Finding;
 use kiln::record::{Node, Record, Schedule};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What a node computes: its line, its label and its shape.
-type Value<'a> = (&'a str, &'a str, &'a [usize]);
+/// What a node computes: its line, its label, and the shapes of its sources and itself.
+type Value<'a> = (&'a str, &'a str, Vec<&'a [usize]>);
 
 /// Lines of which several schedules compute equal values: of the same operation and shape.
 pub(super) fn findings(record: &Record) -> Vec<Finding> {
@@ -16,7 +16,8 @@ pub(super) fn findings(record: &Record) -> Vec<Finding> {
             let line =
                 node.by.as_deref().filter(|by| computed.contains(by) && !is_view(&node.label));
             if let Some(line) = line {
-                let value = (line, node.label.as_str(), node.shape.as_slice());
+                let sources = node.sources.iter().map(|&s| &record.nodes[s as usize].shape[..]);
+                let value = (line, node.label.as_str(), sources.chain([&node.shape[..]]).collect());
                 values.entry(value).or_default().insert(&schedule.key);
             }
         }

@@ -34,7 +34,13 @@ fn origin(record: &Record, at: usize, out: &mut impl Write) -> Outcome {
     let by = by.as_deref().unwrap_or("a replay");
     write!(out, "\nschedule {}: for {by}, key {key}, ", at + 1)?;
     match (took, alike(record, at)) {
-        (None, _) => writeln!(out, "remembered")?,
+        (None, _) => {
+            let is_same = |s: &Schedule| s.key == *key && s.took.is_some();
+            match record.schedules[..at].iter().rposition(is_same) {
+                Some(made) => writeln!(out, "remembered: it is schedule {}", made + 1)?,
+                None => writeln!(out, "remembered from before the record")?,
+            }
+        }
         (Some(took), None) => {
             writeln!(out, "made in {}, the first of its form in the record", time(*took))?;
         }

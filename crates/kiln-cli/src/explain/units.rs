@@ -29,11 +29,12 @@ pub(super) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// Such as `1 node`, `3 nodes` and `2 copies`.
+/// Such as `1 node`, `3 nodes`, `2 copies` and `2 launches`.
 pub(super) fn counted(count: usize, what: &str) -> String {
     match what.strip_suffix('y') {
         _ if count == 1 => format!("1 {what}"),
         Some(stem) => format!("{count} {stem}ies"),
+        None if what.ends_with("ch") => format!("{count} {what}es"),
         None => format!("{count} {what}s"),
     }
 }
