@@ -50,7 +50,7 @@ export class Model {
       if (known) known.found++;
       if (known && !this.byHash.has(scheduled)) this.byHash.set(scheduled, known);
     }
-    this.launches = record.launches.map((launch, at) => this.launched(launch, at));
+    this.launches = record.launches.map((launch, at) => this.launched({ ...launch, ...record.sites[launch.site] }, at));
     for (const kernel of this.kernels) kernel.median = median(kernel.launches.map((launch) => launch.took));
     this.plan();
     this.lines = this.linesOf();

@@ -53,7 +53,7 @@ pub use line::Line;
 pub use options::{Applied, LoopLine};
 pub use parts::{
     Block, Copy, Found, Kernel, Launch, Measured, Node, OpenDevice, PlannedKernel, Record, Rule,
-    Schedule, Speed, Step, Temporary,
+    Schedule, Site, Speed, Step, Temporary,
 };
 pub use passes::{PassRun, passes};
 pub(crate) use picture::Pictures;

@@ -2,6 +2,8 @@
 
 use kiln_ir::Op;
 use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// What a program did, read from a file. Times are in microseconds since the record began: `at` is when something began,
 /// `took` how long it was.
@@ -25,6 +27,8 @@ pub struct Record {
     pub kernels: Vec<Kernel>,
     /// Kernels that a schedule needed and the process had compiled before.
     pub found: Vec<Found>,
+    /// What launches have in common.
+    pub sites: Vec<Arc<Site>>,
     /// In order.
     pub launches: Vec<Launch>,
     /// Copies without a kernel.
@@ -151,28 +155,46 @@ pub struct Found {
     pub optimized: String,
 }
 
-/// A kernel that ran.
-#[derive(Clone, Default, Serialize, Deserialize, PartialEq, Debug)]
+/// A kernel as one place of the program launches it.
+#[derive(Clone, Default, Serialize, PartialEq, Debug)]
 #[non_exhaustive]
-pub struct Launch {
-    /// From which thread.
-    pub thread: u32,
+pub struct Site {
     /// The hash of its graph after stage `optimize`.
     pub kernel: String,
     /// Its name.
     pub name: String,
     /// Where.
     pub device: String,
+    /// Arithmetic operations and bytes.
+    pub work: (u64, u64),
+    /// The methods that made it, with the lines that called them.
+    pub methods: Vec<String>,
+}
+
+/// A kernel that ran. Its fields are those of its site, too: launches of one site share them.
+#[derive(Clone, Serialize, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Launch {
+    /// From which thread.
+    pub thread: u32,
+    /// What ran: the place in the record's list.
+    pub site: usize,
     /// When.
     pub at: f64,
     /// How long.
     pub took: f64,
-    /// Arithmetic operations and bytes.
-    pub work: (u64, u64),
     /// Bytes in use on the device.
     pub memory: usize,
-    /// The methods that made it, with the lines that called them.
-    pub methods: Vec<String>,
+    #[serde(skip)]
+    pub(super) of: Arc<Site>,
+}
+
+impl Deref for Launch {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.of
+    }
 }
 
 /// Memory that was copied without a kernel.

@@ -1,16 +1,17 @@
 //! Lines become schedules, kernels and launches that belong together.
 
 use super::line::Line;
-use super::parts::{Block, Kernel, Launch, Node, OpenDevice, Record, Schedule, Step};
+use super::parts::{Block, Kernel, Launch, Node, OpenDevice, Record, Schedule, Site, Step};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A record so far.
 pub(super) struct Placing {
     record: Record,
     /// By thread: steps that belong to the schedule or kernel that comes next.
     steps: HashMap<u32, Vec<Step>>,
-    /// By number: a launch of each site, without its time.
-    sites: HashMap<u32, Launch>,
+    /// By number: where a site is in the list.
+    sites: HashMap<u32, usize>,
     /// Blocks that are in use, by number: where they are in the list.
     blocks: HashMap<u64, usize>,
     /// Nodes that may be missing.
@@ -161,12 +162,14 @@ impl Placing {
     fn launch(&mut self, line: Line) {
         match line {
             Line::Site { site, kernel, name, device, work, methods } => {
-                let of = Launch { kernel, name, device, work, methods, ..Launch::default() };
-                self.sites.insert(site, of);
+                self.sites.insert(site, self.record.sites.len());
+                let site = Site { kernel, name, device, work, methods };
+                self.record.sites.push(Arc::new(site));
             }
             Line::Launch { thread, site, at, took, memory } => match self.sites.get(&site) {
-                Some(of) => {
-                    self.record.launches.push(Launch { thread, at, took, memory, ..of.clone() })
+                Some(&site) => {
+                    let of = self.record.sites[site].clone();
+                    self.record.launches.push(Launch { thread, site, at, took, memory, of });
                 }
                 None => self.damaged(0),
             },
