@@ -159,7 +159,7 @@ fn options(all: &[Applied], out: &mut impl Write) -> Outcome {
         match &applied.option {
             None => writeln!(
                 out,
-                "\nloops before the options; r1 is axis 1 of all options, which give loops new numbers"
+                "\nloops before the options: axis 1 of any option is r1 here; after an option, loops have new numbers"
             )?,
             Some(option) => writeln!(out, "\noption {at}: {option}")?,
         }

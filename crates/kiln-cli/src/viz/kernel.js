@@ -133,7 +133,7 @@ export class Kernel {
       const loops = without ? h("p.dim", {}, `takes effect with the options that follow: ${without}`)
         : now === before ? h("p.dim", {}, "the loops stay as they are") : linesElement(nest);
       before = without ? before : now;
-      return h("details.option", { open: true }, h("summary.mono", {}, option === null ? "before the options; r1 is axis 1 of all options, which give loops new numbers" : `${at}: ${option}`), ...decided.map(decisionElement), loops);
+      return h("details.option", { open: true }, h("summary.mono", {}, option === null ? "before the options: axis 1 of any option is r1 here; after an option, loops have new numbers" : `${at}: ${option}`), ...decided.map(decisionElement), loops);
     });
     element.replaceChildren(...(parts.length > 0 ? parts : [h("p.dim", {}, "the record has no graph of this kernel")]));
   }

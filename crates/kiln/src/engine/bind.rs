@@ -297,9 +297,9 @@ fn alloc(opened: &Opened, bytes: usize, purpose: &'static str) -> Result<Buffer,
     opened.alloc(bytes, purpose)
 }
 
-/// For each root, a parameter slot whose buffer it may get; nothing if no root may. That is a leaf that nothing can need
-/// once the roots are computed: nothing outside this walk refers to it, or to an uncomputed node between it and the
-/// roots. `last` are the ids of roots that no gradient will go through.
+/// For each root, a parameter slot whose buffer it may get; an empty list if no root may get one. Such a leaf is not needed
+/// once the roots are computed: only this walk refers to it, and to the uncomputed nodes between it and the roots. `last`
+/// are the ids of roots that no gradient will go through.
 fn overwrites(
     closed: &Closed,
     ready: &Ready,

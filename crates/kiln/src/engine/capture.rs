@@ -97,7 +97,7 @@ pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> 
 }
 
 impl Closed {
-    /// Captures what a walk has visited. `targets` are what the nodes that were `asked` for became by combining writes.
+    /// Captures a walk. If writes were combined, `targets` stand in place of the nodes that were `asked` for.
     fn new(walk: Walk, asked: Vec<usize>, targets: Option<Vec<usize>>) -> Closed {
         let mut closed = Closed {
             nodes: walk.nodes,
