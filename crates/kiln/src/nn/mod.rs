@@ -218,7 +218,16 @@ pub trait Module {
             .try_for_each(|(to, from)| to.try_assign(from.detach().cast(to.dtype())).map(drop))
     }
 
-    /// What training changes: the tensors that want gradients, each once, in order of declaration.
+    /// What training changes: the tensors that want gradients, each once, in order of declaration. A parameter that is
+    /// frozen by `set_requires_grad(false)` stays one of them, so that it can be thawed; optimizers pass over what has no
+    /// gradient.
+    ///
+    /// ```
+    /// use kiln::nn::{Linear, Module};
+    /// let layer = Linear::new(2, 3);
+    /// layer.parameters().iter().for_each(|p| drop(p.set_requires_grad(false)));
+    /// assert_eq!(layer.parameters().len(), 2);
+    /// ```
     fn parameters(&self) -> Vec<Tensor> {
         self.named_parameters().into_iter().map(|(_, tensor)| tensor).collect()
     }
@@ -233,7 +242,7 @@ pub trait Module {
     fn named_parameters(&self) -> Vec<(String, Tensor)> {
         let (mut seen, mut parameters) = (HashSet::new(), Vec::new());
         self.visit("", &mut |name, tensor| {
-            if tensor.requires_grad() && seen.insert(tensor.storage().id) {
+            if tensor.storage().is_parameter() && seen.insert(tensor.storage().id) {
                 parameters.push((name.to_owned(), tensor.clone()));
             }
         });

@@ -22,7 +22,7 @@ pub(super) fn shard<M: Module, D: DeviceArg>(
         let rank = tensor.ndim() as isize;
         let axis = axis.filter(|axis| (-rank..rank).contains(axis));
         let new = tensor.detach().shard(devices, axis);
-        if new.error().is_some() { new } else { new.set_requires_grad(tensor.requires_grad()) }
+        marked_as(tensor, new)
     })
 }
 
@@ -62,8 +62,16 @@ fn elsewhere(tensor: &Tensor, options: &Options) -> Tensor {
         // what counts stays what it is
         new = tensor.detach().to(new.device());
     }
-    if new.dtype() == tensor.dtype() && new.device() == tensor.device() {
-        return tensor.clone();
+    match new.dtype() == tensor.dtype() && new.device() == tensor.device() {
+        true => tensor.clone(),
+        false => marked_as(tensor, new),
     }
-    new.set_requires_grad(tensor.requires_grad())
+}
+
+/// `new`, which wants gradients if `old` does, and is a parameter if `old` is one.
+fn marked_as(old: &Tensor, new: Tensor) -> Tensor {
+    match new.error().is_none() && old.storage().is_parameter() {
+        true => new.set_requires_grad(true).set_requires_grad(old.requires_grad()),
+        false => new,
+    }
 }

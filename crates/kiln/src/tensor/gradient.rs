@@ -40,15 +40,29 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// A dtype that is not a float.
+    /// A dtype that is not a float; a [detached](Tensor::detach) tensor, of whose reads no gradient ever comes.
     #[track_caller]
     pub fn set_requires_grad(&self, on: bool) -> Tensor {
-        if on && !self.storage.is_broken() && !self.storage.dtype.is_float() {
-            let why = format!("wants a float, not {}", self.storage.dtype);
-            return Tensor::broken(Error::invalid("set_requires_grad", why));
+        if on && let Err(fault) = self.can_require_grad() {
+            return Tensor::broken(fault.at("set_requires_grad"));
         }
         self.storage.set_requires_grad(on);
         self.clone()
+    }
+
+    fn can_require_grad(&self) -> Result<(), Fault> {
+        if self.storage.is_broken() {
+            return Ok(());
+        }
+        if !self.storage.dtype.is_float() {
+            return refuse!("wants a float, not {}", self.storage.dtype);
+        }
+        match self.detached {
+            true => refuse!(
+                "no gradient goes through reads of a detached tensor: `copy()` it first, and mark the copy"
+            ),
+            false => Ok(()),
+        }
     }
 
     /// Whether the storage wants gradients.
@@ -146,8 +160,8 @@ impl Tensor {
         self.storage.forget_history();
         if !reached {
             return refuse!(
-                "no storage that wants a gradient is read on the way: call `set_requires_grad(true)` before it is used; \
-                 gradients do not go through `detach()`, integers, or what backward started from before"
+                "no tensor that wants a gradient is read on the way: call `set_requires_grad(true)` before it is used; no \
+                 gradient goes through `detach()`, `no_grad`, integers, or a tensor whose `backward` was called before"
             );
         }
         remember_loss(self);

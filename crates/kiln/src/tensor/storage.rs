@@ -18,6 +18,8 @@ pub(crate) struct Storage {
     pub(crate) device: Device,
     cell: Mutex<Cell>,
     requires_grad: AtomicBool,
+    /// Whether it wants gradients or ever did.
+    is_parameter: AtomicBool,
     grad: Mutex<Option<Arc<Storage>>>,
     /// What to do with a file when nobody has the storage any more.
     complete: Option<fn(&Storage)>,
@@ -83,6 +85,7 @@ impl Storage {
             device,
             cell: Mutex::new(cell),
             requires_grad: AtomicBool::new(false),
+            is_parameter: AtomicBool::new(false),
             grad: Mutex::new(None),
             complete,
         })
@@ -303,7 +306,13 @@ impl Storage {
         self.requires_grad.load(Ordering::Relaxed)
     }
 
+    /// Whether it wants gradients or ever did: a parameter that is frozen stays a parameter.
+    pub(crate) fn is_parameter(&self) -> bool {
+        self.is_parameter.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_requires_grad(self: &Arc<Storage>, on: bool) {
+        self.is_parameter.fetch_or(on, Ordering::Relaxed);
         if self.requires_grad.swap(on, Ordering::Relaxed) != on {
             self.cell().derived = false;
         }

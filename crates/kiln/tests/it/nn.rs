@@ -207,6 +207,34 @@ fn an_mlp_learns_xor() {
     assert_eq!(net.forward(&x).argmax(1).cast(DType::I32).to_vec::<i32>().unwrap(), [0, 1, 1, 0]);
 }
 
+/// As a GAN's discriminator while its generator learns.
+#[test]
+fn a_frozen_part_is_thawed_by_its_parameters() {
+    let mut net = Mlp { layers: vec![nn::Linear::new(2, 3), nn::Linear::new(3, 1)] };
+    let opt = SGD::new(net.parameters(), 0.5);
+    let x = Tensor::ones([1, 2]);
+    let moves = |net: &Mlp| {
+        let before = net.layers[1].weight.to_vec::<f32>().unwrap();
+        opt.zero_grad();
+        net.forward(&x).sum(..).backward().unwrap();
+        opt.step().unwrap();
+        before != net.layers[1].weight.to_vec::<f32>().unwrap()
+    };
+    let mark = |net: &Mlp, on| {
+        net.layers[1].parameters().iter().for_each(|p| drop(p.set_requires_grad(on)));
+    };
+    assert!(moves(&net));
+    mark(&net, false);
+    assert!(!moves(&net));
+    mark(&net, true);
+    assert!(moves(&net));
+    // elsewhere it is frozen still
+    mark(&net, false);
+    net.to(DType::F64).unwrap();
+    assert!(!net.layers[1].weight.requires_grad());
+    assert_eq!(net.parameters().len(), 4);
+}
+
 /// The standard error of the mean of 40 000 numbers of variance 1 is 0.005, that of their variance 0.007.
 #[test]
 fn alpha_dropout_keeps_mean_and_variance() {

@@ -58,7 +58,10 @@ impl ClassLoss<'_> {
         let weights = self.weights(logs, axis);
         // what is not picked has no part in it, whatever it is
         let own = counts.where_(logs.mul(&weights), 0.0).sum(axis);
-        let share = counts.where_(weights.expand(logs.shape()), 0.0).sum(axis);
+        let share = match self.weight {
+            Some(_) => counts.where_(weights.expand(logs.shape()), 0.0).sum(axis),
+            None => self.counted(labels, logs.shape()[axis]).cast(logs.dtype()),
+        };
         let losses = match self.label_smoothing {
             0.0 => own.neg(),
             smoothing => {
@@ -69,6 +72,17 @@ impl ClassLoss<'_> {
             }
         };
         Samples { losses, weights: share }
+    }
+
+    /// Which labels are classes, and not ignored.
+    #[track_caller]
+    fn counted(self, labels: &Tensor, classes: usize) -> Tensor {
+        let labels = labels.cast(DType::I64);
+        let is_class = labels.ge(0).logical_and(labels.lt(classes as i64));
+        match self.ignore_index {
+            Some(ignored) => is_class.logical_and(labels.ne(ignored)),
+            None => is_class,
+        }
     }
 
     /// Of shares of all classes; each sample counts as 1.
@@ -158,7 +172,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn class_loss(
+    pub(super) fn class_loss(
         &self,
         op: &'static str,
         target: &Tensor,

@@ -9,13 +9,8 @@ pub use classes::ClassLoss;
 pub use ctc::CtcLoss;
 
 use super::Tensor;
-use super::combine::hits;
-use super::elementwise::like;
-use super::reduce::wide_sum;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
-use kiln_ir::UOp;
-use kiln_ir::arg::Axes;
 
 /// What becomes of many losses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -43,7 +38,9 @@ impl Reduce {
 /// Losses, as the mean over the batch.
 impl Tensor {
     /// The mean cross entropy of integer labels under logits `[batch, classes, ..]`; labels are `[batch, ..]`. A label
-    /// that is no class counts as 0. Logits of one axis are one sample, its label a scalar.
+    /// that is no class, such as -100, has no loss and does not count in the mean. Logits of one axis are one sample, its
+    /// label a scalar. Shares of each class do as well as labels:
+    /// [`cross_entropy_with`](Tensor::cross_entropy_with) has more choices.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -53,23 +50,15 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Labels that are not integers or not shaped like the logits without their classes; other devices.
+    /// Labels that are not integers or not shaped like the logits without their classes, shares that are not shaped like
+    /// the logits; other devices.
     #[must_use]
     #[track_caller]
     pub fn cross_entropy(&self, labels: &Tensor) -> Tensor {
         let _method = outermost("cross_entropy");
-        let axis = usize::from(self.ndim() > 1);
-        if let Err(fault) = self.labelled_by(labels, axis) {
-            return Tensor::broken(fault.at("cross_entropy"));
-        }
-        let logs = self.log_softmax(axis);
-        let pick = || -> Result<UOp, Fault> {
-            let (logs, labels) = (logs.value()?, labels.value()?);
-            let hit = hits(&labels, self.shape()[axis], axis)?;
-            let picked = hit.where_(&logs, &like(&logs, 0));
-            Ok(wide_sum(&picked, &Axes::from_slice(&[axis])).cast(logs.dtype()))
-        };
-        self.lift("cross_entropy", pick()).mean(..).neg()
+        self.class_loss("cross_entropy", labels, ClassLoss::default(), |t, axis| {
+            t.log_softmax(axis)
+        })
     }
 
     /// The labels have the logits' shape without the classes.

@@ -262,6 +262,28 @@ fn backward_is_an_error_where_there_is_nothing_to_find() {
     assert!(error.contains("not read on the way"), "{error}");
     assert!(w.sum(..).gradient([&filled(1, 0.0)]).is_err());
     assert!(w.detach().sum(..).backward().is_err());
+    let error =
+        w.detach().set_requires_grad(true).error().expect("its reads never count").to_string();
+    assert!(error.contains("copy()"), "{error}");
+}
+
+/// A target without a mark is found whatever of it is in memory by then, if a marked storage made that be remembered.
+#[test]
+fn a_target_whose_operands_were_computed_before() {
+    let w = marked(&[0.0, 0.0]);
+    let a = w.exp();
+    let see = |t: &Tensor| t.realize().map(drop).expect("computes");
+    see(&a);
+    let b = &a * 3.0;
+    let slope = |b: &Tensor| {
+        let grads = b.square().sum(..).gradient([b, &a, &w]).expect("all are on the way");
+        grads.iter().map(floats).collect::<Vec<_>>()
+    };
+    let expected = vec![vec![6.0; 2], vec![18.0; 2], vec![18.0; 2]];
+    assert_eq!(slope(&b), expected);
+    see(&b);
+    assert_eq!(slope(&b), expected);
+    assert_eq!(floats(&b.exp().sum(..).gradient([&b]).unwrap()[0]).len(), 2);
 }
 
 #[test]
