@@ -23,6 +23,13 @@ pub(super) struct Crossing {
     depth: usize,
 }
 
+impl Crossing {
+    /// Which copy it is.
+    pub(super) fn copy_id(&self) -> usize {
+        self.copy.id()
+    }
+}
+
 /// The copies of a graph whose sources lie on other devices. Other copies say on which device something made of constants
 /// is, and copy nothing. Copies to a set of devices are made when that is asked for the value.
 pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {

@@ -48,22 +48,67 @@ pub(crate) fn realize_all(
         return realize(nodes, last, first);
     }
     record::spoil("it computes on several devices");
-    let mut groups: Vec<(&Device, Vec<usize>)> = Vec::new();
-    for (at, &device) in devices.iter().enumerate() {
-        match groups.iter_mut().find(|(of, _)| *of == device) {
-            Some((_, group)) => group.push(at),
-            None => groups.push((device, vec![at])),
-        }
-    }
-    let computed = in_parallel(&groups, |(device, group)| {
-        let nodes: Vec<UOp> = group.iter().map(|&at| nodes[at].clone()).collect();
-        realize(&nodes, last, device)
-    })?;
+    let groups = by_device(nodes, devices);
+    cross_before(&groups)?;
+    let computed = in_parallel(&groups, |group| realize(&group.nodes, last, group.device))?;
     let mut leaves: Vec<Option<UOp>> = vec![None; nodes.len()];
-    for ((_, group), computed) in groups.iter().zip(computed) {
-        group.iter().zip(computed).for_each(|(&at, leaf)| leaves[at] = Some(leaf));
+    for (group, computed) in groups.iter().zip(computed) {
+        group.places.iter().zip(computed).for_each(|(&at, leaf)| leaves[at] = Some(leaf));
     }
     Ok(leaves.into_iter().map(|leaf| leaf.expect("each is in one group")).collect())
+}
+
+/// What one device computes of some nodes.
+struct Group<'a> {
+    device: &'a Device,
+    nodes: Vec<UOp>,
+    /// By node: where it stands among all.
+    places: Vec<usize>,
+}
+
+fn by_device<'a>(nodes: &[UOp], devices: &[&'a Device]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (at, (node, &device)) in nodes.iter().zip(devices).enumerate() {
+        let own = groups.iter().position(|group| group.device == device).unwrap_or(groups.len());
+        if own == groups.len() {
+            groups.push(Group { device, nodes: Vec::new(), places: Vec::new() });
+        }
+        groups[own].nodes.push(node.clone());
+        groups[own].places.push(at);
+    }
+    groups
+}
+
+/// Makes all copies that the groups need, before any of them computes. If each group made its own on the way, which part
+/// of a graph is computed for a copy and which for the device itself would depend on who is first, and with it the order
+/// of sums.
+fn cross_before(groups: &[Group<'_>]) -> Result<(), Failure> {
+    let (mut copies, mut known) = (Vec::new(), FxHashSet::default());
+    for group in groups {
+        copies.extend(lacking_copies(&group.nodes, group.device));
+    }
+    copies.retain(|crossing| known.insert(crossing.copy_id()));
+    cross(copies, &|nodes, device| realize(nodes, &[], device))
+}
+
+/// The copies that nodes need and that are not made.
+fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
+    loop {
+        let closed = {
+            let _planning = planning();
+            close(nodes, device).map(|closed| crossings(&closed))
+        };
+        match closed {
+            Ok(copies) => return copies,
+            Err(Busy(other)) => other.wait(),
+        }
+    }
+}
+
+/// Captures the graph of nodes.
+fn close(nodes: &[UOp], device: &Device) -> Result<Closed, Busy> {
+    let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
+    capture::close(nodes, &upload)
 }
 
 /// Computes a version into its file, and returns the leaf of the file's new content.
@@ -169,8 +214,7 @@ fn promised(closed: &Closed) -> Vec<Option<Promised>> {
 /// Captures the graph and claims its roots.
 fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Promise), Blocked> {
     let _planning = planning();
-    let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
-    let close = |nodes: &[UOp]| capture::close(nodes, &upload).map_err(Blocked::Busy);
+    let close = |nodes: &[UOp]| close(nodes, device).map_err(Blocked::Busy);
     let mut closed = close(nodes)?;
     let copies = crossings(&closed);
     if !copies.is_empty() {
