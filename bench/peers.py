@@ -652,12 +652,27 @@ def turn(call, calls):
     return f"took {(time.perf_counter() - start) / calls!r}"
 
 
+def kilobytes(key):
+    """A line of this process's status; src/memory.rs has the same."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(key))
+
+
+def peak(call, idle):
+    """The most memory during a call, beyond what the process took before it had a workload."""
+    with open("/proc/self/clear_refs", "w") as marks:
+        marks.write("5")
+    call()
+    return f"peak {(kilobytes('VmHWM:') - idle) * 1024}"
+
+
 def main():
     peer = sys.argv[1]
     libs = {"tinygrad": Tinygrad, "ort": Ort}
     lib = libs[peer]() if peer in libs else Torch(compiled=peer == "compile")
     print("hello", lib.version, flush=True)
     call = None
+    idle = kilobytes("VmRSS:") if os.path.exists("/proc/self/status") else 0
     for request in sys.stdin:
         verb, _, argument = request.strip().partition(" ")
         try:
@@ -666,6 +681,8 @@ def main():
                 call, said = load(lib, argument)
             elif verb == "turn":
                 said = turn(call, int(argument))
+            elif verb == "peak":
+                said = peak(call, idle)
             else:
                 call, said = None, "gone"
         except Exception as error:  # whatever a library throws is this workload's answer

@@ -19,6 +19,8 @@ mod serve;
 mod subject;
 /// Where Python and its packages come from.
 mod python;
+/// How much memory a process takes.
+mod memory;
 /// Turns of all, round after round.
 mod turns;
 /// Tables for people and for files.
@@ -57,8 +59,8 @@ fn bench(options: &Options) -> Result<(), Failure> {
     let mut subjects = vec![Subject::kiln(options.threads)?];
     subjects.extend(peers(options)?);
     let head = machine::describe(&subjects, options);
-    println!("{head}\n\n{}", report::header(&subjects));
-    let mut turns = turns::Turns::new(subjects, options.rounds, options.threads)?;
+    println!("{head}\n\n{}", report::header(&subjects, options));
+    let mut turns = turns::Turns::new(subjects, options)?;
     let mut lines = Vec::new();
     for case in cases {
         let measured = turns.measure(case);

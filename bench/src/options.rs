@@ -26,6 +26,10 @@ pub(crate) struct Options {
     /// How many threads each may use.
     #[arg(long, default_value_t = 2)]
     pub(crate) threads: usize,
+    /// Says also how much memory each takes: the most while a call runs, beyond what its process took before it had the
+    /// workload. Each starts anew for it.
+    #[arg(long)]
+    pub(crate) memory: bool,
     /// The date in the name of the results file; today if not given.
     #[arg(long)]
     pub(crate) date: Option<String>,

@@ -9,17 +9,23 @@ use crate::workloads::{Case, is_of_table};
 use std::path::Path;
 
 /// The head of the table.
-pub(crate) fn header(subjects: &[Subject]) -> String {
+pub(crate) fn header(subjects: &[Subject], options: &Options) -> String {
     let names: Vec<&str> = subjects.iter().map(|s| s.name.as_str()).collect();
     let ratios: Vec<String> = names[1..].iter().map(|n| format!("{n} / kiln")).collect();
     let columns = [vec!["workload"], names.clone(), vec!["floor"]].concat();
     let rest = ["floor / kiln", "goal"].map(str::to_owned);
-    let all: Vec<String> =
-        columns.iter().map(|c| (*c).to_owned()).chain(ratios).chain(rest).collect();
+    let of_memory = names.iter().filter(|_| options.memory).map(|n| format!("{n}, MB"));
+    let all: Vec<String> = columns
+        .iter()
+        .map(|c| (*c).to_owned())
+        .chain(ratios)
+        .chain(rest)
+        .chain(of_memory)
+        .collect();
     format!("| {} |\n|{}", all.join(" | "), "---|".repeat(all.len()))
 }
 
-/// A workload's line: milliseconds (microseconds of a piece), then ratios.
+/// A workload's line: milliseconds (microseconds of a piece), then ratios, then memory if that was measured.
 pub(crate) fn line(case: &Case, measured: &Measured) -> String {
     let kiln = time(&measured.times[0]);
     let mut cells = vec![case.name.to_owned()];
@@ -31,6 +37,8 @@ pub(crate) fn line(case: &Case, measured: &Measured) -> String {
     let share = kiln.map(|k| floor / k).filter(|_| has_floor);
     cells.push(share.map_or(String::new(), |s| format!("{:.0} %", 100.0 * s)));
     cells.push(goal(case, measured, share));
+    let megabytes = |bytes: &f64| number(bytes / 1e6);
+    cells.extend(measured.peaks.iter().map(|p| p.as_ref().map_or("-".to_owned(), megabytes)));
     format!("| {} |", cells.join(" | "))
 }
 
@@ -169,7 +177,7 @@ pub(crate) fn write(
     let text = format!(
         "# Against its peers, {date}\n\n{head}\n\nMedians in ms (`launch`: us a kernel), then ratios.\n\n{}\n{table}\n{summary}\n\
          ## Spread\n\n{}",
-        header(subjects),
+        header(subjects, options),
         details(subjects, lines)
     );
     std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -6,12 +6,14 @@
 //! | | `hello VERSION` |
 //! | `load NAME` | `ready FIRST LATER SAMPLES..`: seconds of the first call, of the third, and what it computed |
 //! | `turn CALLS` | `took SECONDS`, of one call on average |
+//! | `peak` | `peak BYTES`: the most memory during a call, beyond what the process took before it had a workload |
 //! | `drop` | `gone` |
 //!
 //! Whatever fails is answered by `lacks WHY`.
 
 use crate::data;
 use crate::failure::Failure;
+use crate::memory;
 use crate::workloads::{self, Run};
 use kiln::{DType, Tensor};
 use std::io::{BufRead, Write};
@@ -21,6 +23,7 @@ use std::time::Instant;
 pub(crate) fn serve() -> Result<(), Failure> {
     answer(&format!("hello kiln {}", env!("CARGO_PKG_VERSION")))?;
     let mut running: Option<Run> = None;
+    let idle = memory::resident();
     for request in std::io::stdin().lock().lines() {
         let request = request.map_err(|e| e.to_string())?;
         let (verb, argument) = request.split_once(' ').unwrap_or((&request, ""));
@@ -30,6 +33,7 @@ pub(crate) fn serve() -> Result<(), Failure> {
                 said
             }),
             "turn" => turn(running.as_mut(), argument),
+            "peak" => peak(running.as_mut(), &idle),
             _ => {
                 running = None;
                 Ok("gone".to_owned())
@@ -76,6 +80,12 @@ fn turn(running: Option<&mut Run>, calls: &str) -> Result<String, Failure> {
         run().map_err(|e| e.to_string())?;
     }
     Ok(format!("took {}", start.elapsed().as_secs_f64() / f64::from(calls)))
+}
+
+fn peak(running: Option<&mut Run>, idle: &Result<u64, Failure>) -> Result<String, Failure> {
+    let run = running.ok_or("nothing is loaded")?;
+    let most = memory::most_during(|| run().map(drop).map_err(|e| e.to_string()))?;
+    Ok(format!("peak {}", most.saturating_sub(idle.clone()?)))
 }
 
 /// The shortest program.

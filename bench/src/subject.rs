@@ -83,6 +83,15 @@ impl Subject {
         said.parse().map_err(|_| said)
     }
 
+    /// Bytes that a call takes at most, in a process of its own.
+    pub(crate) fn peak(&mut self, name: &str) -> Result<f64, Failure> {
+        self.process = None;
+        self.load(name)?;
+        let said = self.ask("peak", "peak")?;
+        self.process = None;
+        said.parse().map_err(|_| said)
+    }
+
     /// Gives the workload's memory back.
     pub(crate) fn drop_workload(&mut self) {
         // whoever fails here is started anew by the next workload
@@ -129,7 +138,7 @@ impl Process {
         std::thread::spawn(move || {
             // whatever a library prints is no answer
             let lines = stdout.lines().map_while(Result::ok);
-            let words = ["hello ", "ready ", "took ", "gone", "lacks "];
+            let words = ["hello ", "ready ", "took ", "peak ", "gone", "lacks "];
             for line in lines.filter(|l| words.iter().any(|w| l.starts_with(w))) {
                 if send.send(line).is_err() {
                     return;

@@ -2,6 +2,7 @@
 //! hardware's floor is measured beside them.
 
 use crate::failure::Failure;
+use crate::options::Options;
 use crate::subject::{Loaded, Subject};
 use crate::workloads::{Case, Unit, Work};
 use kiln_runtime::peak::Peak;
@@ -22,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Turns {
     pub(crate) subjects: Vec<Subject>,
     rounds: usize,
+    memory: bool,
     peak: Peak,
 }
 
@@ -31,6 +33,8 @@ pub(crate) struct Measured {
     pub(crate) times: Vec<Result<Times, Failure>>,
     /// Seconds that the hardware would take, a number for each round.
     pub(crate) floors: Vec<f64>,
+    /// Bytes that a call of each takes at most, if that was asked for.
+    pub(crate) peaks: Vec<Result<f64, Failure>>,
 }
 
 /// Of one subject.
@@ -68,13 +72,9 @@ pub(crate) fn median(numbers: &[f64]) -> f64 {
 }
 
 impl Turns {
-    pub(crate) fn new(
-        subjects: Vec<Subject>,
-        rounds: usize,
-        threads: usize,
-    ) -> Result<Turns, Failure> {
-        let peak = Peak::new(threads).map_err(|e| e.to_string())?;
-        Ok(Turns { subjects, rounds: rounds.max(1), peak })
+    pub(crate) fn new(subjects: Vec<Subject>, options: &Options) -> Result<Turns, Failure> {
+        let peak = Peak::new(options.threads).map_err(|e| e.to_string())?;
+        Ok(Turns { subjects, rounds: options.rounds.max(1), memory: options.memory, peak })
     }
 
     /// Loads the workload everywhere, compares what was computed, takes turns.
@@ -88,13 +88,16 @@ impl Turns {
             apart: apart(&ours, &l.samples) / case.tolerance.limit(),
         };
         let times = loaded.iter().map(|l| l.as_ref().map(times).map_err(Clone::clone)).collect();
-        let mut measured = Measured { times, floors: Vec::new() };
+        let mut measured = Measured { times, floors: Vec::new(), peaks: Vec::new() };
         for round in 0..self.rounds {
             self.round(round, &loaded, &mut measured);
             std::thread::sleep(PAUSE);
             measured.floors.push(floor(&mut self.peak, case.work));
         }
         self.subjects.iter_mut().for_each(Subject::drop_workload);
+        if self.memory {
+            measured.peaks = self.subjects.iter_mut().map(|s| s.peak(case.name)).collect();
+        }
         measured
     }
 
