@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 /// Choices in the order in which they are made. None of them changes what a program means.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    made: RefCell<Vec<bool>>,
+    made: RefCell<Vec<usize>>,
     /// If they were made before: how many have been taken over.
     taken: Option<Cell<usize>>,
 }
@@ -17,8 +17,13 @@ impl Choices {
         Choices { made: self.made.clone(), taken: Some(Cell::new(0)) }
     }
 
-    /// A choice: what the price says, unless it was made before.
+    /// Yes or no: what the price says, unless it was chosen before.
     pub(super) fn choose(&self, by_price: bool) -> bool {
+        self.pick(usize::from(by_price)) != 0
+    }
+
+    /// One of many: what the price says, unless it was chosen before.
+    pub(super) fn pick(&self, by_price: usize) -> usize {
         let Some(taken) = &self.taken else {
             self.made.borrow_mut().push(by_price);
             return by_price;

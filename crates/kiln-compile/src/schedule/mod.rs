@@ -129,7 +129,7 @@ impl Scheduling {
     }
 
     pub(crate) fn order(&mut self) {
-        self.order = Some(order::order(&self.kernels, self.plan()));
+        self.order = Some(order::order(&self.kernels, self.plan(), &self.choices));
     }
 
     pub(crate) fn memory(&mut self) {

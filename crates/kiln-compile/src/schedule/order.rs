@@ -3,6 +3,7 @@
 
 use super::assign::Plan;
 use super::build::{Built, Source};
+use super::choices::Choices;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
@@ -41,19 +42,19 @@ impl Order {
 /// A kernel waits for at most this many readers of memory that it might overwrite.
 const MAX_READERS: usize = 16;
 
-/// Kahn's algorithm. Of several kernels that are ready, the one that was planned last runs first: it is nearest to the
-/// leaves. Where values are computed again to save memory, one that frees more than it takes runs before all others. A
-/// kernel that overwrites memory, or might, waits for all readers of that memory, unless they wait for it.
-pub(super) fn order(kernels: &[Built], plan: &Plan) -> Order {
+/// Kahn's algorithm. Of several kernels that are ready, one that frees more memory than it takes runs first: the gradient
+/// of a weight, say, which is the last to read an activation. Otherwise the one that was planned last runs first: it is
+/// nearest to the leaves. A kernel that overwrites memory, or might, waits for all readers of that memory, unless they
+/// wait for it.
+pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order {
     let edges = Edges::of(kernels, &plan.roots);
-    let saves = kernels.iter().any(|kernel| !kernel.after.is_empty());
-    let mut frees = saves.then(|| Frees::of(kernels, plan));
+    let mut frees = Frees::of(kernels, plan);
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
     let mut ready: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).collect();
-    let is_ready = |k: usize, ready: &mut BTreeSet<usize>, frees: &mut Option<Frees>| {
+    let is_ready = |k: usize, ready: &mut BTreeSet<usize>, frees: &mut Frees| {
         ready.insert(k);
-        frees.iter_mut().for_each(|frees| frees.ready(k));
+        frees.ready(k);
     };
     ready.clone().into_iter().for_each(|k| is_ready(k, &mut ready, &mut frees));
     // kernels that wait only for readers of what they overwrite
@@ -61,15 +62,17 @@ pub(super) fn order(kernels: &[Built], plan: &Plan) -> Order {
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
     let (mut steps, mut separate) = (Vec::with_capacity(kernels.len()), FxHashSet::default());
     while steps.len() < kernels.len() {
-        let freeing = frees.as_mut().and_then(|frees| frees.now.pop_last());
-        let k = freeing.or_else(|| ready.last().copied()).unwrap_or_else(|| {
+        let best = frees.now.last().or(ready.last()).copied();
+        let picked =
+            best.map(|best| Some(choices.pick(best)).filter(|k| ready.contains(k)).unwrap_or(best));
+        let k = picked.unwrap_or_else(|| {
             let k = held.pop_first().expect("kernels wait for each other in a circle");
             separate.insert(k);
             k
         });
         steps.push(k);
         ready.remove(&k);
-        frees.iter_mut().for_each(|frees| frees.run(k));
+        frees.run(k);
         for &user in &edges.users[k] {
             waits[user] -= 1;
             if waits[user] == 0 {

@@ -40,14 +40,17 @@ fn changed(
     new: impl Fn(&Tensor) -> Tensor,
     done: &mut HashMap<usize, (UOp, Tensor)>,
 ) -> Result<Tensor, Error> {
+    let new = new(tensor);
+    if let Some(error) = new.error() {
+        return Err(error);
+    }
+    if new.storage().id == tensor.storage().id {
+        return Ok(new); // so numbers that nobody has asked for stay uncomputed
+    }
     // equal views of one storage are one node, as long as it does not change and somebody holds it
     let before = tensor.realize()?.value()?;
     if let Some((_, new)) = done.get(&before.id()) {
         return Ok(new.clone());
-    }
-    let new = new(tensor);
-    if let Some(error) = new.error() {
-        return Err(error);
     }
     done.insert(before.id(), (before, new.clone()));
     Ok(new)
