@@ -8,8 +8,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-/// What the pool keeps at most by default. A training step of a mid-sized model recycles everything within it.
+/// What the pool keeps at most by default.
 pub const DEFAULT_KEEP: usize = 2 << 30;
+
+/// One in so many bytes that the machine has left may be kept.
+const SHARE_KEPT: usize = 4;
+
+/// What a pool of the host's memory should keep: a part of what is available now. A training step frees all its
+/// temporaries at its end, often as one block; if that is not kept, each step waits for as many new pages.
+///
+/// ```
+/// assert!(kiln_runtime::pool::keep_of_host() >= kiln_runtime::pool::DEFAULT_KEEP);
+/// ```
+pub fn keep_of_host() -> usize {
+    memory::available().map_or(0, |left| left / SHARE_KEPT).max(DEFAULT_KEEP)
+}
 
 /// The memory of one device.
 pub struct Pool {

@@ -201,12 +201,12 @@ impl Device {
 
 /// Empty memory for a kind of device, within the bounds of the environment.
 fn pool(kind: &str) -> Arc<Pool> {
-    Pool::bounded(kept(), env::memory_limit(kind))
+    Pool::bounded(kept(pool::keep_of_host()), env::memory_limit(kind))
 }
 
-/// How many bytes of freed memory are kept.
-fn kept() -> usize {
-    if env::LRU.get() == 0 { 0 } else { pool::DEFAULT_KEEP }
+/// How many bytes of freed memory are kept: these, unless the environment says none.
+fn kept(bytes: usize) -> usize {
+    if env::LRU.get() == 0 { 0 } else { bytes }
 }
 
 /// What stands before the architecture and the name of a processor that kernels are to be written for.
@@ -239,7 +239,7 @@ fn open_another(name: &str, first: &str) -> Result<Opened, Failure> {
 
 /// A device of OpenCL.
 fn open_cl(number: usize) -> Result<Opened, Failure> {
-    let backend = ClBackend::open(number, kept(), env::memory_limit("CL"));
+    let backend = ClBackend::open(number, kept(pool::DEFAULT_KEEP), env::memory_limit("CL"));
     let backend = backend.map_err(|error| error.to_string())?;
     let (items, bytes) = backend.limits();
     Ok(Opened { backend: Arc::new(backend), target: Arc::new(Target::opencl(items, bytes)) })

@@ -12,7 +12,7 @@ use kiln_ir::UOp;
 use marks::{gradients, reads, storage_id};
 
 /// Gradients of one's own.
-mod custom;
+pub(super) mod custom;
 /// Values that are computed again on the way back.
 mod checkpoint;
 /// Differences that gradients are compared with.

@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 use kiln::{Element, Tensor};
-use std::f64::consts::FRAC_1_SQRT_2;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
@@ -170,4 +170,50 @@ fn remainders_of_large_quotients() {
     check(&grads[0], &[1.0]);
     check(&grads[1], &[1.0]);
     check(&of(&[6.0], |x| x.modulo(3.0)), &[1.0]);
+}
+
+/// A Gaussian bell, and not the slope of the polynomials that the error function is computed by.
+#[test]
+fn error_functions() {
+    let at = [-INF, -3.0, -0.75, 0.0, 0.25, 1.0, 2.5, INF, NAN];
+    let want = at.map(|x| FRAC_2_SQRT_PI * (-x * x).exp());
+    check(&of(&at, Tensor::erf), &want);
+    check(&of(&at, Tensor::erfc), &want.map(|slope| -slope));
+    check(&of(&at.map(|x| x as f32), Tensor::erf), &want);
+}
+
+#[test]
+fn share_of_the_normal_distribution() {
+    let at = [-INF, -50.0, -6.0, -0.5, 0.0, 0.5, 50.0, INF, NAN];
+    // of PyTorch: the share below x, and x times the density at x
+    let want = [
+        0.0,
+        0.0,
+        -3.546_870_945_402_639e-8,
+        0.132_504_875_343_837_12,
+        0.5,
+        0.867_495_124_656_162_9,
+        1.0,
+        1.0,
+        NAN,
+    ];
+    check(&of(&at, Tensor::gelu_erf), &want);
+    // `e^-18` of a rounded 18 is off by more than the check allows
+    let near: Vec<(f32, f64)> =
+        at.iter().zip(want).filter(|(x, _)| **x != -6.0).map(|(x, w)| (*x as f32, w)).collect();
+    let (at, want): (Vec<f32>, Vec<f64>) = near.into_iter().unzip();
+    check(&of(&at, Tensor::gelu_erf), &want);
+}
+
+/// The gradient of a training step reads what the layer before gives, and nothing that the error function is computed by.
+#[test]
+fn the_error_function_keeps_nothing_for_its_gradient() {
+    let (x, w) = (Tensor::randn([64, 64]), Tensor::randn([64, 64]));
+    kiln::realize([&x, &w]).expect("data");
+    w.set_requires_grad(true);
+    let step =
+        || w.matmul(&x).gelu_erf().matmul(&x).sum(..).gradient([&w]).expect("reached").remove(0);
+    let (done, counts) = kiln::measure(|| step().realize().map(drop));
+    done.expect("computes");
+    assert!(counts.kernels <= 4, "{} kernels", counts.kernels);
 }

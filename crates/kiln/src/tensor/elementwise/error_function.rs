@@ -1,7 +1,7 @@
 //! The error function: a series near 0, and elsewhere `e^-x^2` times a polynomial.
 
 use super::inverse::{magnitude, series};
-use super::{as_float, like, quotient, wide};
+use super::{as_float, like, quotient, wide, with_slope};
 use crate::Tensor;
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -99,17 +99,41 @@ fn bell(x: &UOp) -> UOp {
     &most - &most * lost
 }
 
+/// A positive number, or where `e^-x^2` is 0 already: the square of an infinite number minus itself is NaN.
+fn within(size: &UOp) -> UOp {
+    let end = like(size, if size.dtype() == DType::F64 { 28.0 } else { 11.0 });
+    end.lt(size).where_(&end, size)
+}
+
+/// A number, or where `e^-x^2` is 0 already.
+fn bounded(x: &UOp) -> UOp {
+    let (size, negative) = magnitude(x);
+    let size = within(&size);
+    negative.where_(&-&size, &size)
+}
+
 /// The complement of a positive number, where what is past the end is 0.
 fn erfc_of(size: &UOp) -> UOp {
-    let (end, table) = if size.dtype() == DType::F64 { (28.0, WIDE) } else { (11.0, NARROW) };
-    let end = like(size, end);
-    // the slope of what is infinite would be infinity times 0
-    let inside = end.lt(size).where_(&end, size);
+    let table = if size.dtype() == DType::F64 { WIDE } else { NARROW };
+    let inside = within(size);
     let t = quotient(&like(size, 2), &(&inside + like(size, 2)));
     bell(&inside) * (&t * series(&t, table))
 }
 
+/// `2 / sqrt(pi) e^-x^2`, the slope of the error function.
+fn slope(x: &UOp) -> UOp {
+    bell(&bounded(x)) * like(x, FRAC_2_SQRT_PI)
+}
+
 fn erf(x: &UOp) -> UOp {
+    with_slope(&erf_of(x), x, &slope(x))
+}
+
+fn erfc(x: &UOp) -> UOp {
+    with_slope(&complement(x), x, &-&slope(x))
+}
+
+fn erf_of(x: &UOp) -> UOp {
     let (size, negative) = magnitude(x);
     let (is_large, one) = (like(x, SMALL).lt(&size), like(x, 1));
     let small = erf_of_small(&is_large.where_(&one, x));
@@ -118,7 +142,7 @@ fn erf(x: &UOp) -> UOp {
     is_large.where_(&large, &small)
 }
 
-fn erfc(x: &UOp) -> UOp {
+fn complement(x: &UOp) -> UOp {
     let (size, negative) = magnitude(x);
     let (is_large, one) = (like(x, 0.5).lt(&size), like(x, 1));
     let small = &one - erf_of_small(&is_large.where_(&one, x));
@@ -127,12 +151,17 @@ fn erfc(x: &UOp) -> UOp {
     is_large.where_(&large, &small)
 }
 
-/// The share of the normal distribution below `x`, times `x`.
+/// The share of the normal distribution below `x`, times `x`. Its slope is the share, and `x` times the share's slope.
 fn gelu_erf(x: &UOp) -> UOp {
     // far out the share is 0 or 1, and x may be infinite
-    let (zero, end) = (like(x, 0), like(x, -40));
-    let share = erfc(&(x * like(x, -FRAC_1_SQRT_2))) * like(x, 0.5);
-    x.lt(&end).where_(&(&zero * x.detach().maximum(&end)), &(end.lt(x).where_(x, &zero) * share))
+    let (zero, end) = (&like(x, 0), &like(x, -40));
+    let scaled = &(x * like(x, -FRAC_1_SQRT_2));
+    let share = &(erfc(scaled) * like(x, 0.5));
+    let below = x.lt(end);
+    let y = below.where_(&(zero * x.maximum(end)), &(end.lt(x).where_(x, zero) * share));
+    let scaled = bounded(scaled);
+    let moves = bell(&scaled) * scaled * like(x, -FRAC_2_SQRT_PI / 2.0);
+    with_slope(&y, x, &below.where_(zero, &(share + moves)))
 }
 
 /// Integrals of the bell curve; integers become f32 first.

@@ -1,7 +1,7 @@
 //! Gradients that a program gives itself.
 
 use crate::Tensor;
-use crate::error::{Error, Fault, at_caller, refuse};
+use crate::error::{Fault, at_caller, refuse};
 use crate::tensor::storage::next_id;
 use kiln_ir::UOp;
 
@@ -35,7 +35,8 @@ impl Tensor {
         if let Err(error) = at_caller("with_gradient", floats) {
             return Tensor::broken(error);
         }
-        let grads = stand_in(self).map_err(Fault::from).map(|seed| {
+        let seed = self.value().map(|value| stand_in(&value));
+        let grads = seed.map_err(Fault::from).map(|seed| {
             let grads = gradient(&Tensor::from_node(seed.clone(), self.device()));
             (seed, grads)
         });
@@ -81,9 +82,8 @@ fn float(t: &Tensor) -> Result<(), Fault> {
     }
 }
 
-/// A node that stands for something of a tensor's shape and dtype, and for nothing else in any graph.
-pub(super) fn stand_in(like: &Tensor) -> Result<UOp, Error> {
-    let value = like.value()?;
+/// A node that stands for something of a value's shape and dtype, and for nothing else in any graph.
+pub(in crate::tensor) fn stand_in(value: &UOp) -> UOp {
     let zeros = value.const_like(0).broadcast_to(value.shape());
-    Ok(zeros.mark(next_id(), true).detach())
+    zeros.mark(next_id(), true).detach()
 }

@@ -33,7 +33,7 @@ impl Tensor {
 
     /// The product with the transposed Jacobian is linear in its seed: its own gradient is the product with the Jacobian.
     fn along_tangents(&self, targets: &[&Tensor], tangents: &[&Tensor]) -> Result<Tensor, Fault> {
-        let seed = stand_in(self)?;
+        let seed = stand_in(&self.value()?);
         let weight = Value::Tensor(Tensor::from_node(seed.clone(), self.device()));
         let grads = self.gradients_if_read(targets, Some(weight))?;
         let mut sum = self.value()?.const_like(0);
