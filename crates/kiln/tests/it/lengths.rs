@@ -2,6 +2,7 @@
 //! compiled for itself. Numbers are small integers held as floats, so that every order of a sum gives the same bits.
 
 mod random;
+mod variables;
 
 use crate::fuzz::{Rng, seeds};
 use kiln::{Device, Tensor, measure, s};

@@ -3,8 +3,8 @@
 //! Guessed from the graphs that have been seen. If `n` was 5, 6 and 9 and another number 20, 24 and 36, then that is `4*n`.
 //! Each number of each later graph is compared with the guess, so a wrong one finds no graph and changes no result.
 
+use super::form::Form;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// What is known of the numbers of graphs that differ in nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,35 +17,8 @@ pub(super) struct Variables {
     forms: Vec<Form>,
 }
 
-/// How a number depends on variables.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Form {
-    Fixed(i64),
-    /// A product of variables, times a constant, plus a constant.
-    Product {
-        times: i64,
-        of: SmallVec<[usize; 2]>,
-        plus: i64,
-    },
-    /// Any value: a start that is given at launch.
-    Free,
-}
-
 /// Stands for the form of numbers that are free, until that has its place.
 const FREE: u32 = u32::MAX;
-
-impl Form {
-    fn at(&self, point: &[i64]) -> Option<i64> {
-        match self {
-            Form::Fixed(n) => Some(*n),
-            Form::Free => Some(0),
-            Form::Product { times, of, plus } => {
-                let product = of.iter().try_fold(*times, |n, &v| n.checked_mul(point[v]));
-                product?.checked_add(*plus)
-            }
-        }
-    }
-}
 
 impl Variables {
     /// Of these lists of numbers. Those from `starts` on need not depend on the others; of them `free` says which are given
@@ -81,8 +54,7 @@ impl Variables {
                 None if *at >= starts => Form::Free,
                 None => {
                     variables.push(c);
-                    let of = SmallVec::from_slice(&[variables.len() - 1]);
-                    Form::Product { times: 1, of, plus: 0 }
+                    Form::line(variables.len() - 1, 1, 0)
                 }
             };
         }
@@ -90,6 +62,19 @@ impl Variables {
         let free = forms.len() as u32;
         forms.push(Form::Free);
         of.iter_mut().filter(|f| **f == FREE).for_each(|f| *f = free);
+        Variables { at, of, forms }
+    }
+
+    /// Variables that are the numbers `at`, where all numbers have these forms.
+    pub(super) fn with(at: Vec<usize>, all: &[Form]) -> Variables {
+        let (mut known, mut forms) = (FxHashMap::default(), Vec::new());
+        let number = |form: &Form| {
+            *known.entry(form.clone()).or_insert_with(|| {
+                forms.push(form.clone());
+                forms.len() as u32 - 1
+            })
+        };
+        let of = all.iter().map(number).collect();
         Variables { at, of, forms }
     }
 
@@ -117,6 +102,17 @@ impl Variables {
         let values = self.forms.iter().map(|form| form.at(point)?.try_into().ok());
         let values: Vec<usize> = values.collect::<Option<_>>()?;
         Some(self.of.iter().map(|&f| values[f as usize]).collect())
+    }
+
+    /// Those of a graph's numbers that vary.
+    pub(super) fn varying(&self, numbers: &[i64]) -> Vec<i64> {
+        let varies =
+            |(f, _): &(&u32, &i64)| matches!(self.forms[**f as usize], Form::Product { .. });
+        let mut all: Vec<i64> =
+            self.of.iter().zip(numbers).filter(varies).map(|(_, n)| *n).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// Whether the number is given at launch.
@@ -155,13 +151,13 @@ fn form(ys: &[i64], known: &[&[i64]]) -> Option<Form> {
     let shifted = || {
         let by = |v: usize| sum(known[v], ys).map(|plus| (v, plus));
         let (v, plus) = (0..known.len()).find_map(by)?;
-        Some(Form::Product { times: 1, of: SmallVec::from_slice(&[v]), plus })
+        Some(Form::line(v, 1, plus))
     };
     let pairs = || (0..known.len()).flat_map(|a| (a..known.len()).map(move |b| [a, b]));
     let line = || {
         let by = |v: usize| line(known[v], ys).map(|(times, plus)| (v, times, plus));
         let (v, times, plus) = (0..known.len()).find_map(by)?;
-        Some(Form::Product { times, of: SmallVec::from_slice(&[v]), plus })
+        Some(Form::line(v, times, plus))
     };
     single.or_else(shifted).or_else(|| pairs().find_map(|pair| product(&pair))).or_else(line)
 }
