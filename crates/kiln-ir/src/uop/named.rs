@@ -272,7 +272,7 @@ mod tests {
         assert_eq!((VariableId::of(&variable), id.variable()), (id, variable));
         let n = |times, plus| Linear { variable: Some(id), times, plus };
         let slice = |start, len| SliceAxis { start, step: 1, len };
-        let x = UOp::param(0, DType::F32, [8, 8]);
+        let x = UOp::param(0, DType::F32, &[8, 8][..]);
         let rows = x.slice(&[slice(1, 5), slice(0, 8)]);
         rows.name_slice(&x, &[(Number::Length(0), n(1, 0))]);
         let part = rows.slice(&[slice(0, 5), slice(3, 1)]);
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(late.named().len(), 0);
         late.name_slice(&rows, &[(Number::Start(0), n(1, 0))]);
         assert_eq!(late.named()[..], [(Number::Start(0), n(1, 1))]);
-        let same = UOp::param(1, DType::F32, [8, 8]);
+        let same = UOp::param(1, DType::F32, &[8, 8][..]);
         assert_eq!(part.viewed(&same).named(), part.named());
         assert!(part.named_key().is_some() && x.named_key().is_none());
         late.name_numbers(&[(Number::Length(1), Linear::fixed(8))]);

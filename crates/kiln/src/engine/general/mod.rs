@@ -9,6 +9,7 @@
 
 mod form;
 mod named;
+mod quantities;
 mod variables;
 mod witnesses;
 
