@@ -164,6 +164,20 @@ fn decoding_compiles_nothing_after_a_few_tokens() {
     assert_eq!(late, 0, "{compiled:?}");
 }
 
+/// A general kernel has loops that run no iteration at the lengths that it was made for.
+#[test]
+fn what_would_be_read_outside_is_in_a_loop_that_does_not_run() {
+    let joined = |n: usize| {
+        let parts = [(n, 7u8), (4, 1)].map(|(n, x)| Tensor::from_vec(vec![x; n], [n]));
+        Tensor::cat(&parts, 0).to_vec::<u8>().expect("computes")
+    };
+    with_lengths(2, || {
+        for n in [12, 13, 40] {
+            assert_eq!(joined(n), [vec![7; n], vec![1; 4]].concat(), "{n}");
+        }
+    });
+}
+
 /// What a launch does is counted for its own lengths.
 #[test]
 fn counts_are_of_the_lengths_that_run() {
