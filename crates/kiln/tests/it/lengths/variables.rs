@@ -210,3 +210,38 @@ fn lengths_are_numbers() {
     assert_eq!(x.get(s![n..]).shape(), [13]);
     assert_eq!(x.get(s![n - 8..]).shape(), [1]);
 }
+
+#[test]
+fn lengths_from_none_to_more_than_the_bound() {
+    let variable = Variable::new("a side", 0, 16);
+    let square = |n: usize| {
+        let n = variable.bind(n);
+        let side = Tensor::arange(n).cast(DType::F32) * 3.0;
+        side.reshape((n, 1)) + side.reshape((1, n))
+    };
+    for n in [5, 1, 0, 2, 16, 17, 5, 15] {
+        let [fixed, named] = [0, 1].map(|mode| with_lengths(mode, || square(n).to_vec::<f32>()));
+        match n {
+            17 => assert!(fixed.is_err() && named.is_err()),
+            _ => assert_eq!(fixed.expect("computes"), named.expect("computes"), "{n}"),
+        }
+    }
+}
+
+#[test]
+fn threads_run_one_schedule_at_several_lengths() {
+    let sum = |n: usize| floats(&total(Variable::new("of threads", 1, 128).bind(n)));
+    let wanted: Vec<Vec<f32>> =
+        (2..66).map(|n| with_lengths(0, || floats(&numbers(&[n, 4]).sum(0)))).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let wanted = &wanted;
+            scope.spawn(move || {
+                for turn in 0..64 {
+                    let at = (turn * 7 + thread * 16) % 64;
+                    assert_eq!(sum(at + 2), wanted[at], "{}", at + 2);
+                }
+            });
+        }
+    });
+}
