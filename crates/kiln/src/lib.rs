@@ -74,18 +74,18 @@ pub use kiln_ir::{DType, UnknownDType};
 pub use record::record;
 pub use settings::with;
 pub use tensor::{
-    AttentionOptions, ClassLoss, ConvOptions, CtcLoss, FromNested, Graph, Index, Indices,
+    AttentionOptions, ClassLoss, ConvOptions, CtcLoss, FromNested, Graph, Index, Indices, Length,
     MatrixNorm, Nested, Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng,
-    Sampling, Tensor, autocast, autocast_dtype, checkpoint, enable_grad, gradcheck, gradgradcheck,
-    is_grad_enabled, manual_seed, no_grad, realize, sync,
+    Sampling, Tensor, Variable, autocast, autocast_dtype, checkpoint, enable_grad, gradcheck,
+    gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.
 pub mod args {
     pub use crate::jit::{Argument, Compile, Own, Ref, Returned, Value};
     pub use crate::tensor::{
-        AxesArg, DeviceArg, Int, List, ListItem, PadsArg, PairArg, RangeArg, ReductionArg,
-        ShapeArg, SizesArg, SplitArg,
+        AxesArg, DeviceArg, Int, LengthArg, List, ListItem, PadsArg, PairArg, RangeArg,
+        ReductionArg, ShapeArg, SizesArg, SplitArg,
     };
 }
 

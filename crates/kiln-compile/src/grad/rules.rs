@@ -59,7 +59,11 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         | Op::Pad
         | Op::Slice
         | Op::Window
-        | Op::Unwindow => |y, g| one(adjoint(y.arg(), y.op(), y.src(0).shape(), g)),
+        | Op::Unwindow => |y, g| {
+            let grad = adjoint(y.arg(), y.op(), y.src(0).shape(), g);
+            grad.name_around(y);
+            one(grad)
+        },
         Op::Contiguous | Op::Mark => |_, g| one(g.clone()),
         // what comes first gets nothing
         Op::After | Op::Remat => |_, g| one(g.clone()),

@@ -11,7 +11,7 @@ use crate::arg::{Arg, RangeKind, Space};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::scope::{AxisSet, closed_ranges, inside};
-use crate::uop::{UOp, axis_of};
+use crate::uop::{UOp, axis_of, toposort};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -103,9 +103,16 @@ fn access(node: &UOp) -> Result<(), String> {
         Arg::Memory { len, .. } => *len,
         _ => memory.numel(),
     };
-    ensure(0 <= index.max() && (index.min() as i128) < len as i128, || {
+    let is_inside = 0 <= index.max() && (index.min() as i128) < len as i128;
+    ensure(is_inside || may_not_happen(index), || {
         format!("every index ({} to {}) is outside of {len} elements", index.min(), index.max())
     })
+}
+
+/// Whether an access at `index` is in a loop that may run no iteration.
+fn may_not_happen(index: &UOp) -> bool {
+    let is_it = |node: &UOp| node.op() == Op::Range && node.src(0).min() <= 0;
+    toposort(index).iter().any(is_it)
 }
 
 /// An effect or value, then at least one range.

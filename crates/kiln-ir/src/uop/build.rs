@@ -288,7 +288,9 @@ impl UOp {
         if let (Op::Slice, Arg::Slice(inner), [whole]) = (self.op(), self.arg(), self.srcs()) {
             let both: SmallVec<[SliceAxis; 2]> =
                 inner.iter().zip(slices).map(compose_slices).collect();
-            return whole.slice(&both);
+            let new = whole.slice(&both);
+            new.keep_named(self, slices);
+            return new;
         }
         if slices.iter().zip(self.shape()).all(|(s, &n)| *s == SliceAxis::full(n)) {
             return self.clone();
@@ -305,12 +307,18 @@ impl UOp {
 
     /// This view (a movement op or a bitcast), of `x` instead of its source.
     pub fn viewed(&self, x: &UOp) -> UOp {
-        match (self.op(), self.arg()) {
+        let new = match (self.op(), self.arg()) {
             (Op::Reshape, Arg::Shape(s)) => x.reshape(Shape::from_slice(s)),
             (Op::Permute, Arg::Axes(a)) => x.permute(a.clone()),
             (Op::Expand, Arg::Shape(s)) => x.expand(Shape::from_slice(s)),
             (Op::Slice, Arg::Slice(s)) => match &self.srcs()[1..] {
-                [] => x.slice(s),
+                [] => {
+                    let new = x.slice(s);
+                    if new.op() == Op::Slice && new != *x {
+                        new.name_slice(x, &self.named());
+                    }
+                    return new;
+                }
                 starts => x.slice_from(s, starts.iter().cloned()),
             },
             (Op::Pad, Arg::Pad(p)) => x.pad(p),
@@ -318,7 +326,11 @@ impl UOp {
             (Op::Unwindow, Arg::Window(w)) => x.unwindow(*w),
             (Op::Bitcast, _) => x.bitcast(self.dtype()),
             (op, _) => unreachable!("{op} is no view"),
+        };
+        if new != *x {
+            new.copy_named(self);
         }
+        new
     }
 }
 

@@ -8,6 +8,7 @@ mod derive;
 mod hash;
 mod intern;
 mod join;
+mod named;
 mod origin;
 mod power;
 mod scope;
@@ -17,6 +18,7 @@ mod walk;
 
 pub use hash::Mixer;
 pub use intern::touch;
+pub use named::{Linear, Named, Number, Variable, VariableId};
 pub use origin::{Origin, name_lines};
 pub use scope::{closed_ranges, inside};
 pub use walk::{
@@ -66,6 +68,8 @@ pub struct Node {
     srcs: Srcs,
     /// Whether there may be a payload: most nodes never have one, and a lock costs more than a look.
     is_loaded: AtomicBool,
+    /// The number of a list of named numbers, or 0.
+    named: AtomicU16,
     hash: u128,
     bounds: (i64, i64),
     /// `None` for rank 0, which everything inside a kernel has.

@@ -324,10 +324,10 @@ fn general(
     (stored, Some((numbers.collect(), found.work)))
 }
 
-/// Which constants become scalars. In the first graph of a key: those by which many equal expressions differ. In later
-/// graphs: those that have changed.
+/// Which constants become scalars. In the first graph of a key: those by which many equal expressions differ, and those
+/// that the program says will vary. In later graphs: those that have changed.
 fn variable_constants(closed: &Closed, constants: &[Const], known: &[Arc<Ready>]) -> Vec<bool> {
-    let Some(latest) = known.first() else { return closed.differing() };
+    let Some(latest) = known.first() else { return closed.scalars() };
     let differs = |i: usize| latest.variable[i] || latest.constants[i] != constants[i];
     let ever = |i: usize| known.iter().any(|k| k.variable[i] || k.constants[i] != constants[i]);
     match known.len() < MAX_VARIANTS {

@@ -11,7 +11,7 @@ use super::runs::{self, Upload};
 use super::starts::{Starts, well_formed};
 use super::walk::{Busy, Reached, Walk};
 use kiln_ir::arg::{Arg, Shape};
-use kiln_ir::uop::{Mixer, Srcs, rebuild};
+use kiln_ir::uop::{Linear, Mixer, Number, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -53,6 +53,8 @@ pub(super) struct Closed {
     pub(super) outline: u128,
     /// The lengths in order of visit.
     pub(super) lengths: Vec<usize>,
+    /// Whether the program said what numbers were made from variables.
+    pub(super) is_named: bool,
 }
 
 /// What is computed where writes were combined.
@@ -259,7 +261,7 @@ impl Closed {
     }
 
     /// Whether the targets need a node.
-    fn is_active(&self, at: usize) -> bool {
+    pub(super) fn is_active(&self, at: usize) -> bool {
         self.combined.as_ref().is_none_or(|combined| combined.active[at])
     }
 
@@ -286,6 +288,10 @@ impl Closed {
             }
             count += 1;
             h.add(form(node, edges.len()));
+            if let Some(named) = node.named_key() {
+                named.hash(&mut h);
+                self.is_named = true;
+            }
             match node.arg() {
                 // the identity of a storage changes no result, and neither does the message of a check
                 Arg::None | Arg::Mark { .. } | Arg::Check(_) => {}
@@ -318,6 +324,28 @@ impl Closed {
     /// Which of the constants are starts of slices.
     pub(super) fn starts(&self) -> Range<usize> {
         self.constants.len()..self.constants.len() + self.starts.constants().count()
+    }
+
+    /// For every constant, whether it is a launch-time scalar from the first run on: a start that varies, and what
+    /// [`Closed::differing`] says.
+    pub(super) fn scalars(&self) -> Vec<bool> {
+        let (mut all, first) = (self.differing(), self.constants.len());
+        for (at, node) in self.nodes().enumerate().filter(|_| self.is_named) {
+            let varies = |axis: usize| {
+                let is_it = |(number, from): &(Number, Linear)| {
+                    *number == Number::Start(axis) && from.variable.is_some()
+                };
+                node.named().iter().any(is_it)
+            };
+            let starts = self.start_numbers(at).filter(|(axis, _)| varies(*axis));
+            starts.for_each(|(_, number)| all[first + number] = true);
+        }
+        all
+    }
+
+    /// The axes of the slice at a position whose start is a constant, with the numbers of these starts.
+    pub(super) fn start_numbers(&self, at: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.starts.numbers(at)
     }
 
     /// The closed graph: the roots over `Param`s. Constants that are `variable` become launch-time scalars, numbered in

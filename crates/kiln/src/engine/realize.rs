@@ -397,7 +397,11 @@ impl Computing<'_> {
         let Computing { closed, ready, device, .. } = self;
         let mut leaves: Vec<UOp> = Vec::with_capacity(ready.roots.len());
         for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
-            let new = || leaf::new(buffer.clone(), *dtype, shape.clone(), device);
+            let new = || {
+                let new = leaf::new(buffer.clone(), *dtype, shape.clone(), device);
+                new.name_lengths_of(closed.node(closed.roots[root]));
+                new
+            };
             leaves.push(match ready.schedule.outputs[root] {
                 _ if bound.is_file(root) => new(),
                 BufferRef::Param(slot) => closed.leaf(slot).clone(),

@@ -1,42 +1,59 @@
 //! Elements added around a tensor, and taken off.
 
 use super::Tensor;
-use super::shape_args::{Int, Lengths, ShapeArg, holdable};
+use super::length::Length;
+use super::shape_args::{LengthArg, Lengths, ShapeArg, holdable, named};
 use super::window::padded_with;
 use crate::element::{Operand, Value};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
-use kiln_ir::UOp;
 use kiln_ir::arg::{PadAxis, SliceAxis};
 use kiln_ir::dtype::Const;
+use kiln_ir::uop::{Linear, Named, Number};
+use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
 
 /// How many elements to add before and after those of each axis: an array, slice or `Vec` of pairs. Negative numbers take
 /// elements off.
 pub trait PadsArg {
     #[doc(hidden)]
-    fn pads(&self) -> Vec<[i64; 2]>;
+    fn lengths(&self) -> Vec<[Length; 2]>;
 }
 
-impl<T: Int> PadsArg for [(T, T)] {
-    fn pads(&self) -> Vec<[i64; 2]> {
-        self.iter().map(|(before, after)| [before.as_i64(), after.as_i64()]).collect()
+impl<T: LengthArg, U: LengthArg> PadsArg for [(T, U)] {
+    fn lengths(&self) -> Vec<[Length; 2]> {
+        self.iter().map(|(before, after)| [before.length(), after.length()]).collect()
     }
 }
-impl<T: Int, const N: usize> PadsArg for [(T, T); N] {
-    fn pads(&self) -> Vec<[i64; 2]> {
-        self.as_slice().pads()
+impl<T: LengthArg, U: LengthArg, const N: usize> PadsArg for [(T, U); N] {
+    fn lengths(&self) -> Vec<[Length; 2]> {
+        self.as_slice().lengths()
     }
 }
-impl<T: Int> PadsArg for Vec<(T, T)> {
-    fn pads(&self) -> Vec<[i64; 2]> {
-        self.as_slice().pads()
+impl<T: LengthArg, U: LengthArg> PadsArg for Vec<(T, U)> {
+    fn lengths(&self) -> Vec<[Length; 2]> {
+        self.as_slice().lengths()
     }
 }
 impl<P: PadsArg + ?Sized> PadsArg for &P {
-    fn pads(&self) -> Vec<[i64; 2]> {
-        (**self).pads()
+    fn lengths(&self) -> Vec<[Length; 2]> {
+        (**self).lengths()
     }
+}
+
+/// The numbers of elements to add. Fails if a variable is outside of its bounds.
+fn numbers(pads: &[[Length; 2]]) -> Result<Vec<[i64; 2]>, Fault> {
+    pads.iter().flatten().try_for_each(|n| n.check())?;
+    Ok(pads.iter().map(|pair| pair.map(Length::value)).collect())
+}
+
+/// What those numbers were made from, where elements are added.
+fn named_pads(pads: &[[Length; 2]]) -> Named {
+    let pad = |number, n: Length| n.linear().filter(|_| n.value() > 0).map(|from| (number, from));
+    let axis = |(axis, [before, after]): (usize, &[Length; 2])| {
+        [pad(Number::Before(axis), *before), pad(Number::After(axis), *after)]
+    };
+    pads.iter().enumerate().flat_map(axis).flatten().collect()
 }
 
 /// What [`Tensor::pad_mode`] puts around a tensor.
@@ -86,6 +103,13 @@ pub(super) fn padded(x: &UOp, pads: &[[i64; 2]], value: Const) -> Result<UOp, Fa
     }
 }
 
+/// Says of a padding what its numbers were made from.
+fn name_pad(new: &UOp, named: &Named) {
+    if new.op() == Op::Pad {
+        new.name_numbers(named);
+    }
+}
+
 /// Constants around a tensor.
 impl Tensor {
     /// Zeros before and after the elements of each axis: one pair per axis. A negative number takes elements off.
@@ -122,7 +146,10 @@ impl Tensor {
             let Value::Scalar(value, _) = value.into_value() else {
                 return refuse!("wants a number, not a tensor");
             };
-            padded(&x, &pads.pads(), value)
+            let pads = pads.lengths();
+            let new = padded(&x, &numbers(&pads)?, value)?;
+            name_pad(&new, &named_pads(&pads));
+            Ok(new)
         };
         self.lift("pad", pad())
     }
@@ -139,10 +166,16 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn pad_to(&self, shape: impl ShapeArg) -> Tensor {
-        let lengths = shape.lengths();
         let pad = || -> Result<UOp, Fault> {
-            let x = self.value()?;
-            padded(&x, &missing(&lengths, x.shape(), false)?, Const::Bool(false))
+            let (x, lengths, named) = (self.value()?, shape.lengths(), named(&shape)?);
+            let new = padded(&x, &missing(&lengths, x.shape(), false)?, Const::Bool(false))?;
+            // the length is what is given, not the number of zeros
+            let is_given = |axis: &usize| lengths[*axis] != -1;
+            let fixed = |axis| (Number::Length(axis), Linear::fixed(lengths[axis]));
+            let given: Named = (0..lengths.len()).filter(is_given).map(fixed).collect();
+            name_pad(&new, &named);
+            name_pad(&new, &given);
+            Ok(new)
         };
         self.lift("pad_to", pad())
     }
@@ -161,10 +194,11 @@ impl Tensor {
     pub fn shrink_to(&self, shape: impl ShapeArg) -> Tensor {
         let lengths = shape.lengths();
         self.alias("shrink_to", |v| {
+            let named = named(&shape)?;
             let off = missing(&lengths, v.shape(), true)?;
             let kept =
                 |(&n, [_, off]): (&usize, &[i64; 2])| SliceAxis::full((n as i64 + off) as usize);
-            Ok(v.slice(v.shape().iter().zip(&off).map(kept).collect()))
+            Ok(v.named_slice(v.shape().iter().zip(&off).map(kept).collect(), &named))
         })
     }
 }
@@ -205,10 +239,12 @@ impl Tensor {
     #[track_caller]
     pub fn pad_mode(&self, pads: impl PadsArg, mode: PadMode) -> Tensor {
         let _method = outermost("pad_mode");
-        let pads = pads.pads();
-        let cropped = self.value().map_err(Fault::from).and_then(|x| Ok(cropped(&x, &pads)?.1));
-        let adds = match cropped {
-            Ok(adds) => adds,
+        let cropped = self.value().map_err(Fault::from).and_then(|x| {
+            let pads = numbers(&pads.lengths())?;
+            Ok((cropped(&x, &pads)?.1, pads))
+        });
+        let (adds, pads) = match cropped {
+            Ok(cropped) => cropped,
             Err(fault) => return Tensor::broken(fault.at("pad_mode")),
         };
         let taken: Vec<_> = pads.iter().map(|p| (p[0].min(0), p[1].min(0))).collect();

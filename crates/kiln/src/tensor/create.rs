@@ -1,7 +1,7 @@
 //! New tensors: from Rust data, filled.
 
 use super::compute;
-use super::shape_args::{ShapeArg, new_shape};
+use super::shape_args::{ShapeArg, named, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
 use crate::Device;
@@ -84,12 +84,17 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn from_vec_on<T: Element>(data: Vec<T>, shape: impl ShapeArg, device: &Device) -> Tensor {
+        let named = named(&shape);
         let checked = new_shape(shape).and_then(|shape| match shape.iter().product::<usize>() {
-            n if n == data.len() => Ok(shape),
+            n if n == data.len() => Ok((shape, named?)),
             _ => refuse!("{} elements do not fill shape {shape:?}", data.len()),
         });
         match checked {
-            Ok(shape) => uploaded(compute::upload(&data, T::DTYPE, shape, device), device),
+            Ok((shape, named)) => {
+                let leaf = compute::upload(&data, T::DTYPE, shape, device);
+                leaf.iter().for_each(|leaf| leaf.name_numbers(&named));
+                uploaded(leaf, device)
+            }
             Err(fault) => Tensor::broken(fault.at("from_vec")),
         }
     }
@@ -104,9 +109,15 @@ pub(super) fn create(
     default: DType,
     make: impl FnOnce(&[usize], DType) -> UOp,
 ) -> Tensor {
-    let parts = new_shape(shape).and_then(|shape| Ok((shape, options.into().resolve(default)?)));
+    let named = named(&shape);
+    let parts =
+        new_shape(shape).and_then(|shape| Ok((shape, named?, options.into().resolve(default)?)));
     match parts {
-        Ok((shape, (dtype, device))) => Tensor::lift_on(op, &device, Ok(make(&shape, dtype))),
+        Ok((shape, named, (dtype, device))) => {
+            let node = make(&shape, dtype);
+            node.name_numbers(&named);
+            Tensor::lift_on(op, &device, Ok(node))
+        }
         Err(fault) => Tensor::broken(fault.at(op)),
     }
 }

@@ -2,25 +2,27 @@
 //! `advanced.rs`.
 
 use super::Tensor;
+use super::length::Length;
 use super::list::{List, ListItem, Numbers, rows};
-use super::shape_args::Int;
+use super::shape_args::{Int, LengthArg};
 use super::view::{Slices, View};
 use crate::error::{Caller, Fault, refuse};
 use kiln_ir::DType;
 use kiln_ir::arg::{Shape, SliceAxis};
+use kiln_ir::uop::{Linear, Named, Number};
 use std::ops;
 
 /// What picks elements of one axis, as `s![..]` takes it.
 #[derive(Clone, Debug)]
 pub enum Index {
     /// One position, which drops the axis; negative positions count from the end.
-    At(i64),
+    At(Length),
     /// Every `step`-th position from `start` to before `stop`, clamped to what is there.
     Slice {
         /// The first position; the nearest end if missing.
-        start: Option<i64>,
+        start: Option<Length>,
         /// The position to stop before; through the end if missing.
-        stop: Option<i64>,
+        stop: Option<Length>,
         /// The distance; negative goes backward.
         step: i64,
     },
@@ -42,7 +44,7 @@ impl Indices {
     /// The indices in order. [`s!`](crate::s) is the short form.
     ///
     /// ```
-    /// let index = kiln::Indices::new([kiln::Index::At(0)]);
+    /// let index = kiln::Indices::new([kiln::Index::from(0)]);
     /// assert_eq!(kiln::Tensor::zeros([2, 3]).get(index).shape(), [3]);
     /// ```
     pub fn new(indices: impl Into<Vec<Index>>) -> Indices {
@@ -124,52 +126,53 @@ impl Index {
     }
 }
 
-fn slice<A: Int, B: Int>(start: Option<A>, stop: Option<B>) -> Index {
-    Index::Slice { start: start.map(A::as_i64), stop: stop.map(B::as_i64), step: 1 }
+fn slice(start: Option<Length>, stop: Option<Length>) -> Index {
+    Index::Slice { start, stop, step: 1 }
 }
 
 /// The stop of a range that includes its end; after the last position there is none.
-fn after<T: Int>(end: T) -> Option<i64> {
-    Some(end.as_i64().saturating_add(1)).filter(|&stop| stop != 0)
+fn after(end: Length) -> Option<Length> {
+    let stop: Length = end + 1;
+    (stop.value() != 0).then_some(stop)
 }
 
 macro_rules! positions {
     ($($t:ty),*) => { $(
         impl From<$t> for Index {
-            fn from(i: $t) -> Index { Index::At(i.as_i64()) }
+            fn from(i: $t) -> Index { Index::At(i.length()) }
         }
     )* };
 }
-positions!(usize, isize, i32, i64, u32);
+positions!(usize, isize, i32, i64, u32, Length);
 
-impl<T: Int> From<ops::Range<T>> for Index {
+impl<T: LengthArg> From<ops::Range<T>> for Index {
     fn from(r: ops::Range<T>) -> Index {
-        slice(Some(r.start), Some(r.end))
+        slice(Some(r.start.length()), Some(r.end.length()))
     }
 }
-impl<T: Int> From<ops::RangeFrom<T>> for Index {
+impl<T: LengthArg> From<ops::RangeFrom<T>> for Index {
     fn from(r: ops::RangeFrom<T>) -> Index {
-        slice(Some(r.start), None::<i64>)
+        slice(Some(r.start.length()), None)
     }
 }
-impl<T: Int> From<ops::RangeTo<T>> for Index {
+impl<T: LengthArg> From<ops::RangeTo<T>> for Index {
     fn from(r: ops::RangeTo<T>) -> Index {
-        slice(None::<i64>, Some(r.end))
+        slice(None, Some(r.end.length()))
     }
 }
-impl<T: Int> From<ops::RangeInclusive<T>> for Index {
+impl<T: LengthArg> From<ops::RangeInclusive<T>> for Index {
     fn from(r: ops::RangeInclusive<T>) -> Index {
-        slice(Some(*r.start()), after(*r.end()))
+        slice(Some(r.start().length()), after(r.end().length()))
     }
 }
-impl<T: Int> From<ops::RangeToInclusive<T>> for Index {
+impl<T: LengthArg> From<ops::RangeToInclusive<T>> for Index {
     fn from(r: ops::RangeToInclusive<T>) -> Index {
-        slice(None::<i64>, after(r.end))
+        slice(None, after(r.end.length()))
     }
 }
 impl From<ops::RangeFull> for Index {
     fn from(_: ops::RangeFull) -> Index {
-        slice(None::<i64>, None::<i64>)
+        slice(None, None)
     }
 }
 impl From<&Tensor> for Index {
@@ -203,7 +206,7 @@ impl Indices {
     pub(super) fn view(&self, view: &View) -> Result<View, Fault> {
         let lengths = view.shape();
         let indices = self.spelled_out(lengths.len())?;
-        let (mut slices, mut shape) = (Slices::new(), Shape::new());
+        let (mut slices, mut shape, mut named) = (Slices::new(), Shape::new(), Named::new());
         for index in &indices {
             if let Index::NewAxis = index {
                 shape.push(1);
@@ -211,12 +214,13 @@ impl Indices {
             }
             let axis = slices.len();
             let picked = pick(index, axis, lengths[axis])?;
+            named.extend(names(index, axis, lengths[axis], picked));
             if !matches!(index, Index::At(_)) {
                 shape.push(picked.len);
             }
             slices.push(picked);
         }
-        Ok(view.slice(slices).reshape(shape))
+        Ok(view.named_slice(slices, &named).reshape(shape))
     }
 
     /// Whether tensors or lists pick: then the result is no view.
@@ -254,14 +258,54 @@ impl Indices {
 /// The elements of an axis of length `n` that `index` picks.
 pub(super) fn pick(index: &Index, axis: usize, n: usize) -> Result<SliceAxis, Fault> {
     match *index {
-        Index::At(i) => match usize::try_from(if i < 0 { i + n as i64 } else { i }) {
-            Ok(start) if start < n => Ok(SliceAxis { start, step: 1, len: 1 }),
-            _ => refuse!("index {i} is out of range for axis {axis} of length {n}"),
-        },
+        Index::At(at) => {
+            at.check()?;
+            let i = at.value();
+            match usize::try_from(if i < 0 { i.saturating_add(n as i64) } else { i }) {
+                Ok(start) if start < n => Ok(SliceAxis { start, step: 1, len: 1 }),
+                _ => refuse!("index {i} is out of range for axis {axis} of length {n}"),
+            }
+        }
         Index::Slice { step: 0, .. } => refuse!("the step of a slice must not be 0"),
-        Index::Slice { start, stop, step } => Ok(python_slice(start, stop, step, n)),
+        Index::Slice { start, stop, step } => {
+            start.iter().chain(&stop).try_for_each(|end| end.check())?;
+            Ok(python_slice(start.map(Length::value), stop.map(Length::value), step, n))
+        }
         Index::Tensor(_) | Index::List(_) => unreachable!("picks no slice"),
         Index::Ellipsis | Index::NewAxis => unreachable!("takes no axis"),
+    }
+}
+
+/// What the numbers of the slice `picked` of an axis of length `n` were made from.
+fn names(index: &Index, axis: usize, n: usize, picked: SliceAxis) -> Named {
+    let (start, stop) = match *index {
+        Index::At(start) => (Some(start), Some(start + 1)),
+        Index::Slice { start, stop, step: 1 } => (start, stop),
+        _ => return Named::new(),
+    };
+    let start = start.unwrap_or(Length::from(0));
+    let stop = stop.unwrap_or(Length::from(n));
+    // what was clamped, or counts from the end, is another number
+    let is_start = start.value() == picked.start as i64;
+    let is_stop = stop.value() == (picked.start + picked.len) as i64;
+    let varies = |from: &Linear| from.variable.is_some();
+    let start_from = start.linear().filter(|_| is_start);
+    let length = Some(between(start, stop)).filter(|_| is_start && is_stop).flatten();
+    let numbers = [(Number::Start(axis), start_from), (Number::Length(axis), length)];
+    let known = numbers.into_iter().filter_map(|(number, from)| Some((number, from?)));
+    known.filter(|(_, from)| varies(from)).collect()
+}
+
+/// What the difference of two lengths was made from, if that is known and varies.
+fn between(start: Length, stop: Length) -> Option<Linear> {
+    match (start.linear(), stop.linear()) {
+        (Some(_), Some(_)) => {
+            let (a, b) = (start.linear()?, stop.linear()?);
+            let (times, plus) = (b.times.checked_sub(a.times)?, b.plus.checked_sub(a.plus)?);
+            (a.variable == b.variable && times != 0).then_some(Linear { times, plus, ..a })
+        }
+        (None, _) => (stop - start.value()).linear(),
+        (_, None) => (stop.value() - start).linear(),
     }
 }
 

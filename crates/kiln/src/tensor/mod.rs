@@ -9,6 +9,8 @@ pub(crate) mod storage;
 pub(crate) mod view;
 /// What may stand for shapes and axes.
 pub(crate) mod shape_args;
+mod length;
+mod variable;
 /// Operands brought to one dtype and shape.
 mod broadcast;
 mod source;
@@ -102,6 +104,7 @@ pub use gradient::{checkpoint, enable_grad, gradcheck, gradgradcheck, is_grad_en
 pub use graph::Graph;
 pub use index::{Index, Indices};
 pub use interpolate::{Resize, Sampling};
+pub use length::Length;
 pub use linalg::MatrixNorm;
 pub use list::{List, ListItem};
 pub use loss::{ClassLoss, CtcLoss, Reduce};
@@ -111,10 +114,11 @@ pub use random::{Rng, manual_seed};
 pub use ranges::RangeArg;
 pub use read::realize;
 pub use scatter::{Reduction, ReductionArg};
-pub use shape_args::{AxesArg, Int, PairArg, ShapeArg};
+pub use shape_args::{AxesArg, Int, LengthArg, PairArg, ShapeArg};
 pub use shard::DeviceArg;
 pub use sizes::SizesArg;
 pub use source::{Nested, Options};
+pub use variable::Variable;
 
 use crate::Device;
 use crate::error::{Error, Fault};

@@ -20,7 +20,10 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn reshape(&self, shape: impl ShapeArg) -> Tensor {
-        self.alias("reshape", |v| Ok(v.reshape(shape_args::reshaped(shape, v.shape())?)))
+        self.alias("reshape", |v| {
+            let named = shape_args::named(&shape)?;
+            Ok(v.reshape(shape_args::reshaped(shape, v.shape())?).named(&named))
+        })
     }
 
     /// All elements along one axis.
@@ -119,7 +122,10 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn expand(&self, shape: impl ShapeArg) -> Tensor {
-        self.alias("expand", |v| Ok(v.expand(shape_args::expanded(shape, v.shape())?)))
+        self.alias("expand", |v| {
+            let named = shape_args::named(&shape)?;
+            Ok(v.expand(shape_args::expanded(shape, v.shape())?).named(&named))
+        })
     }
 }
 

@@ -1,10 +1,11 @@
 //! Parts of a tensor along an axis. All are views.
 
 use super::Tensor;
-use super::shape_args::{Int, Lengths, ShapeArg, axis, new_shape};
+use super::shape_args::{Int, LengthArg, Lengths, ShapeArg, axis, new_shape};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::arg::{Shape, SliceAxis};
+use kiln_ir::uop::Number;
 
 /// How [`Tensor::split`] cuts an axis: into pieces of one length, or of the lengths in an array, slice or `Vec`.
 pub trait SplitArg {
@@ -210,22 +211,29 @@ impl Tensor {
     /// Positions or an axis that are not there.
     #[must_use]
     #[track_caller]
-    pub fn narrow(&self, axis: impl Int, start: impl Int, len: usize) -> Tensor {
+    pub fn narrow(&self, axis: impl Int, start: impl LengthArg, len: impl LengthArg) -> Tensor {
+        let (start, len) = (start.length(), len.length());
         self.alias("narrow", |v| {
+            start.check()?;
+            len.check()?;
             let axis = super::shape_args::axis(axis, v.shape().len())?;
             let n = v.shape()[axis];
-            let from = start.as_i64();
+            let from = start.value();
             let from = if from < 0 { from.saturating_add(n as i64) } else { from };
-            let inside = usize::try_from(from).ok().filter(|&s| s <= n && len <= n - s);
-            let Some(start) = inside else {
+            let inside = |&(s, len): &(usize, usize)| s <= n && len <= n - s;
+            let sizes = usize::try_from(from).ok().zip(usize::try_from(len.value()).ok());
+            let Some((from, kept)) = sizes.filter(inside) else {
                 return refuse!(
-                    "{len} elements from {} on are not in axis {axis} of length {n}",
-                    start.as_i64()
+                    "{len} elements from {start} on are not in axis {axis} of length {n}"
                 );
             };
             let mut slices: Vec<_> = v.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-            slices[axis] = SliceAxis { start: if len == 0 { 0 } else { start }, step: 1, len };
-            Ok(v.slice(slices.into()))
+            slices[axis] =
+                SliceAxis { start: if kept == 0 { 0 } else { from }, step: 1, len: kept };
+            let start = start.linear().filter(|_| start.value() >= 0);
+            let numbers = [(Number::Start(axis), start), (Number::Length(axis), len.linear())];
+            let named = numbers.into_iter().filter_map(|(number, from)| Some((number, from?)));
+            Ok(v.named_slice(slices.into(), &named.collect()))
         })
     }
 

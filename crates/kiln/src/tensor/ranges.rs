@@ -2,7 +2,8 @@
 
 use super::Tensor;
 use super::create::create;
-use super::shape_args::Int;
+use super::length::Length;
+use super::shape_args::{Int, LengthArg};
 use super::source::Options;
 use crate::defaults::default_float;
 use crate::error::{Fault, refuse};
@@ -15,6 +16,12 @@ use std::ops::Range;
 pub trait RangeArg {
     #[doc(hidden)]
     fn ends(&self) -> Ends;
+
+    /// How many numbers there are, if that was made from a variable.
+    #[doc(hidden)]
+    fn length(&self) -> Option<Length> {
+        None
+    }
 }
 
 /// Start, stop and step.
@@ -49,9 +56,13 @@ fn float(x: impl Into<f64>) -> f64 {
     x.into()
 }
 
-impl<T: Int> RangeArg for T {
+impl<T: LengthArg> RangeArg for T {
     fn ends(&self) -> Ends {
-        Ends::Ints([0, self.as_i64(), 1])
+        Ends::Ints([0, LengthArg::length(*self).value(), 1])
+    }
+
+    fn length(&self) -> Option<Length> {
+        Some(LengthArg::length(*self))
     }
 }
 
@@ -154,16 +165,19 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn arange_with(range: impl RangeArg, options: impl Into<Options>) -> Tensor {
-        let (ends, options) = (range.ends(), options.into());
+        let (ends, length, options) = (range.ends(), range.length(), options.into());
         let fits = || -> Result<i64, Fault> {
             let count = ends.count()?;
             ends.fit(count as usize, options.clone().resolve(ends.dtype())?.0)?;
             Ok(count)
         };
         match fits() {
-            Ok(n) => create("arange", [n], options, ends.dtype(), |shape, dtype| {
-                ends.numbers(shape[0], dtype)
-            }),
+            Ok(n) => {
+                let n = length.unwrap_or(Length::from(n));
+                create("arange", n, options, ends.dtype(), |shape, dtype| {
+                    ends.numbers(shape[0], dtype)
+                })
+            }
             Err(fault) => Tensor::broken(fault.at("arange")),
         }
     }

@@ -1,8 +1,10 @@
 //! What may stand for a shape or for axes in a call, and what it resolves to.
 
+use super::length::Length;
 use crate::error::{Fault, refuse};
 use crate::sealed::Sealed;
 use kiln_ir::arg::{Axes, Shape};
+use kiln_ir::uop::{Named, Number};
 use smallvec::SmallVec;
 use std::ops::RangeFull;
 
@@ -22,48 +24,104 @@ macro_rules! ints {
 }
 ints!(usize, isize, i32, i64, u32);
 
+impl Sealed for Length {}
+
+/// A length or a position: an integer, or a [`Length`].
+pub trait LengthArg: Copy + Sealed {
+    #[doc(hidden)]
+    fn length(self) -> Length;
+}
+
+impl<T: Int> LengthArg for T {
+    fn length(self) -> Length {
+        Length::plain(self.as_i64())
+    }
+}
+impl LengthArg for Length {
+    fn length(self) -> Length {
+        self
+    }
+}
+
 pub(crate) type Lengths = SmallVec<[i64; 4]>;
 
-/// A shape: an array, slice or `Vec` of `usize`, `isize`, `i32` or `i64`, or one of them for one axis; `()` is the
-/// shape of a scalar.
+/// A shape: an array, slice or `Vec` of `usize`, `isize`, `i32` or `i64` or of [`Length`]s, a tuple of any of these, or one
+/// of them for one axis; `()` is the shape of a scalar.
 pub trait ShapeArg {
     #[doc(hidden)]
-    fn lengths(&self) -> Lengths;
+    fn each(&self, see: &mut dyn FnMut(Length));
+
+    #[doc(hidden)]
+    fn lengths(&self) -> Lengths {
+        let mut all = Lengths::new();
+        self.each(&mut |n| all.push(n.value()));
+        all
+    }
 }
 
-impl<T: Int> ShapeArg for [T] {
-    fn lengths(&self) -> Lengths {
-        self.iter().map(|n| n.as_i64()).collect()
+impl<T: LengthArg> ShapeArg for [T] {
+    fn each(&self, see: &mut dyn FnMut(Length)) {
+        self.iter().for_each(|n| see(n.length()));
     }
 }
-impl<T: Int, const N: usize> ShapeArg for [T; N] {
-    fn lengths(&self) -> Lengths {
-        self.as_slice().lengths()
+impl<T: LengthArg, const N: usize> ShapeArg for [T; N] {
+    fn each(&self, see: &mut dyn FnMut(Length)) {
+        self.as_slice().each(see);
     }
 }
-impl<T: Int> ShapeArg for Vec<T> {
-    fn lengths(&self) -> Lengths {
-        self.as_slice().lengths()
+impl<T: LengthArg> ShapeArg for Vec<T> {
+    fn each(&self, see: &mut dyn FnMut(Length)) {
+        self.as_slice().each(see);
     }
 }
 impl ShapeArg for () {
-    fn lengths(&self) -> Lengths {
-        Lengths::new()
-    }
+    fn each(&self, _: &mut dyn FnMut(Length)) {}
 }
 impl ShapeArg for Shape {
-    fn lengths(&self) -> Lengths {
-        self.as_slice().lengths()
+    fn each(&self, see: &mut dyn FnMut(Length)) {
+        self.as_slice().each(see);
     }
 }
 impl<S: ShapeArg + ?Sized> ShapeArg for &S {
-    fn lengths(&self) -> Lengths {
-        (**self).lengths()
+    fn each(&self, see: &mut dyn FnMut(Length)) {
+        (**self).each(see);
     }
+}
+
+macro_rules! tuples {
+    ($(($($t:ident $at:tt),*))*) => { $(
+        impl<$($t: LengthArg),*> ShapeArg for ($($t,)*) {
+            fn each(&self, see: &mut dyn FnMut(Length)) {
+                $(see(self.$at.length());)*
+            }
+        }
+    )* };
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}
+
+/// What the lengths of a shape were made from. Fails if a variable is outside of its bounds.
+pub(crate) fn named(arg: &impl ShapeArg) -> Result<Named, Fault> {
+    let (mut named, mut checked, mut axis) = (Named::new(), Ok(()), 0);
+    arg.each(&mut |n| {
+        if let Some(linear) = n.linear() {
+            named.push((Number::Length(axis), linear));
+            checked = checked.clone().and_then(|()| n.check());
+        }
+        axis += 1;
+    });
+    checked.map(|()| named)
 }
 
 /// The shape of something new: every length is given.
 pub(crate) fn new_shape(arg: impl ShapeArg) -> Result<Shape, Fault> {
+    named(&arg)?;
     let lengths = arg.lengths();
     let shape: Option<Shape> = lengths.iter().map(|&n| usize::try_from(n).ok()).collect();
     match shape {
@@ -133,7 +191,7 @@ pub trait AxesArg {
 macro_rules! one_axis {
     ($($t:ty),*) => { $(
         impl ShapeArg for $t {
-            fn lengths(&self) -> Lengths { Lengths::from_slice(&[self.as_i64()]) }
+            fn each(&self, see: &mut dyn FnMut(Length)) { see(self.length()); }
         }
         impl AxesArg for $t {
             fn numbers(&self) -> Option<Lengths> { Some(Lengths::from_slice(&[self.as_i64()])) }
@@ -141,6 +199,11 @@ macro_rules! one_axis {
     )* };
 }
 one_axis!(usize, isize, i32, i64, u32);
+impl ShapeArg for Length {
+    fn each(&self, see: &mut dyn FnMut(Length)) {
+        see(*self);
+    }
+}
 
 impl AxesArg for RangeFull {
     fn numbers(&self) -> Option<Lengths> {

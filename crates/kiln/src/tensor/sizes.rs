@@ -1,6 +1,6 @@
 //! A number for each axis that windows slide along, or one for all of them.
 
-use super::shape_args::{Int, Lengths, ShapeArg};
+use super::shape_args::{Lengths, ShapeArg};
 use crate::error::{Fault, refuse};
 use smallvec::SmallVec;
 
@@ -14,16 +14,6 @@ pub trait SizesArg {
 impl<S: ShapeArg> SizesArg for S {
     fn sizes(&self) -> Lengths {
         self.lengths()
-    }
-}
-impl<T: Int, U: Int> SizesArg for (T, U) {
-    fn sizes(&self) -> Lengths {
-        Lengths::from_slice(&[self.0.as_i64(), self.1.as_i64()])
-    }
-}
-impl<T: Int, U: Int, V: Int> SizesArg for (T, U, V) {
-    fn sizes(&self) -> Lengths {
-        Lengths::from_slice(&[self.0.as_i64(), self.1.as_i64(), self.2.as_i64()])
     }
 }
 

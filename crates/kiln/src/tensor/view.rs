@@ -9,6 +9,7 @@ use crate::error::{Fault, refuse};
 use kiln_ir::arg::{Axes, Shape, SliceAxis};
 use kiln_ir::reference::evaluate;
 use kiln_ir::region::Region;
+use kiln_ir::uop::Named;
 use kiln_ir::{Arg, DType, Op, UOp};
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
@@ -66,6 +67,21 @@ impl View {
 
     pub(crate) fn slice(&self, slices: Slices) -> View {
         View(slice(&self.0, &slices))
+    }
+
+    /// The same, where it is known what numbers of it were made from.
+    pub(crate) fn named_slice(&self, slices: Slices, named: &Named) -> View {
+        let new = slice(&self.0, &slices);
+        if new != self.0 {
+            new.name_slice(&self.0, named);
+        }
+        View(new)
+    }
+
+    /// This view. It is known now what lengths of it were made from.
+    pub(crate) fn named(self, named: &Named) -> View {
+        self.0.name_numbers(named);
+        self
     }
 
     /// The same bits as another dtype; the last axis must hold a whole number of its elements.

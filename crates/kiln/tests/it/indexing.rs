@@ -1,6 +1,6 @@
 //! Indexing by tensors, lists and masks: NumPy's rules against a model that follows their text, element by element.
 
-use kiln::{DType, Index, Indices, Reduction, Rng, Tensor, measure, realize, s, testing};
+use kiln::{DType, Index, Indices, Length, Reduction, Rng, Tensor, measure, realize, s, testing};
 use kiln_ir::text;
 
 fn ints(t: &Tensor) -> Vec<i32> {
@@ -422,14 +422,15 @@ impl Dice {
     fn slice(&mut self, n: usize) -> (Index, Picked) {
         let (start, len, back) = (self.below(n), self.below(n + 1), self.below(2) == 1);
         let ahead: Vec<usize> = (start..n.min(start + len)).collect();
-        let (start, stop) = (start as i64, (start + len) as i64);
+        let (start, stop) = (Length::from(start), Length::from(start + len));
+        let first = usize::from(start);
         if !back {
             return (
                 Index::Slice { start: Some(start), stop: Some(stop), step: 1 },
                 Picked::Slice(ahead),
             );
         }
-        let behind: Vec<usize> = (0..=start as usize).rev().step_by(2).collect();
+        let behind: Vec<usize> = (0..=first).rev().step_by(2).collect();
         (Index::Slice { start: Some(start), stop: None, step: -2 }, Picked::Slice(behind))
     }
 
@@ -493,7 +494,7 @@ impl Dice {
             let span = 1 + self.below(lengths.len() - axis);
             let one = match self.below(6) {
                 0 | 1 if axis != must => self.slice(n),
-                2 if axis != must => (Index::At(n as i64 - 1), Picked::At(n - 1)),
+                2 if axis != must => (Index::from(n as i64 - 1), Picked::At(n - 1)),
                 3 => match self.mask(&lengths[axis..axis + span]) {
                     Some((index, all)) => {
                         indices.push(index);

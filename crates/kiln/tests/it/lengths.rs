@@ -2,6 +2,7 @@
 //! compiled for itself. Numbers are small integers held as floats, so that every order of a sum gives the same bits.
 
 mod random;
+mod variables;
 
 use crate::fuzz::{Rng, seeds};
 use kiln::{Device, Tensor, measure, s};
@@ -161,6 +162,20 @@ fn decoding_compiles_nothing_after_a_few_tokens() {
     // where prices change, the plan does: see the schedule's decisions
     let late: u64 = compiled[24..].iter().sum();
     assert_eq!(late, 0, "{compiled:?}");
+}
+
+/// A general kernel has loops that run no iteration at the lengths that it was made for.
+#[test]
+fn what_would_be_read_outside_is_in_a_loop_that_does_not_run() {
+    let joined = |n: usize| {
+        let parts = [(n, 7u8), (4, 1)].map(|(n, x)| Tensor::from_vec(vec![x; n], [n]));
+        Tensor::cat(&parts, 0).to_vec::<u8>().expect("computes")
+    };
+    with_lengths(2, || {
+        for n in [12, 13, 40] {
+            assert_eq!(joined(n), [vec![7; n], vec![1; 4]].concat(), "{n}");
+        }
+    });
 }
 
 /// What a launch does is counted for its own lengths.

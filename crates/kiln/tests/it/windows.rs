@@ -90,13 +90,9 @@ fn by_position(x: &Tensor, w: &Tensor, groups: usize, stride: usize, dilation: u
     let (rows, columns) = (count(h), count(width));
     let at = |first: usize, count: usize| {
         let stop = first + (count - 1) * stride + 1;
-        kiln::Index::Slice {
-            start: Some(first as i64),
-            stop: Some(stop as i64),
-            step: stride as i64,
-        }
+        kiln::Index::from(first..stop).step_by(stride)
     };
-    let all = || kiln::Index::Slice { start: None, stop: None, step: 1 };
+    let all = || kiln::Index::from(..);
     let product = |position: usize| {
         let (i, j) = (position / k, position % k);
         let seen = [all(), all(), at(i * dilation, rows), at(j * dilation, columns)];
@@ -105,8 +101,8 @@ fn by_position(x: &Tensor, w: &Tensor, groups: usize, stride: usize, dilation: u
         let weights = w.get(kiln::Indices::new(vec![
             all(),
             all(),
-            kiln::Index::At(i as i64),
-            kiln::Index::At(j as i64),
+            kiln::Index::from(i),
+            kiln::Index::from(j),
         ]));
         weights.reshape([1, groups, o / groups, c / groups]).matmul(&seen)
     };

@@ -7,6 +7,9 @@
 //!
 //! What a graph gets depends on the graphs that the program has had before, in their order, and on nothing else.
 
+mod form;
+mod named;
+mod quantities;
 mod variables;
 mod witnesses;
 
@@ -23,6 +26,7 @@ use kiln_compile::lengths::{GeneralSchedule, Instance, KernelInstance};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_ir::Const;
 use kiln_ir::observe::{self, Kind};
+use named::Named;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Instant;
@@ -154,21 +158,22 @@ impl Outline {
         self.seen.push(sighting);
     }
 
-    /// Whether enough graphs have been seen to say that their first numbers, the lengths, vary.
-    fn varies(&self, lengths: usize) -> bool {
+    /// Whether enough is known to say that lengths vary.
+    fn varies(&self, closed: &Closed) -> bool {
         let [first, second] = match &self.seen[..] {
+            _ if closed.is_named => return true,
             [] | [_] => return false,
             [first, second] if env::LENGTHS.get() == 1 => [first, second],
             seen => return seen.len() >= SEEN || env::LENGTHS.get() > 1,
         };
         // a length that grows by one, as in a loop, will grow again
-        let pairs = first.numbers.iter().zip(&second.numbers).take(lengths);
+        let pairs = first.numbers.iter().zip(&second.numbers).take(closed.lengths.len());
         pairs.map(|(a, b)| a.abs_diff(*b)).filter(|by| *by > 0).min() == Some(1)
     }
 
     /// A general schedule for the graph that was added last, if enough have been seen.
     fn make(&mut self, closed: &Closed, opened: &Opened) -> Result<Option<Arc<General>>, Failure> {
-        if !self.varies(closed.lengths.len())
+        if !self.varies(closed)
             || self.missed < self.next_try
             || self.schedules.len() >= MOST_SCHEDULES
         {
@@ -199,27 +204,55 @@ impl General {
         before: &[Arc<General>],
         opened: &Opened,
     ) -> Option<General> {
-        let starts = closed.starts();
+        let named = Named::of(closed).filter(|named| {
+            seen.iter().all(|sighting| named.variables.point(&sighting.numbers).is_some())
+        });
+        let by_name = named.and_then(|Named { variables, bounds }| {
+            General::with(closed, seen, before, opened, (variables, Some(&bounds)))
+        });
+        by_name.or_else(|| {
+            let numbers: Vec<&[i64]> = seen.iter().map(|s| &s.numbers[..]).collect();
+            let free = General::scalars(closed, before);
+            let variables = Variables::of(&numbers, closed.lengths.len(), &free[closed.starts()]);
+            General::with(closed, seen, before, opened, (variables, None))
+        })
+    }
+
+    /// By constant: whether it is a launch-time scalar in any case.
+    fn scalars(closed: &Closed, before: &[Arc<General>]) -> Vec<bool> {
         let mut variable = closed.differing();
         for (at, variable) in variable.iter_mut().enumerate() {
             *variable |= before.iter().any(|general| general.variable[at]);
         }
-        let numbers: Vec<&[i64]> = seen.iter().map(|s| &s.numbers[..]).collect();
-        let variables = Variables::of(&numbers, closed.lengths.len(), &variable[starts.clone()]);
+        variable
+    }
+
+    /// With these variables, and bounds for them if those are known.
+    fn with(
+        closed: &Closed,
+        seen: &[Sighting],
+        before: &[Arc<General>],
+        opened: &Opened,
+        (variables, bounds): (Variables, Option<&[(i64, i64)]>),
+    ) -> Option<General> {
+        let starts = closed.starts();
+        let mut variable = General::scalars(closed, before);
         let last = seen.last()?;
         let point = variables.point(&last.numbers)?;
         if !(1..=MOST_VARIABLES).contains(&variables.count()) {
             return None;
         }
+        let lengths = variables.varying(&last.numbers);
         for (at, variable) in variable.iter_mut().enumerate() {
             let differs = || seen.iter().any(|s| s.constants[at] != last.constants[at]);
+            let follows = || bounds.is_some() && follows(last.constants[at], &lengths);
             match starts.contains(&at) {
                 true => *variable = variables.is_free(closed.lengths.len() + at - starts.start),
-                false => *variable |= differs(),
+                false => *variable |= differs() || follows(),
             }
         }
         let witnesses = Witnesses { closed, variables: &variables, variable: &variable, opened };
-        let schedule = witnesses.schedule(&point)?;
+        let schedule = witnesses.schedule(&point, bounds)?;
         let codes = Mutex::new(vec![None; schedule.kernels.len()]);
         let (constants, key) = (last.constants.clone(), closed.key);
         Some(General { variables, variable, constants, starts, schedule, codes, key })
@@ -298,6 +331,16 @@ impl General {
         general.for_each(|&k| remembered[k] = codes[k].clone());
         Ok(codes.into_iter().map(|code| code.expect("known or made")).collect())
     }
+}
+
+/// Whether a constant may have been made from one of these lengths: the factor of a mean, the bound of a mask.
+fn follows(constant: Const, lengths: &[i64]) -> bool {
+    let c = constant.as_f64();
+    let is_made = |&n: &i64| {
+        let n = n as f64;
+        c.abs() == n || c == 1.0 / n || c == f64::from(1.0 / n as f32)
+    };
+    lengths.iter().any(is_made)
 }
 
 /// A kernel to run.

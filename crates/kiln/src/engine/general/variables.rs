@@ -3,8 +3,8 @@
 //! Guessed from the graphs that have been seen. If `n` was 5, 6 and 9 and another number 20, 24 and 36, then that is `4*n`.
 //! Each number of each later graph is compared with the guess, so a wrong one finds no graph and changes no result.
 
+use super::form::Form;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// What is known of the numbers of graphs that differ in nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,35 +17,8 @@ pub(super) struct Variables {
     forms: Vec<Form>,
 }
 
-/// How a number depends on variables.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Form {
-    Fixed(i64),
-    /// A product of variables, times a constant, plus a constant.
-    Product {
-        times: i64,
-        of: SmallVec<[usize; 2]>,
-        plus: i64,
-    },
-    /// Any value: a start that is given at launch.
-    Free,
-}
-
 /// Stands for the form of numbers that are free, until that has its place.
 const FREE: u32 = u32::MAX;
-
-impl Form {
-    fn at(&self, point: &[i64]) -> Option<i64> {
-        match self {
-            Form::Fixed(n) => Some(*n),
-            Form::Free => Some(0),
-            Form::Product { times, of, plus } => {
-                let product = of.iter().try_fold(*times, |n, &v| n.checked_mul(point[v]));
-                product?.checked_add(*plus)
-            }
-        }
-    }
-}
 
 impl Variables {
     /// Of these lists of numbers. Those from `starts` on need not depend on the others; of them `free` says which are given
@@ -81,8 +54,7 @@ impl Variables {
                 None if *at >= starts => Form::Free,
                 None => {
                     variables.push(c);
-                    let of = SmallVec::from_slice(&[variables.len() - 1]);
-                    Form::Product { times: 1, of, plus: 0 }
+                    Form::line(variables.len() - 1, 1, 0)
                 }
             };
         }
@@ -90,6 +62,19 @@ impl Variables {
         let free = forms.len() as u32;
         forms.push(Form::Free);
         of.iter_mut().filter(|f| **f == FREE).for_each(|f| *f = free);
+        Variables { at, of, forms }
+    }
+
+    /// Variables that are the numbers `at`, where all numbers have these forms.
+    pub(super) fn with(at: Vec<usize>, all: &[Form]) -> Variables {
+        let (mut known, mut forms) = (FxHashMap::default(), Vec::new());
+        let number = |form: &Form| {
+            *known.entry(form.clone()).or_insert_with(|| {
+                forms.push(form.clone());
+                forms.len() as u32 - 1
+            })
+        };
+        let of = all.iter().map(number).collect();
         Variables { at, of, forms }
     }
 
@@ -119,6 +104,17 @@ impl Variables {
         Some(self.of.iter().map(|&f| values[f as usize]).collect())
     }
 
+    /// Those of a graph's numbers that vary.
+    pub(super) fn varying(&self, numbers: &[i64]) -> Vec<i64> {
+        let varies =
+            |(f, _): &(&u32, &i64)| matches!(self.forms[**f as usize], Form::Product { .. });
+        let mut all: Vec<i64> =
+            self.of.iter().zip(numbers).filter(varies).map(|(_, n)| *n).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// Whether the number is given at launch.
     pub(super) fn is_free(&self, number: usize) -> bool {
         self.forms[self.of[number] as usize] == Form::Free
@@ -134,9 +130,9 @@ impl Variables {
 }
 
 /// How far apart the numbers are.
-fn spread(column: &[i64]) -> i64 {
+fn spread(column: &[i64]) -> u64 {
     let (least, most) = (column.iter().min(), column.iter().max());
-    most.zip(least).map_or(0, |(most, least)| most - least)
+    most.zip(least).map_or(0, |(most, least)| most.abs_diff(*least))
 }
 
 /// The form of numbers, given the numbers of each variable that is known. Products come before sums: of two sightings,
@@ -155,13 +151,13 @@ fn form(ys: &[i64], known: &[&[i64]]) -> Option<Form> {
     let shifted = || {
         let by = |v: usize| sum(known[v], ys).map(|plus| (v, plus));
         let (v, plus) = (0..known.len()).find_map(by)?;
-        Some(Form::Product { times: 1, of: SmallVec::from_slice(&[v]), plus })
+        Some(Form::line(v, 1, plus))
     };
     let pairs = || (0..known.len()).flat_map(|a| (a..known.len()).map(move |b| [a, b]));
     let line = || {
         let by = |v: usize| line(known[v], ys).map(|(times, plus)| (v, times, plus));
         let (v, times, plus) = (0..known.len()).find_map(by)?;
-        Some(Form::Product { times, of: SmallVec::from_slice(&[v]), plus })
+        Some(Form::line(v, times, plus))
     };
     single.or_else(shifted).or_else(|| pairs().find_map(|pair| product(&pair))).or_else(line)
 }
@@ -174,7 +170,7 @@ fn multiple(xs: &[i64], ys: &[i64]) -> Option<(i64, i64)> {
 
 /// `ys = xs + plus`.
 fn sum(xs: &[i64], ys: &[i64]) -> Option<i64> {
-    let plus = ys[0] - xs[0];
+    let plus = ys[0].checked_sub(xs[0])?;
     xs.iter().zip(ys).all(|(x, y)| x.checked_add(plus) == Some(*y)).then_some(plus)
 }
 
@@ -182,8 +178,8 @@ fn sum(xs: &[i64], ys: &[i64]) -> Option<i64> {
 fn line(xs: &[i64], ys: &[i64]) -> Option<(i64, i64)> {
     let other = xs.iter().position(|x| *x != xs[0])?;
     let third = xs.iter().any(|x| *x != xs[0] && *x != xs[other]);
-    let (run, rise) = (xs[other] - xs[0], ys[other] - ys[0]);
-    let times = (third && rise % run == 0).then(|| rise / run)?;
+    let (run, rise) = (xs[other].checked_sub(xs[0])?, ys[other].checked_sub(ys[0])?);
+    let times = (third && rise.checked_rem(run)? == 0).then(|| rise / run)?;
     let plus = ys[0].checked_sub(xs[0].checked_mul(times)?)?;
     let holds = |(x, y): (&i64, &i64)| x.checked_mul(times)?.checked_add(plus).map(|n| n == *y);
     xs.iter().zip(ys).all(|pair| holds(pair) == Some(true)).then_some((times, plus))
@@ -208,6 +204,14 @@ mod tests {
         let numbers = variables.numbers(&[10]).expect("none is negative");
         assert_eq!(numbers, [7, 40, 10, 11, 100, 1200, 0, 8]);
         assert_eq!(variables.numbers(&[1]), None);
+    }
+
+    #[test]
+    fn numbers_from_the_ends_of_their_range() {
+        let ends = [vec![5, i64::MIN, 3], vec![6, i64::MAX, -1], vec![9, 0, i64::MIN]];
+        let seen: Vec<&[i64]> = ends.iter().map(|g| &g[..]).collect();
+        let variables = Variables::of(&seen, 1, &[false; 2]);
+        assert!(variables.is_free(1) && variables.is_free(2));
     }
 
     #[test]

@@ -15,6 +15,9 @@ const GROWTH: i64 = 4;
 /// What a length may become at least.
 const LEAST_END: i64 = 256;
 
+/// A prime is looked for so far above the largest value of a variable.
+const BEYOND: i64 = 40;
+
 /// How many primes are tried.
 const MOST_PRIMES: usize = 64;
 
@@ -24,6 +27,8 @@ const MOST_TRIES: usize = 5;
 /// For one length, the interval in which it may vary.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
+    /// What it is made for.
+    n: i64,
     low: i64,
     /// Where choices by price are made: between the graph's length and the upper end.
     near: i64,
@@ -32,10 +37,32 @@ struct Interval {
     other: i64,
 }
 
-/// The widest interval of each variable around a point. `is_graph` says whether there is a graph with these lengths.
+/// Which intervals are wanted.
+#[derive(Clone, Copy, Debug)]
+enum Wanted<'a> {
+    /// Around the point.
+    Near,
+    /// Those that leave out least of what is between these bounds, wherever the point is.
+    Wide(&'a [(i64, i64)]),
+    /// The same, with ends at which less is equal by chance.
+    Apart(&'a [(i64, i64)]),
+}
+
+impl<'a> Wanted<'a> {
+    fn bounds(self) -> Option<&'a [(i64, i64)]> {
+        match self {
+            Wanted::Near => None,
+            Wanted::Wide(bounds) | Wanted::Apart(bounds) => Some(bounds),
+        }
+    }
+}
+
+/// An interval for each variable, for the graphs around a point. `is_graph` says whether there is a graph with these
+/// lengths.
 fn intervals(
     variables: &Variables,
     point: &[i64],
+    wanted: Wanted<'_>,
     is_graph: &dyn Fn(&[i64]) -> bool,
 ) -> Option<Vec<Interval>> {
     let mut found: Vec<Interval> = Vec::new();
@@ -45,10 +72,20 @@ fn intervals(
             other[v] = n;
             is_graph(&other)
         };
-        let most = last((point[v], point[v].checked_mul(GROWTH)?.max(LEAST_END)), &with);
-        let least = -last((-point[v], -2), &|n| with(-n));
+        let bounds = wanted.bounds().map(|bounds| bounds[v]);
+        let (low, high) = match bounds {
+            Some((low, high)) => (low.max(2), high.checked_add(BEYOND)?),
+            None => (2, point[v].checked_mul(GROWTH)?.max(LEAST_END)),
+        };
+        let most = last((point[v], high), &with);
+        let least = -last((-point[v], -low), &|n| with(-n));
         let taken: Vec<i64> = found.iter().map(|i| i.high).collect();
-        found.push(interval(variables, point[v], (least, most), &taken)?);
+        let center = if bounds.is_some() { least.midpoint(most) } else { point[v] };
+        let ends = Ends { variables, n: center, least, most, taken: &taken };
+        found.push(match (wanted, bounds) {
+            (Wanted::Wide(_), Some((_, high))) => ends.widest(high)?,
+            _ => ends.interval()?,
+        });
     }
     Some(found)
 }
@@ -69,39 +106,73 @@ fn last((from, end): (i64, i64), holds: &dyn Fn(i64) -> bool) -> i64 {
     good
 }
 
-/// An interval around `n` inside of the bounds. Its upper end is a prime that divides no fixed number, and its ends are a
-/// prime apart. If possible, the other values divide no fixed number either: less is different there by chance.
-fn interval(
-    variables: &Variables,
+/// Where an interval around `n` may end. Its upper end is a prime that divides no fixed number, and its ends are a prime
+/// apart.
+struct Ends<'a> {
+    variables: &'a Variables,
     n: i64,
-    (least, most): (i64, i64),
-    taken: &[i64],
-) -> Option<Interval> {
-    let is_apart = |p: i64| p > 1 && variables.fixed().all(|f| f == 0 || f % p != 0);
-    let is_end = |p: &i64| is_prime(*p) && is_apart(*p) && !taken.contains(p);
-    let mut highs = (n.max(least + 2)..=most).rev().filter(is_end).take(MOST_PRIMES);
-    highs.find_map(|high| {
-        let mut lows = (least..=n).filter(|&low| low + 1 < high && is_prime(high - low));
-        let low = lows.clone().find(|&low| is_apart(low)).or_else(|| lows.next())?;
+    least: i64,
+    most: i64,
+    taken: &'a [i64],
+}
+
+impl Ends<'_> {
+    fn is_apart(&self, p: i64) -> bool {
+        p > 1 && self.variables.fixed().all(|f| f == 0 || f % p != 0)
+    }
+
+    /// Upper ends, largest first.
+    fn highs(&self) -> impl Iterator<Item = i64> + '_ {
+        let is_end = |p: &i64| is_prime(*p) && self.is_apart(*p) && !self.taken.contains(p);
+        (self.n.max(self.least + 2)..=self.most).rev().filter(is_end).take(MOST_PRIMES)
+    }
+
+    /// Lower ends, smallest first.
+    fn lows(&self, high: i64) -> impl Iterator<Item = i64> + Clone {
+        (self.least..=self.n).filter(move |&low| low + 1 < high && is_prime(high - low))
+    }
+
+    /// The interval with the largest upper end. If possible, the other values divide no fixed number either: less is different
+    /// there by chance.
+    fn interval(&self) -> Option<Interval> {
+        self.highs().find_map(|high| {
+            let mut lows = self.lows(high);
+            let low = lows.clone().find(|&low| self.is_apart(low)).or_else(|| lows.next())?;
+            self.between(low, high)
+        })
+    }
+
+    /// The interval that leaves out least up to a number.
+    fn widest(&self, until: i64) -> Option<Interval> {
+        let with = |high: i64| Some((self.lows(high).next()?, high));
+        let left_out =
+            |&(low, high): &(i64, i64)| (low - self.least) + (until.min(self.most) - high).max(0);
+        let (low, high) = self.highs().filter_map(with).min_by_key(left_out)?;
+        self.between(low, high)
+    }
+
+    fn between(&self, low: i64, high: i64) -> Option<Interval> {
+        let n = self.n;
         let middle = ((n as f64 * high as f64).sqrt() as i64).clamp(low + 1, high - 1);
         let inside = || (middle..high).chain((low + 1..middle).rev());
         // those that divide no fixed number come first
-        let apart = inside().take(MOST_PRIMES).filter(|&n| is_apart(n));
+        let apart = inside().take(MOST_PRIMES).filter(|&n| self.is_apart(n));
         let others: Vec<i64> = apart.chain(inside().take(2)).collect();
         let near = *others.first()?;
         let other = others.into_iter().find(|&other| other != near)?;
-        Some(Interval { low, near, high, other })
-    })
+        Some(Interval { n, low, near, high, other })
+    }
 }
 
 impl Interval {
-    /// With one end closer to `n`.
-    fn drawn(self, variables: &Variables, n: i64, end: End, taken: &[i64]) -> Option<Interval> {
-        let bounds = match end {
+    /// With one end closer to the number that it is for.
+    fn drawn(self, variables: &Variables, end: End, taken: &[i64]) -> Option<Interval> {
+        let n = self.n;
+        let (least, most) = match end {
             End::Low => (n - (n - self.low) / 4, self.high),
             End::High => (self.low, n + (self.high - n) / 4),
         };
-        interval(variables, n, bounds, taken)
+        Ends { variables, n, least, most, taken }.interval()
     }
 }
 
@@ -121,11 +192,29 @@ pub(super) struct Witnesses<'a> {
 }
 
 impl Witnesses<'_> {
-    /// A schedule for the lengths around a point: for as many as have the same kernels.
-    pub(super) fn schedule(&self, point: &[i64]) -> Option<GeneralSchedule> {
+    /// A schedule for the lengths around a point: for as many as have the same kernels. With bounds it is one for all lengths
+    /// inside of them, whatever the point is, if that holds the point.
+    pub(super) fn schedule(
+        &self,
+        point: &[i64],
+        bounds: Option<&[(i64, i64)]>,
+    ) -> Option<GeneralSchedule> {
+        let holds = |found: &GeneralSchedule| found.at(point).is_some();
+        let is_inside = |bounds: &[(i64, i64)]| {
+            bounds.iter().zip(point).all(|((low, high), n)| (low..=high).contains(&n))
+        };
+        let named = bounds.filter(|bounds| is_inside(bounds)).and_then(|bounds| {
+            let wide = self.around(point, Wanted::Wide(bounds)).filter(holds);
+            wide.or_else(|| self.around(point, Wanted::Apart(bounds)).filter(holds))
+        });
+        named.or_else(|| self.around(point, Wanted::Near))
+    }
+
+    fn around(&self, point: &[i64], wanted: Wanted<'_>) -> Option<GeneralSchedule> {
         let is_graph = |point: &[i64]| self.graph(point).is_some();
-        let mut intervals = intervals(self.variables, point, &is_graph)?;
-        for _ in 0..MOST_TRIES {
+        let mut intervals = intervals(self.variables, point, wanted, &is_graph)?;
+        let tries = if matches!(wanted, Wanted::Wide(_)) { 1 } else { MOST_TRIES };
+        for _ in 0..tries {
             let none = Choices::default();
             let (near, choices) = self.at(intervals.iter().map(|i| i.near), &none)?;
             let choices = choices.again();
@@ -143,8 +232,8 @@ impl Witnesses<'_> {
                 return GeneralSchedule::through(grid, &other, &all?);
             };
             let mut taken = Vec::new();
-            for (interval, n) in intervals.iter_mut().zip(point) {
-                *interval = interval.drawn(self.variables, *n, end, &taken)?;
+            for interval in &mut intervals {
+                *interval = interval.drawn(self.variables, end, &taken)?;
                 taken.push(interval.high);
             }
         }
@@ -181,13 +270,16 @@ mod tests {
         let variables = Variables::of(&[&[12, 384, 64], &[13, 384, 64], &[17, 384, 64]], 3, &[]);
         let at_most_1000 = |point: &[i64]| (2..=1000).contains(&point[0]);
         for n in [2, 3, 12, 100, 999] {
-            let found = intervals(&variables, &[n], &at_most_1000);
+            let found = intervals(&variables, &[n], Wanted::Near, &at_most_1000);
             let Some(&[Interval { low, near, high, .. }]) = found.as_deref() else {
                 assert!(n == 999, "{n}: {found:?}");
                 continue;
             };
             assert!(is_prime(high) && is_prime(high - low) && high <= 1000, "{found:?}");
             assert!(low <= n && n <= high && low < near && near < high, "{n}: {found:?}");
+            let wide = intervals(&variables, &[n], Wanted::Wide(&[(1, 500)]), &at_most_1000);
+            let (low, high) = wide.map(|wide| (wide[0].low, wide[0].high)).expect("wide");
+            assert!(low == 2 && high >= 500 && is_prime(high) && is_prime(high - low), "{n}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::data::{Array, tensor};
 use super::list;
-use kiln::{DType, Device, Index, Indices, Tensor};
+use kiln::{DType, Device, Index, Indices, Length, Tensor};
 use serde_json::Value;
 
 /// An argument of a method.
@@ -59,15 +59,16 @@ impl Maker<'_> {
                 Index::Tensor(self.tensor(value))
             }
             Value::Array(items) => positions(items),
-            value => Index::At(value.as_i64().expect("a position")),
+            value => Index::from(value.as_i64().expect("a position")),
         }
     }
 }
 
 /// `start:stop:step`, of which any may be missing.
 fn slice(text: &str) -> Index {
-    let mut ends = text.split(':').map(|end| end.parse().ok());
+    let mut ends = text.split(':').map(|end| end.parse::<i64>().ok());
     let (start, stop) = (ends.next().flatten(), ends.next().flatten());
+    let (start, stop) = (start.map(Length::from), stop.map(Length::from));
     Index::Slice { start, stop, step: ends.next().flatten().unwrap_or(1) }
 }
 

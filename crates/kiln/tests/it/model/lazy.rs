@@ -127,10 +127,12 @@ impl Lazy {
 
     fn indices(&self, index: &[Ix], of: &Tensor) -> Indices {
         let one = |ix: &Ix| match ix {
-            Ix::At(i) => Index::At(*i),
-            Ix::Slice(start, stop, step) => {
-                Index::Slice { start: *start, stop: *stop, step: *step }
-            }
+            Ix::At(i) => Index::At((*i).into()),
+            Ix::Slice(start, stop, step) => Index::Slice {
+                start: start.map(Into::into),
+                stop: stop.map(Into::into),
+                step: *step,
+            },
             Ix::Ellipsis => Index::Ellipsis,
             Ix::NewAxis => Index::NewAxis,
             Ix::Tensor(expr) => Index::from(self.tensor(expr).to(of.device())),

@@ -2,7 +2,7 @@
 
 use super::grid::Grid;
 use super::program::Program;
-use kiln::{Index, Indices, Tensor, s};
+use kiln::{Index, Indices, Length, Tensor, s};
 
 pub(super) fn movement(p: &mut Program) {
     let a = p.any();
@@ -62,10 +62,10 @@ fn refactored(p: &mut Program, mut n: usize) -> Vec<usize> {
 
 fn index(p: &mut Program, n: usize) -> Index {
     if p.rng.one_in(5) && n > 0 {
-        return Index::At(p.rng.below(n) as i64);
+        return Index::from(p.rng.below(n));
     }
     if p.rng.one_in(3) {
-        return Index::Slice { start: None, stop: None, step: 1 };
+        return Index::from(..);
     }
     let end = |p: &mut Program| (!p.rng.one_in(2)).then(|| p.rng.below(n + 1) as i64);
     let (a, b, step) = (end(p), end(p), p.rng.pick(&[1, 1, 2, 3, -1, -2]));
@@ -74,7 +74,7 @@ fn index(p: &mut Program, n: usize) -> Index {
         both => both,
     };
     let (start, stop) = ordered(a, b);
-    Index::Slice { start, stop, step }
+    Index::Slice { start: start.map(Length::from), stop: stop.map(Length::from), step }
 }
 
 pub(super) fn pad(p: &mut Program) {
