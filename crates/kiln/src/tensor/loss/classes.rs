@@ -131,6 +131,30 @@ impl ClassLoss<'_> {
 
 /// Losses of classes.
 impl Tensor {
+    /// The mean cross entropy of integer labels under logits `[batch, classes, ..]`; labels are `[batch, ..]`. A label
+    /// that is no class, such as -100, has no loss and does not count in the mean. Logits of one axis are one sample, its
+    /// label a scalar. Shares of each class do as well as labels:
+    /// [`cross_entropy_with`](Tensor::cross_entropy_with) has more choices.
+    ///
+    /// ```
+    /// use kiln::Tensor;
+    /// let loss: f32 = Tensor::zeros([1, 2]).cross_entropy(&Tensor::from([0])).item()?;
+    /// assert!((loss - 2.0f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Labels that are not integers or not shaped like the logits without their classes, shares that are not shaped like
+    /// the logits; other devices.
+    #[must_use]
+    #[track_caller]
+    pub fn cross_entropy(&self, labels: &Tensor) -> Tensor {
+        let _method = outermost("cross_entropy");
+        self.class_loss("cross_entropy", labels, ClassLoss::default(), |t, axis| {
+            t.log_softmax(axis)
+        })
+    }
+
     /// The cross entropy under logits `[batch, classes, ..]` of labels, integers `[batch, ..]`, or of shares of each class,
     /// floats of the logits' shape. Logits of one axis are one sample.
     ///
@@ -172,7 +196,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    pub(super) fn class_loss(
+    fn class_loss(
         &self,
         op: &'static str,
         target: &Tensor,
