@@ -15,6 +15,9 @@ const GROWTH: i64 = 4;
 /// What a length may become at least.
 const LEAST_END: i64 = 256;
 
+/// No larger length is tried: primes are found by division.
+const FARTHEST: i64 = 1 << 32;
+
 /// A prime is looked for so far above the largest value of a variable.
 const BEYOND: i64 = 40;
 
@@ -74,9 +77,10 @@ fn intervals(
         };
         let bounds = wanted.bounds().map(|bounds| bounds[v]);
         let (low, high) = match bounds {
-            Some((low, high)) => (low.max(2), high.checked_add(BEYOND)?),
-            None => (2, point[v].checked_mul(GROWTH)?.max(LEAST_END)),
+            Some((low, high)) => (low.max(2), high.saturating_add(BEYOND)),
+            None => (2, point[v].saturating_mul(GROWTH).max(LEAST_END)),
         };
+        let high = Some(high.min(FARTHEST)).filter(|high| *high > point[v])?;
         let most = last((point[v], high), &with);
         let least = -last((-point[v], -low), &|n| with(-n));
         let taken: Vec<i64> = found.iter().map(|i| i.high).collect();

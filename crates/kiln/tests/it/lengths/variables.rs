@@ -245,3 +245,15 @@ fn threads_run_one_schedule_at_several_lengths() {
         }
     });
 }
+
+/// Schedules are made for the largest value, but not at any price.
+#[test]
+fn bounds_may_be_as_large_as_numbers_are() {
+    for max in [1 << 40, 1 << 60, i64::MAX] {
+        let n = Variable::new("huge", 1, max);
+        for rows in 5..8 {
+            let sum = (Tensor::ones((n.bind(rows), 8)) * 2.0).sum(..);
+            assert_eq!(sum.item::<f32>().expect("computes"), 16.0 * rows as f32);
+        }
+    }
+}
