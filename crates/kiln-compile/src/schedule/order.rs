@@ -48,36 +48,26 @@ const MAX_READERS: usize = 16;
 /// wait for it.
 pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order {
     let edges = Edges::of(kernels, &plan.roots);
-    let mut frees = Frees::of(kernels, plan);
+    let mut ready = Ready::of(kernels, plan);
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
-    let mut ready: BTreeSet<usize> =
-        (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).collect();
-    let is_ready = |k: usize, ready: &mut BTreeSet<usize>, frees: &mut Frees| {
-        ready.insert(k);
-        frees.ready(k);
-    };
-    ready.clone().into_iter().for_each(|k| is_ready(k, &mut ready, &mut frees));
+    (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).for_each(|k| ready.add(k));
     // kernels that wait only for readers of what they overwrite
     let mut held: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
     let (mut steps, mut separate) = (Vec::with_capacity(kernels.len()), FxHashSet::default());
     while steps.len() < kernels.len() {
-        let best = frees.now.last().or(ready.last()).copied();
-        let picked =
-            best.map(|best| Some(choices.pick(best)).filter(|k| ready.contains(k)).unwrap_or(best));
-        let k = picked.unwrap_or_else(|| {
+        let k = ready.pick(choices).unwrap_or_else(|| {
             let k = held.pop_first().expect("kernels wait for each other in a circle");
             separate.insert(k);
             k
         });
         steps.push(k);
-        ready.remove(&k);
-        frees.run(k);
+        ready.run(k);
         for &user in &edges.users[k] {
             waits[user] -= 1;
             if waits[user] == 0 {
                 match spares[user] {
-                    0 => is_ready(user, &mut ready, &mut frees),
+                    0 => ready.add(user),
                     _ => _ = held.insert(user),
                 }
             }
@@ -85,52 +75,59 @@ pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order 
         for &writer in &edges.overwriters[k] {
             spares[writer] -= 1;
             if spares[writer] == 0 && held.remove(&writer) {
-                is_ready(writer, &mut ready, &mut frees);
+                ready.add(writer);
             }
         }
     }
     Order { steps, separate }
 }
 
-/// Kernels that free more memory than they take. A kernel frees a temporary if it is the last to read it.
+/// Kernels that can run, and those of them that free more memory than they take. A kernel frees a temporary if it is the
+/// last to read it.
 #[derive(Default)]
-struct Frees {
+struct Ready {
+    all: BTreeSet<usize>,
+    /// Those that free more than they take.
+    gaining: BTreeSet<usize>,
     /// By kernel: the temporaries that it reads.
     reads: Vec<Vec<usize>>,
     /// By temporary: its bytes, and the kernels that have not read it yet.
     temporaries: FxHashMap<usize, (usize, BTreeSet<usize>)>,
     /// By kernel: the bytes that it frees less those that it takes, as it stands now.
     gains: Vec<i64>,
-    /// By kernel: whether it can run.
-    is_ready: Vec<bool>,
-    /// Kernels with gains that can run.
-    now: BTreeSet<usize>,
 }
 
-impl Frees {
-    fn of(kernels: &[Built], plan: &Plan) -> Frees {
+impl Ready {
+    /// Before any kernel can run.
+    fn of(kernels: &[Built], plan: &Plan) -> Ready {
         let roots: FxHashSet<usize> = plan.roots.iter().copied().collect();
         let temporary = |source: &Source| match *source {
             Source::Stored(node) => Some(node).filter(|node| !roots.contains(node)),
             Source::Param(_) => None,
         };
         let bytes = |node: usize| plan.nodes[node].numel() * plan.nodes[node].dtype().size();
-        let mut frees = Frees::default();
+        let mut ready = Ready::default();
         for (k, kernel) in kernels.iter().enumerate() {
             let (outputs, inputs) = kernel.args.split_at(kernel.outputs.len());
             let taken: usize = outputs.iter().filter_map(temporary).map(bytes).sum();
-            frees.gains.push(-(taken as i64));
-            frees.is_ready.push(false);
+            ready.gains.push(-(taken as i64));
             let reads: BTreeSet<usize> = inputs.iter().filter_map(temporary).collect();
             for &node in &reads {
                 let none = || (bytes(node), BTreeSet::new());
-                frees.temporaries.entry(node).or_insert_with(none).1.insert(k);
+                ready.temporaries.entry(node).or_insert_with(none).1.insert(k);
             }
-            frees.reads.push(reads.into_iter().collect());
+            ready.reads.push(reads.into_iter().collect());
         }
-        let nodes: Vec<usize> = frees.temporaries.keys().copied().collect();
-        nodes.into_iter().for_each(|node| frees.note_last(node));
-        frees
+        let nodes: Vec<usize> = ready.temporaries.keys().copied().collect();
+        nodes.into_iter().for_each(|node| ready.note_last(node));
+        ready
+    }
+
+    /// The kernel that runs next; none if none can.
+    fn pick(&self, choices: &Choices) -> Option<usize> {
+        let best = *self.gaining.last().or(self.all.last())?;
+        let chosen = choices.pick(best);
+        Some(if self.all.contains(&chosen) { chosen } else { best })
     }
 
     /// The only kernel that has still to read a temporary frees it.
@@ -145,21 +142,21 @@ impl Frees {
     }
 
     fn note_gain(&mut self, k: usize) {
-        if self.is_ready[k] && self.gains[k] > 0 {
-            self.now.insert(k);
+        if self.gains[k] > 0 && self.all.contains(&k) {
+            self.gaining.insert(k);
         }
     }
 
     /// The kernel can run.
-    fn ready(&mut self, k: usize) {
-        self.is_ready[k] = true;
+    fn add(&mut self, k: usize) {
+        self.all.insert(k);
         self.note_gain(k);
     }
 
     /// The kernel has run.
     fn run(&mut self, k: usize) {
-        self.is_ready[k] = false;
-        self.now.remove(&k);
+        self.all.remove(&k);
+        self.gaining.remove(&k);
         for node in std::mem::take(&mut self.reads[k]) {
             if let Some((_, readers)) = self.temporaries.get_mut(&node) {
                 readers.remove(&k);

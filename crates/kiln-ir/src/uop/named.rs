@@ -174,8 +174,8 @@ impl UOp {
         self.name_numbers(&new);
     }
 
-    /// Says of this slice of a slice what follows from what was said of `inner`. What ends where that ends will do so if
-    /// that has another length.
+    /// This is a slice of `inner`, a slice. Its numbers follow from those of `inner`. If both end at one position, they
+    /// will with every length of `inner`.
     pub(super) fn keep_named(&self, inner: &UOp, slices: &[SliceAxis]) {
         let named = inner.named();
         let (Some(first), false) = (inner.arg().slice(), named.is_empty()) else { return };
@@ -204,8 +204,7 @@ impl UOp {
         }
     }
 
-    /// Says of this padding, which brings the elements of a slice back to their places, what follows from what was said of
-    /// the slice.
+    /// This padding brings the elements of a slice back to their places. Its numbers follow from those of the slice.
     pub fn name_around(&self, slice: &UOp) {
         let named = slice.named();
         let (Some(slices), false) = (slice.arg().slice(), named.is_empty()) else { return };

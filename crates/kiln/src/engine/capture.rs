@@ -330,7 +330,10 @@ impl Closed {
     /// [`Closed::differing`] says.
     pub(super) fn scalars(&self) -> Vec<bool> {
         let (mut all, first) = (self.differing(), self.constants.len());
-        for (at, node) in self.nodes().enumerate().filter(|_| self.is_named) {
+        if !self.is_named {
+            return all;
+        }
+        for (at, node) in self.nodes().enumerate() {
             let varies = |axis: usize| {
                 let is_it = |(number, from): &(Number, Linear)| {
                     *number == Number::Start(axis) && from.variable.is_some()

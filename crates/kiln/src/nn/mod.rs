@@ -218,9 +218,8 @@ pub trait Module {
             .try_for_each(|(to, from)| to.try_assign(from.detach().cast(to.dtype())).map(drop))
     }
 
-    /// What training changes: the tensors that want gradients, each once, in order of declaration. A parameter that is
-    /// frozen by `set_requires_grad(false)` stays one of them, so that it can be thawed; optimizers pass over what has no
-    /// gradient.
+    /// The tensors for training: those that want gradients, each once, in order of declaration. A parameter stays one of
+    /// them when `set_requires_grad(false)` freezes it, so it can be thawed. Optimizers pass over tensors without a gradient.
     ///
     /// ```
     /// use kiln::nn::{Linear, Module};

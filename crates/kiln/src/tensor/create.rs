@@ -1,7 +1,7 @@
 //! New tensors: from Rust data, filled.
 
 use super::compute;
-use super::shape_args::{ShapeArg, named, new_shape};
+use super::shape_args::{ShapeArg, named_shape, new_shape};
 use super::source::{Nested, Options};
 use super::{Tensor, file};
 use crate::Device;
@@ -84,10 +84,9 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn from_vec_on<T: Element>(data: Vec<T>, shape: impl ShapeArg, device: &Device) -> Tensor {
-        let named = named(&shape);
-        let checked = new_shape(shape).and_then(|shape| match shape.iter().product::<usize>() {
-            n if n == data.len() => Ok((shape, named?)),
-            _ => refuse!("{} elements do not fill shape {shape:?}", data.len()),
+        let checked = named_shape(shape).and_then(|new| match new.0.iter().product::<usize>() {
+            n if n == data.len() => Ok(new),
+            _ => refuse!("{} elements do not fill shape {:?}", data.len(), new.0),
         });
         match checked {
             Ok((shape, named)) => {
@@ -109,11 +108,9 @@ pub(super) fn create(
     default: DType,
     make: impl FnOnce(&[usize], DType) -> UOp,
 ) -> Tensor {
-    let named = named(&shape);
-    let parts =
-        new_shape(shape).and_then(|shape| Ok((shape, named?, options.into().resolve(default)?)));
+    let parts = named_shape(shape).and_then(|new| Ok((new, options.into().resolve(default)?)));
     match parts {
-        Ok((shape, named, (dtype, device))) => {
+        Ok(((shape, named), (dtype, device))) => {
             let node = make(&shape, dtype);
             node.name_numbers(&named);
             Tensor::lift_on(op, &device, Ok(node))

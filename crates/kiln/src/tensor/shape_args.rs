@@ -121,11 +121,15 @@ pub(crate) fn named(arg: &impl ShapeArg) -> Result<Named, Fault> {
 
 /// The shape of something new: every length is given.
 pub(crate) fn new_shape(arg: impl ShapeArg) -> Result<Shape, Fault> {
-    named(&arg)?;
-    let lengths = arg.lengths();
+    Ok(named_shape(arg)?.0)
+}
+
+/// The shape of something new, and what its lengths were made from.
+pub(crate) fn named_shape(arg: impl ShapeArg) -> Result<(Shape, Named), Fault> {
+    let (named, lengths) = (named(&arg)?, arg.lengths());
     let shape: Option<Shape> = lengths.iter().map(|&n| usize::try_from(n).ok()).collect();
     match shape {
-        Some(shape) => holdable(shape),
+        Some(shape) => Ok((holdable(shape)?, named)),
         None => refuse!("a length is negative in shape {lengths:?}"),
     }
 }

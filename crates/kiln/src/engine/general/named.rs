@@ -62,7 +62,7 @@ impl Named {
 }
 
 impl Quantified {
-    /// Which variable, with which value, makes a quantity what it is.
+    /// The variable that a quantity was made from, and its value.
     fn instance(&self, (quantity, linear): &(Quantity, Linear)) -> Option<Instance> {
         let by_variable = self.values[*quantity].checked_sub(linear.plus)?;
         let is_whole = by_variable.checked_rem(linear.times)? == 0;
@@ -183,8 +183,8 @@ impl Quantified {
         }
     }
 
-    /// The form of a factor among `others` that makes their product that of `known`, of which one varies. Of several
-    /// the last.
+    /// Solves `known = others`, two products of which the first varies, for a factor of the second: its form. Of several
+    /// factors the last is taken.
     fn factor(&self, known: &Quantities, others: &Quantities) -> Option<(Quantity, Form)> {
         let product = |of: &[Quantity]| {
             of.iter().try_fold(Form::Fixed(1), |all, &q| all.times(&self.form(q)))
@@ -202,9 +202,8 @@ impl Quantified {
         open.find_map(solved)
     }
 
-    /// Supposes something that a program may well have meant: that a slice up to the end of an axis leaves out as many
-    /// elements as now, and that one element at the end of an axis stays there; that a padding which varies leads to a length
-    /// that does not.
+    /// Supposes something that a program may well have meant. A slice up to the end of an axis leaves out as many
+    /// elements as now. One element at the end of an axis stays there. A padding that varies leads to a fixed length.
     fn suppose(&mut self, relation: &Relation) -> bool {
         let (x, len, start, step) = match *relation {
             Relation::Slice { x, len, start, step, .. } => (x, len, start, step),
@@ -251,7 +250,8 @@ impl Bases {
     /// `linear` as an expression of what stands for the variable.
     fn form(&self, instance: Instance, linear: Linear) -> Option<Form> {
         let (v, base) = self.of.get(&instance)?;
-        let times = (linear.times % base.times == 0).then(|| linear.times / base.times)?;
-        Some(Form::line(*v, times, linear.plus - base.plus * times))
+        let is_whole = linear.times.checked_rem(base.times)? == 0;
+        let times = is_whole.then(|| linear.times / base.times)?;
+        Some(Form::line(*v, times, linear.plus.checked_sub(base.plus.checked_mul(times)?)?))
     }
 }

@@ -3,7 +3,7 @@
 use super::{Rng, SHARED, bits32, normal, uniform, word, words};
 use crate::defaults::default_float;
 use crate::error::{Fault, refuse};
-use crate::tensor::shape_args::{Int, ShapeArg, named, new_shape};
+use crate::tensor::shape_args::{Int, ShapeArg, named_shape};
 use crate::tensor::{Options, Tensor};
 use kiln_ir::dtype::Const;
 use kiln_ir::{DType, Op, UOp};
@@ -19,8 +19,7 @@ fn draw(
 ) -> Tensor {
     let options = options.into();
     let checked = || -> Result<_, Fault> {
-        let named = named(&shape)?;
-        let shape = new_shape(shape)?;
+        let (shape, named) = named_shape(shape)?;
         let (dtype, device) = options.resolve(default)?;
         let n = shape.iter().product();
         let node = make(n, dtype)?.reshape(shape);

@@ -246,6 +246,16 @@ fn threads_run_one_schedule_at_several_lengths() {
     });
 }
 
+/// Expressions that are small at this value and at no other.
+#[test]
+fn factors_as_large_as_numbers_are() {
+    let n = Variable::new("none", 0, 9).bind(0);
+    for times in [i64::MAX, i64::MIN + 1] {
+        let [many, few] = [n * times + 5, 3 - n].map(|n| Tensor::ones(n).sum(..));
+        assert_eq!((many + few).item::<f32>().expect("computes"), 8.0);
+    }
+}
+
 /// Schedules are made for the largest value, but not at any price.
 #[test]
 fn bounds_may_be_as_large_as_numbers_are() {
