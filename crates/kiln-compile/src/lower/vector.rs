@@ -53,7 +53,7 @@ fn widen(node: &UOp, done: &FxHashMap<UOp, Wide>, target: &Target) -> Wide {
     match node.op() {
         Op::Reduce => widen_reduce(node, &srcs),
         Op::After | Op::End | Op::Sink | Op::Barrier => Uniform(without_vector_ranges(node, &srcs)),
-        _ if srcs.iter().all(|s| matches!(s, Uniform(_))) => {
+        _ if !srcs.iter().any(|s| s.varies()) => {
             let srcs = srcs.iter().map(|s| s.uniform().clone()).collect();
             Uniform(fold::rebuild_folded(node, srcs))
         }
@@ -105,6 +105,11 @@ impl Wide {
             Uniform(x) | Vector(x) => x.lanes(),
             Linear { lanes, .. } => *lanes,
         }
+    }
+
+    /// Whether its lanes may differ.
+    fn varies(&self) -> bool {
+        !matches!(self, Uniform(_))
     }
 
     fn uniform(&self) -> &UOp {
@@ -279,10 +284,11 @@ fn widen_reduce(node: &UOp, srcs: &[&Wide]) -> Wide {
         .filter(|(s, _)| s.op() == Op::Range && !is_vector_range(s));
     let ranges = kept.map(|(_, w)| w.uniform().clone()).chain(initial.map(|w| w.vector(lanes)));
     let inner = srcs[0].vector(lanes).reduce_ranges(op, ranges);
-    match (closed, if lanes > 1 { initial.unwrap_or(&srcs[0]) } else { srcs[0] }) {
-        (Some(_), _) => Uniform(combine_lanes(op, &inner)),
-        (None, Uniform(_)) => Uniform(inner),
-        (None, _) => Vector(inner),
+    let varies = srcs[0].varies() || initial.is_some_and(|w| w.varies());
+    match closed {
+        Some(_) => Uniform(combine_lanes(op, &inner)),
+        None if varies => Vector(inner),
+        None => Uniform(inner),
     }
 }
 

@@ -40,6 +40,10 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("joined", |n, m| Tensor::cat([&numbers(&[n, 4]), &numbers(&[m, 4])], 0)),
     ("padded", |n, m| numbers(&[n, m]).pad([(1, 2), (n % 3, 0)]).sum(1)),
     ("cumulated", |n, m| numbers(&[n, m]).cumsum(1)),
+    ("running sums below the whole", |n, m| {
+        let x = numbers(&[n, m]).abs().cast(kiln::DType::F64);
+        x.cumsum(1).lt(x.sum_keepdim(1)).cast(kiln::DType::F32)
+    }),
     ("a causal sum", |n, _| causal(n).where_(0.0, numbers(&[n, n])).sum(1)),
     ("positions", |n, m| numbers(&[n, m]).argmax(1).cast(kiln::DType::F32)),
     ("picked", |n, m| {
