@@ -148,22 +148,26 @@ fn dot(f: &mut Function<'_>, op: &UOp) -> String {
     f.call(name, &[], &of, &args)
 }
 
-/// `max(a, b)` is `b` if `a < b` or `b` is NaN, else `a`; `min` looks at `b < a`.
+/// `max(a, b)` is `b` if `a < b` or `b` is NaN, else `a`; `min` looks at `b < a`. A NaN in `b` takes the place of `a` before
+/// the two are compared, so that the comparison is one instruction of the machine. In a loop `a` is what all iterations
+/// wait for.
 fn extremum(f: &mut Function<'_>, op: &UOp) -> String {
     let dtype = op.dtype();
     let (of, a, b) = (type_of(dtype, op.lanes()), f.value(op.src(0)), f.value(op.src(1)));
+    let bools = type_of(DType::Bool, op.lanes());
+    let a = if dtype.is_float() && !is_number(op.src(1)) {
+        let nan = f.emit(&format!("fcmp uno {of} {b}, {b}"));
+        f.emit(&format!("select {bools} {nan}, {of} {b}, {of} {a}"))
+    } else {
+        a
+    };
     let (x, y) = if op.op() == Op::Max { (&a, &b) } else { (&b, &a) };
     let less = match dtype {
         d if d.is_float() => "fcmp olt",
         d if d.is_signed() => "icmp slt",
         _ => "icmp ult",
     };
-    let mut take_b = f.emit(&format!("{less} {of} {x}, {y}"));
-    let bools = type_of(DType::Bool, op.lanes());
-    if dtype.is_float() && !is_number(op.src(1)) {
-        let nan = f.emit(&format!("fcmp uno {of} {b}, {b}"));
-        take_b = f.emit(&format!("or {bools} {take_b}, {nan}"));
-    }
+    let take_b = f.emit(&format!("{less} {of} {x}, {y}"));
     f.emit(&format!("select {bools} {take_b}, {of} {b}, {of} {a}"))
 }
 
