@@ -54,7 +54,8 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
     let scope = scope_of(op, &srcs, &arg);
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
-    let (normal, payload, origin, is_loaded, named) = Default::default();
+    let (normal, payload, origin, named) = Default::default();
+    let (is_loaded, is_passed) = Default::default();
     let node = Arc::new(Node {
         op,
         dtype,
@@ -65,6 +66,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
         values,
         srcs,
         is_loaded,
+        is_passed,
         named,
         hash,
         bounds,

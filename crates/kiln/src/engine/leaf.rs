@@ -10,7 +10,7 @@ use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, WeakUOp, eval};
 use kiln_runtime::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The payload of a leaf.
 struct LeafMemory {
@@ -41,8 +41,6 @@ enum State {
 
 /// The payload of a computed node.
 pub(super) enum Slot {
-    /// An earlier realize has walked it without storing it.
-    Seen,
     /// A thread is computing it.
     Pending(Arc<Latch>),
     /// Its value.
@@ -314,6 +312,7 @@ pub(super) fn slot(node: &UOp) -> Option<Arc<Slot>> {
 
 /// Replaces what a computed node carries.
 pub(super) fn set_slot(node: &UOp, slot: Option<Arc<Slot>>) {
+    node.set_passed(false);
     let old = node.set_payload(slot.map(|s| s as Payload));
     drop(old);
 }
@@ -377,11 +376,10 @@ pub(super) fn end_claim(copy: &UOp, latch: &Latch) {
     latch.open();
 }
 
-/// Notes that a realize has walked the node; returns whether one had before.
+/// Notes that a realize has walked the node without storing it; returns whether one had before, since the node was last
+/// computed.
 pub(super) fn set_seen(node: &UOp) -> bool {
-    static SEEN: LazyLock<Payload> = LazyLock::new(|| Arc::new(Slot::Seen));
-    let old = node.set_payload(Some(SEEN.clone()));
-    old.and_then(|p| p.downcast::<Slot>().ok()).is_some_and(|slot| matches!(*slot, Slot::Seen))
+    node.set_passed(true)
 }
 
 impl Slot {
@@ -393,7 +391,7 @@ impl Slot {
                 let (leaf, differentiable) = (leaf.upgrade()?, *differentiable);
                 Some(Value { leaf, differentiable, shares: false })
             }
-            Slot::Seen | Slot::Pending(_) => None,
+            Slot::Pending(_) => None,
         }
     }
 
