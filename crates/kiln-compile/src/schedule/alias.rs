@@ -12,27 +12,30 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
 impl Built {
-    /// Pairs of slots `(written, read)` that may be the same memory. For an update see `starts_from`. A kernel that
-    /// reduces for one output after it has stored another would read its own output.
+    /// Pairs of slots `(written, read)` that may be the same memory. For an update see `starts_from`.
     pub(super) fn may_alias(&self) -> Vec<(usize, usize)> {
-        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
-        let several = self.outputs.len() > 1 && nodes.iter().any(|n| n.op() == Op::Reduce);
         // a later row may read what an earlier one has written
-        if self.starts_from.is_some() || several || self.shared.is_some() {
+        if self.starts_from.is_some() || self.shared.is_some() {
             return Vec::new();
         }
+        let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
         let stores: Vec<Store<'_>> =
             nodes.iter().filter(|n| n.op() == Op::Store).map(Store::new).collect();
         let mut readers: Vec<Vec<&Store<'_>>> = vec![Vec::new(); self.args.len()];
         for store in &stores {
             store.reads().into_iter().for_each(|slot| readers[slot].push(store));
         }
+        // a reduction for one output may come after the store of another
+        let several = self.outputs.len() > 1;
+        let inputs = self.outputs.len()..self.args.len();
+        let unreduced =
+            |&input: &usize| !(several && readers[input].iter().any(|s| s.reduces(input)));
+        let inputs: Vec<usize> = inputs.filter(unreduced).collect();
         let mut pairs = Vec::new();
         for store in &stores {
-            let inputs = self.outputs.len()..self.args.len();
-            let free = inputs
-                .filter(|&input| readers[input].iter().all(|s| s.lets_overwrite(store, input)));
-            pairs.extend(free.map(|input| (slot(store.node), input)));
+            let lets =
+                |&&input: &&usize| readers[input].iter().all(|s| s.lets_overwrite(store, input));
+            pairs.extend(inputs.iter().filter(lets).map(|&input| (slot(store.node), input)));
         }
         pairs
     }
@@ -75,6 +78,11 @@ impl<'a> Store<'a> {
     /// The slots that its value is computed from.
     fn reads(&self) -> FxHashSet<usize> {
         self.direct.iter().chain(self.reduced.iter().map(|(l, _)| l)).map(slot).collect()
+    }
+
+    /// Whether a reduction reads the memory `input`.
+    fn reduces(&self, input: usize) -> bool {
+        self.reduced.iter().any(|(load, _)| slot(load) == input)
     }
 
     /// Whether this store's loads of the memory `input` stay correct if `over` writes there.

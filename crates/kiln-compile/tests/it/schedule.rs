@@ -210,6 +210,31 @@ fn several_outputs_share_a_kernel() {
 }
 
 #[test]
+fn a_sum_beside_several_outputs_may_overwrite_only_what_it_does_not_read() {
+    let (a, b) = (param(0, &[6, 5]), param(1, &[5, 6]));
+    let (old, other) = (param(2, &[6, 6]), param(3, &[6, 6]));
+    let of = |x: &UOp, y: &UOp| {
+        let x = x.reshape(&[6, x.shape()[1], 1][..]).expand(&[6, x.shape()[1], 6][..]);
+        let y = y.reshape(&[1, y.shape()[0], 6][..]).expand(&[6, y.shape()[0], 6][..]);
+        (x * y).reduce(ReduceOp::Add, &[1][..]).reshape(&[6, 6][..])
+    };
+    let data: Vec<i32> = (0..36).collect();
+    let pairs = |product: UOp| {
+        let new = &old + &product;
+        let roots = [new.clone(), &other * &new];
+        let (s, _) = run(&roots, &[&data[..30], &data[..30], &data, &data]);
+        let may = s
+            .kernels
+            .iter()
+            .flat_map(|k| k.may_alias.iter().map(|&(_, read)| k.args[read]).collect::<Vec<_>>());
+        let may: Vec<BufferRef> = may.collect();
+        (s.kernels.len(), [2, 3].map(|slot| may.contains(&BufferRef::Param(slot))))
+    };
+    assert_eq!(pairs(of(&a, &b)), (1, [true, true]));
+    assert_eq!(pairs(of(&old, &old)), (1, [false, true]));
+}
+
+#[test]
 fn what_is_less_its_largest_has_a_bound() {
     let bounds = |x: &UOp, y: &UOp| {
         let largest = y.reduce(ReduceOp::Max, &[1][..]).reshape(&[8, 1][..]);

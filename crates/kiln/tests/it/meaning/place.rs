@@ -293,6 +293,32 @@ fn training_holds_no_old_weights_and_knows_its_loss() {
     }
 }
 
+/// Elements that a kernel reads where it writes them do not mind the sum of products beside them.
+#[test]
+fn an_update_that_computes_the_gradient_of_a_product_is_in_place() {
+    for (rows, inner, columns) in [(8, 256, 512), (33, 70, 50), (5, 1, 3), (300, 129, 17)] {
+        let weights = |held: bool| {
+            let x = iota(rows * inner).reshape([rows, inner]).sin().contiguous();
+            let w = iota(inner * columns).reshape([inner, columns]).cos().contiguous();
+            let w = w.set_requires_grad(true);
+            realize([&x, &w]).unwrap();
+            let (opt, bytes) = (AdamW::new([&w], 1e-2), 4 * inner * columns);
+            for step in 0..3 {
+                opt.zero_grad();
+                let before = held.then(|| (w.copy(), opt.state_dict()));
+                x.matmul(&w).square().sum(..).backward().unwrap();
+                let ((), n) = measure(|| opt.step().unwrap());
+                // the gradient is new memory, and so is what is between the two products
+                let most = (bytes + 4 * rows * columns + 4096) as u64;
+                assert!(held || step == 0 || n.peak_memory <= most, "{} bytes", n.peak_memory);
+                drop(before);
+            }
+            floats(&w)
+        };
+        assert_eq!(weights(false), weights(true), "{rows} {inner} {columns}");
+    }
+}
+
 /// `test_loss_read_after_step_is_the_pre_step_loss`
 #[test]
 fn a_loss_read_after_the_step_is_that_of_before() {
