@@ -44,13 +44,19 @@ const MAX_READERS: usize = 16;
 
 /// Kahn's algorithm. Of several kernels that are ready, one that frees more memory than it takes runs first: the gradient
 /// of a weight, say, which is the last to read an activation. Otherwise the one that was planned last runs first: it is
-/// nearest to the leaves. A kernel that overwrites memory, or might, waits for all readers of that memory, unless they
-/// wait for it.
+/// nearest to the leaves. One that waits for nothing, zeros for a gradient to be added to, say, is not ready before all
+/// else that one of its users waits for has run. A kernel that overwrites memory, or might, waits for all readers of that
+/// memory, unless they wait for it.
 pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order {
     let edges = Edges::of(kernels, &plan.roots);
     let mut ready = Ready::of(kernels, plan);
+    let mut idle = Idle::of(&edges);
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
-    (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] == 0).for_each(|k| ready.add(k));
+    let can_run = |&k: &usize| edges.waits[k] == 0 && edges.spares[k] == 0;
+    (0..kernels.len())
+        .filter(can_run)
+        .filter(|k| !idle.kernels.contains(k))
+        .for_each(|k| ready.add(k));
     // kernels that wait only for readers of what they overwrite
     let mut held: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
@@ -63,6 +69,7 @@ pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order 
         });
         steps.push(k);
         ready.run(k);
+        idle.wanted_after(k, &edges).into_iter().for_each(|k| ready.add(k));
         for &user in &edges.users[k] {
             waits[user] -= 1;
             if waits[user] == 0 {
@@ -80,6 +87,50 @@ pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order 
         }
     }
     Order { steps, separate }
+}
+
+/// Kernels that can run from the start, and are not needed yet.
+struct Idle {
+    kernels: FxHashSet<usize>,
+    /// By kernel: the idle kernels that it waits for.
+    before: Vec<Vec<usize>>,
+    /// By kernel: how many values of other kernels it still waits for.
+    others: Vec<usize>,
+}
+
+impl Idle {
+    fn of(edges: &Edges) -> Idle {
+        let n = edges.users.len();
+        let can_run = |k: usize| edges.waits[k] == 0 && edges.spares[k] == 0;
+        let (mut before, mut others) = (vec![Vec::new(); n], edges.waits.clone());
+        for k in (0..n).filter(|&k| can_run(k)) {
+            for &user in &edges.users[k] {
+                before[user].push(k);
+                others[user] -= 1;
+            }
+        }
+        let is_idle = |&k: &usize| {
+            let users = &edges.users[k];
+            can_run(k) && !users.is_empty() && users.iter().all(|&user| others[user] > 0)
+        };
+        Idle { kernels: (0..n).filter(is_idle).collect(), before, others }
+    }
+
+    /// The kernels that are idle no more once `k` has run.
+    fn wanted_after(&mut self, k: usize, edges: &Edges) -> Vec<usize> {
+        if edges.waits[k] == 0 && edges.spares[k] == 0 {
+            return Vec::new();
+        }
+        let mut wanted = Vec::new();
+        for &user in &edges.users[k] {
+            self.others[user] -= 1;
+            if self.others[user] == 0 {
+                let before = self.before[user].iter().copied();
+                wanted.extend(before.filter(|k| self.kernels.remove(k)));
+            }
+        }
+        wanted
+    }
 }
 
 /// Kernels that can run, and those of them that free more memory than they take. A kernel frees a temporary if it is the

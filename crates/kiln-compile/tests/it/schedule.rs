@@ -235,6 +235,18 @@ fn a_sum_beside_several_outputs_may_overwrite_only_what_it_does_not_read() {
 }
 
 #[test]
+fn what_waits_for_nothing_is_stored_when_it_is_needed() {
+    // what is turned has a kernel of its own
+    let turned = |x: &UOp| x.permute(&[1, 0][..]);
+    let last = (0..4).fold(param(0, &[8, 8]), |x, _| (turned(&x) * 2).contiguous());
+    let filler = UOp::iota(64, DType::I32).reshape(&[8, 8][..]).contiguous();
+    let (s, out) = run(&[turned(&filler) + turned(&last)], &[&[1; 64]]);
+    assert_eq!(out[0][..3], [16, 24, 32]);
+    let used: Vec<(usize, usize)> = s.temps.iter().map(|t| t.used).collect();
+    assert_eq!(used, [(0, 1), (1, 2), (2, 3), (3, 5), (4, 5)]);
+}
+
+#[test]
 fn what_is_less_its_largest_has_a_bound() {
     let bounds = |x: &UOp, y: &UOp| {
         let largest = y.reduce(ReduceOp::Max, &[1][..]).reshape(&[8, 1][..]);
