@@ -168,20 +168,29 @@ fn within_limits(
     Ok((own.1, own.2))
 }
 
-/// Halves the limit until the program is short enough.
+/// Halves the limit until the program is short enough. One that is too long as it is gets the options of the least limit,
+/// if they do not double it: it is not they that make it long.
 fn shrunk(
     kernel: &UOp,
     target: &Target,
     settings: Settings,
     room: impl Fn(usize) -> Room,
 ) -> Result<(Room, Optimized, Program), Bug> {
-    let mut nodes = MAX_NODES;
+    let (mut nodes, mut longer) = (MAX_NODES, None);
     loop {
         let room = room(nodes);
         let (optimized, program) = attempt(kernel, target, room, settings)?;
-        if program.ops.len() <= MAX_OPS || nodes == 0 {
-            return Ok((room, optimized, program));
+        let ops = program.ops.len();
+        let done = (room, optimized, program);
+        if ops <= MAX_OPS {
+            return Ok(done);
         }
+        if nodes == 0 {
+            let is_close =
+                |(_, _, program): &(Room, Optimized, Program)| program.ops.len() < 2 * ops;
+            return Ok(longer.filter(is_close).unwrap_or(done));
+        }
+        longer = Some(done);
         nodes /= 2;
     }
 }
