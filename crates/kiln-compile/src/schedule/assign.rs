@@ -16,7 +16,7 @@ use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::scope::AxisSet;
-use kiln_ir::uop::{axis_of, toposort_all};
+use kiln_ir::uop::{axis_of, toposort, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -63,6 +63,8 @@ pub(super) struct Draft {
     pub(super) outputs: Vec<usize>,
     /// Whether it changes memory that holds an old value.
     updates: bool,
+    /// Whether it stores at positions that are data: two iterations may store one element.
+    in_order: bool,
     pub(super) next_axis: u32,
     pub(super) size: usize,
     /// Whether a reduction inside its own loops will be tiled.
@@ -330,6 +332,7 @@ impl Planner<'_> {
             evaluations: request.nest[..depth].iter().map(size).product(),
             parallel: shared.map(size).product(),
             in_reduce: depth > outer,
+            in_order: self.plan.drafts[request.kernel].in_order,
             in_sum: depth > outer && self.only_summed[i],
             beside: depth <= outer && self.plan.drafts[request.kernel].tiled && self.is_tiled(i),
         }
@@ -403,6 +406,7 @@ impl Planner<'_> {
         };
         let draft = &mut self.plan.drafts[kernel];
         draft.updates = true;
+        draft.in_order |= is_data(at);
         draft.reads.insert(held);
         if next.is_none() {
             draft.outputs.push(i);
@@ -503,6 +507,7 @@ impl Planner<'_> {
             loops: loops.clone(),
             outputs: Vec::new(),
             updates: false,
+            in_order: false,
             next_axis: shape.len() as u32,
             size: 0,
             tiled: false,
@@ -522,6 +527,11 @@ fn nest(shape: &[usize], first: u32) -> (Index, Rc<[UOp]>) {
     let identity: Index = shape.iter().enumerate().map(axis).collect();
     let loops = identity.iter().filter(|r| r.op() == Op::Range).cloned().collect();
     (identity, loops)
+}
+
+/// Whether a value depends on what is in memory.
+fn is_data(value: &UOp) -> bool {
+    toposort(value).iter().any(|n| n.op() == Op::Param)
 }
 
 /// The node below views that must be stored, so that a value is in memory. None if it costs nothing or is there already.

@@ -97,6 +97,8 @@ pub(super) struct Use {
     pub(super) parallel: f64,
     /// Whether it is needed inside the loop of a reduction.
     pub(super) in_reduce: bool,
+    /// Whether the kernel that needs it stores at positions that are data, so that its loops run in order.
+    pub(super) in_order: bool,
     /// Whether that reduction is a sum, and a sum that is inlined here becomes part of it.
     pub(super) in_sum: bool,
     /// Whether the kernel that needs it has another sum of products already, and this is one too.
@@ -166,7 +168,8 @@ fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64
         return 1.0;
     }
     let times = |holds: bool, factor: f64| if holds { factor } else { 1.0 };
-    let nested = times(u.in_reduce && reduced > costs.short_reduction, costs.nested);
+    let untiled = u.in_reduce || u.in_order;
+    let nested = times(untiled && reduced > costs.short_reduction, costs.nested);
     let is_small = total < costs.launch_ns;
     let serial = times(u.parallel < costs.parallel && !is_small, costs.serial);
     let beside = times(u.beside, costs.sums_beside);

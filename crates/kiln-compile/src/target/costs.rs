@@ -122,7 +122,7 @@ costs! {
     parallel: f64 = 16.0, BENCH;
     /// The factor for too little parallelism: other threads wait, at least one.
     serial: f64 = 2.0, BENCH;
-    /// The factor for a long reduction inside another's loop: it cannot be tiled over registers.
+    /// The factor for a long reduction inside another's loop, or in loops that run in order: it cannot be tiled over registers.
     nested: f64 = 4.0, BENCH;
     /// Reductions up to this length are unrolled anywhere, and lose nothing by nesting.
     short_reduction: usize = 9, BENCH;

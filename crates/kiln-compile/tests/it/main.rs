@@ -3,6 +3,7 @@
 mod prefetch;
 mod amx;
 mod bugs;
+mod choices;
 mod decompose;
 mod dots;
 mod flat;

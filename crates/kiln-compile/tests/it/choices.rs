@@ -1,0 +1,106 @@
+//! What the heuristic chooses for kernels in which choices exclude each other.
+
+use crate::stages::{CHECKED, optimize, schedule};
+use kiln_compile::optimize::Opt;
+use kiln_compile::pipeline::{Settings, compile};
+use kiln_compile::target::{Costs, Target};
+use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::{DType, UOp};
+
+fn target() -> Target {
+    Target {
+        costs: Costs::CPU,
+        vector_bytes: 32,
+        vector_registers: 16,
+        cache_bytes: [32 << 10, 512 << 10, 32 << 20],
+        masks: true,
+        threads: 2,
+        ..Target::interp()
+    }
+}
+
+fn range(axis: u32, kind: RangeKind, n: usize) -> UOp {
+    UOp::range(axis, kind, n)
+}
+
+fn param(slot: usize, n: usize) -> UOp {
+    UOp::param(slot, DType::F32, [n].as_slice())
+}
+
+fn sum(value: &UOp, ranges: &[UOp]) -> UOp {
+    value.reduce_ranges(ReduceOp::Add, ranges.iter().cloned())
+}
+
+/// Sums of squares of channels less their means, of which there are partial sums; channels are neighbours in memory.
+fn squares(channels: usize, parts: usize, rows: usize) -> UOp {
+    let (c, p) = (range(0, RangeKind::Loop, channels), range(1, RangeKind::Reduce, parts));
+    let part = UOp::load(&param(1, channels * parts), &(&c * parts as i64 + &p));
+    let mean = sum(&part, &[p]);
+    let r = range(2, RangeKind::Reduce, rows);
+    let x = UOp::load(&param(2, channels * rows), &(&r * channels as i64 + &c));
+    let all = sum(&((&x - &mean) * (&x - &mean)), &[r]);
+    UOp::kernel([UOp::store(&param(0, channels), &c, &all, None).end([c])], "squares")
+}
+
+#[test]
+fn lanes_go_where_most_is_read() {
+    let vectors = |kernel: &UOp| {
+        let applied = optimize(kernel, &target(), true).applied;
+        let of = |o: &Opt| match *o {
+            Opt::Split { kind: RangeKind::Vector, axis, .. } => Some(axis),
+            _ => None,
+        };
+        applied.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    // a long sum across memory, and few partial sums in a row
+    assert_eq!(vectors(&squares(32, 64, 4096)), [0]);
+    // the other way round
+    assert_eq!(vectors(&squares(32, 4096, 4)), [1]);
+}
+
+/// The sum of a row, and after it a chain of so many operations.
+fn chain(operations: usize) -> UOp {
+    let (i, j) = (range(0, RangeKind::Loop, 64), range(1, RangeKind::Reduce, 512));
+    let x = UOp::load(&param(1, 64 * 512), &(&i * 512 + &j));
+    let mut y = sum(&x, &[j]);
+    for number in 0..operations {
+        let index = &i * operations as i64 + number as i64;
+        let x = UOp::load(&param(2, 64 * operations), &index);
+        y = &y * &x + &x;
+    }
+    UOp::kernel([UOp::store(&param(0, 64), &i, &y, None).end([i])], "chain")
+}
+
+#[test]
+fn a_kernel_that_is_long_as_it_is_keeps_its_vectors() {
+    let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
+    let plain = Settings { optimize: false, ..settings };
+    for operations in [10, 1000] {
+        let [plain, done] =
+            [plain, settings].map(|s| compile(&chain(operations), &target(), s).expect("compiles"));
+        let is_vector = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, .. });
+        assert!(done.applied.iter().any(is_vector), "{operations}: {:?}", done.applied);
+        assert!(operations < 1000 || done.program.ops.len() < 2 * plain.program.ops.len());
+    }
+}
+
+/// Adds the product of `[m, k]` and `[k, n]` to the rows of `[rows, n]` that data choose.
+fn scattered([m, k, n]: [usize; 3], rows: usize) -> UOp {
+    let param = |slot, shape: &[usize]| UOp::param(slot, DType::I32, shape);
+    let all = &[m, k, n][..];
+    let x = param(1, &[m, k]).reshape(&[m, k, 1][..]).expand(all);
+    let w = param(2, &[k, n]).reshape(&[1, k, n][..]).expand(all);
+    let product = (x * w).reduce(ReduceOp::Add, &[1][..]);
+    let row = param(3, &[m]).reshape(&[m, 1][..]).expand(&[m, n][..]);
+    let column = UOp::iota(n, DType::I32).reshape(&[1, n][..]).expand(&[m, n][..]);
+    let at = row * n as i64 + column;
+    param(0, &[rows * n]).update_with(Some(ReduceOp::Add), &product, &at)
+}
+
+#[test]
+fn a_product_is_stored_before_data_scatter_it() {
+    let kernels = |shape| schedule(&[scattered(shape, 100)]).kernels.len();
+    assert_eq!(kernels([64, 128, 256]), 2);
+    // a short sum is as fast in order
+    assert_eq!(kernels([64, 4, 256]), 1);
+}
