@@ -13,6 +13,8 @@ pub(super) struct Access {
     /// Elements moved by one step of each loop, by axis; loops that do not move it are left out, loops that move it
     /// unevenly have `None`.
     strides: FxHashMap<u32, Option<i64>>,
+    /// Bytes of an element.
+    pub(super) bytes: usize,
     /// Axes of the loops around it.
     pub(super) scope: AxisSet,
     /// Axes that its gate depends on.
@@ -23,6 +25,11 @@ impl Access {
     /// The step along a loop: `Some(0)` if it does not move.
     pub(super) fn stride(&self, axis: u32) -> Option<i64> {
         self.strides.get(&axis).copied().unwrap_or(Some(0))
+    }
+
+    /// Bytes between neighbours along a loop; none if it moves unevenly.
+    pub(super) fn step(&self, axis: u32) -> Option<f64> {
+        self.stride(axis).map(|stride| stride.unsigned_abs() as f64 * self.bytes as f64)
     }
 }
 
@@ -44,6 +51,7 @@ impl Kernel {
         let access = |n: &UOp| Access {
             is_store: n.op() == Op::Store,
             strides: strides(n.src(1)),
+            bytes: n.srcs().get(2).filter(|_| n.op() == Op::Store).unwrap_or(n).dtype().size(),
             scope: n.scope().clone(),
             gate: n.gate().map(|g| g.scope().clone()).unwrap_or_default(),
         };

@@ -104,7 +104,8 @@ impl Planner<'_> {
         staged: &[bool],
         chunk: Option<(usize, usize)>,
     ) -> Blocks {
-        if chunk.is_none() && self.rows_go_around(tile, staged) {
+        let go_around = || self.rows_go_around(tile, staged) || self.rows_go_around_results(tile);
+        if chunk.is_none() && go_around() {
             return self.blocks_in_rows(tile, staged);
         }
         let thread = self.thread_loop(tile, staged);
@@ -145,7 +146,11 @@ impl Planner<'_> {
         let lane_bytes = self.panel_bytes(staged, tile, false);
         let (columns, threads) = (self.chooser.left[tile.lane_loop].0, self.worthwhile_threads());
         let room = self.target.cache_bytes[2] as f64 / (2 * threads) as f64;
-        let block = fit(columns, lane_bytes * (tile.across * tile.lanes) as f64, room);
+        let tile_lanes = (tile.across * tile.lanes) as f64;
+        let by_panels = fit(columns, lane_bytes * tile_lanes, room);
+        let around = self.rows_go_around_results(tile);
+        let results = if around { self.bytes_of_results(tile) * tile_lanes } else { 0.0 };
+        let block = by_panels.min(fit(columns, results, self.target.cache_bytes[1] as f64 / 2.0));
         let others: Vec<usize> = self.outputs.iter().copied().filter(is_other).collect();
         Blocks {
             thread: (threads > 1).then(|| (tile.row_loop, self.share(tile.row_loop))),

@@ -1,5 +1,6 @@
 //! Part of pass `choose`: the price of reading an operand, as it lies (cache lines) or staged (a copy).
 
+use super::super::access::Access;
 use super::super::stage::lanes_of_copy;
 use super::operand::Operand;
 use super::planner::{Planner, Tile};
@@ -157,6 +158,30 @@ impl Planner<'_> {
         let lines =
             along(tile.lane_loop, tile.lanes * tile.across) * along(tile.row_loop, tile.rows);
         lines * (self.step(operand) / LINE).min(1.0)
+    }
+
+    /// Loads and stores of results.
+    pub(super) fn results(&self) -> impl Iterator<Item = &Access> {
+        self.chooser.kernel.accesses.iter().filter(|a| !self.is_inside(&a.scope))
+    }
+
+    /// The price, for each result, of the cache lines of an access whose lanes are no neighbours. Lanes of lines of their
+    /// own leave the rest of these lines to a later iteration of another loop, after those of all lanes.
+    pub(super) fn lines_apart(&self, access: &Access, tile: &Tile) -> f64 {
+        let along = |i: usize, n: usize| match access.step(self.axis(i)) {
+            Some(step) => (n as f64 * step / LINE).clamp(1.0, n as f64),
+            None => n as f64,
+        };
+        let columns = tile.lanes * tile.across;
+        let lines = along(tile.lane_loop, columns) * along(tile.row_loop, tile.rows);
+        let each = match access.step(self.axis(tile.lane_loop)) {
+            Some(step) if step < LINE => self.costs().line_in_a_row,
+            step => {
+                let bytes = self.size(tile.lane_loop) as f64 * LINE * self.results().count() as f64;
+                self.line_price(bytes, LINE, step.unwrap_or(LINE))
+            }
+        };
+        lines * each / (columns * tile.rows) as f64
     }
 
     /// The price of a cache line that is read again and again: `bytes` in runs of `run` bytes, `step` apart. If `step`

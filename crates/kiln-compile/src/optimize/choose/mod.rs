@@ -26,6 +26,7 @@ mod order;
 mod plan;
 mod planner;
 mod priced;
+mod results;
 mod rows;
 mod code_size;
 mod threads;

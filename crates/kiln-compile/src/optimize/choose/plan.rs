@@ -10,6 +10,7 @@ use super::super::opt::Opt;
 use super::chooser::Chooser;
 use super::code_size::CodeSize;
 use super::inner::Inner;
+use super::operand::Operand;
 use super::order::Form;
 use super::planner::{Planner, Tile};
 use super::priced::{self, Priced};
@@ -170,7 +171,10 @@ impl Planner<'_> {
         if let Some((i, by)) = chunk {
             self.block_depth *= by as f64 / self.size(i) as f64;
         }
-        let staged: Vec<bool> = self.operands.iter().map(|o| self.is_staged(o, &tile)).collect();
+        let around = chunk.is_none() && self.rows_go_around_results(&tile);
+        let stays = |o: &Operand| around && self.is_moved(o, &self.others(&tile));
+        let is_staged = |o: &Operand| self.is_staged(o, &tile) && !stays(o);
+        let staged: Vec<bool> = self.operands.iter().map(is_staged).collect();
         self.divide_and_stage(&tile, &staged, chunk);
         self.chooser.room = self.chooser.nodes / (text * times).max(1);
         across * rows * times * self.sums

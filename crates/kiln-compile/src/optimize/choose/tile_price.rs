@@ -121,16 +121,14 @@ impl Planner<'_> {
         }
     }
 
-    /// Loads and stores outside the reduction: vectors, or elements of which the rows of a tile may share lines.
+    /// Loads and stores outside the reduction: vectors, or elements, with the lines that they are in.
     pub(super) fn outside(&self, tile: &Tile) -> f64 {
-        let outside = self.chooser.kernel.accesses.iter().filter(|a| !self.is_inside(&a.scope));
-        let (lane, row) = (self.axis(tile.lane_loop), self.axis(tile.row_loop));
-        let price = |a: &Access| match (a.stride(lane), a.stride(row)) {
-            (Some(1), _) => 1.0 / tile.lanes as f64,
-            (_, Some(0 | 1)) => self.costs().element,
-            _ => self.costs().element * 2.0,
+        let lane = self.axis(tile.lane_loop);
+        let price = |a: &Access| match a.stride(lane) {
+            Some(1) => 1.0 / tile.lanes as f64,
+            _ => self.costs().element + self.lines_apart(a, tile),
         };
-        let accesses: f64 = outside.map(price).sum();
+        let accesses: f64 = self.results().map(price).sum();
         (accesses + self.operations_outside(tile, lane)) / self.depth()
     }
 
