@@ -435,8 +435,9 @@ fn a_line_has_the_steps_of_its_first_schedules() {
 #[test]
 fn a_node_is_followed_through_the_passes_and_back() {
     let bytes = recorded("life", || {
-        let x = Tensor::arange(71) * 3;
-        let y = x.cast(kiln::DType::F32).reshape([71, 1]).softmax(0);
+        // zeros around it are conditions, which rules simplify on any processor
+        let x = (Tensor::arange(71) * 3).pad([(2, 3)]);
+        let y = x.cast(kiln::DType::F32).reshape([76, 1]).softmax(0);
         assert!(y.sum(..).item::<f32>().expect("computes").is_finite());
     });
     let record = Record::parse(&bytes).expect("a record");
