@@ -10,7 +10,6 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
-use std::cmp::Ordering;
 
 /// Lanes of a vector of the kernel's widest type.
 pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
@@ -22,54 +21,22 @@ pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
     (target.vector_bytes / bytes.max(DType::F32.size())).min(target.costs.wide_lanes)
 }
 
-/// A loop as vectors of so many lanes.
-struct Candidate {
-    i: usize,
-    by: usize,
-    is_reduced: bool,
-    price: Price,
-}
-
-/// What the accesses inside a loop cost as vectors.
-struct Price {
-    /// Relative to the loop as it is: 1.0 is no gain.
-    cost: f64,
-    /// Accesses that are saved in the whole kernel.
-    saved: f64,
-}
-
-impl Candidate {
-    /// Which saves more; of equals the cheaper, one that leaves sums in their order, the innermost, and the narrower.
-    fn before(&self, other: &Candidate) -> Ordering {
-        let by_price = other.price.saved.total_cmp(&self.price.saved);
-        let by_cost = by_price.then(self.price.cost.total_cmp(&other.price.cost));
-        let by_kind = by_cost.then(self.is_reduced.cmp(&other.is_reduced));
-        by_kind.then(other.i.cmp(&self.i)).then(self.by.cmp(&other.by))
-    }
-}
-
 impl Chooser {
-    /// Of loops that exclude each other, the one that saves most becomes vectors: a sum of a few partial sums keeps no
-    /// lanes from the long loop around it.
     pub(super) fn vectors(&mut self, lanes: usize) {
-        let mut candidates: Vec<Candidate> = Vec::new();
+        let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
         for (i, (size, range)) in self.left.iter().enumerate() {
             let loops = matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce);
             if loops && !self.is_around(i) {
-                let is_reduced = kind_of(range) == RangeKind::Reduce;
                 let widths = self.costs.widths(*size, lanes, self.masks);
-                let candidate =
-                    |by| Candidate { i, by, is_reduced, price: self.vector_price(range, by) };
-                candidates.extend(widths.map(candidate));
+                candidates.extend(widths.map(|by| (self.vector_cost(range, by), i, by)));
             }
         }
-        candidates.sort_by(Candidate::before);
+        // cheapest first; of equals the innermost output loop, and the narrower vector
+        candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
         let mut taken: Vec<u32> = Vec::new();
-        for candidate in &candidates {
-            let &Candidate { i, by, ref price, .. } = candidate;
+        for &(cost, i, by) in &candidates {
             let axis = axis_of(&self.left[i].1);
-            let is_open = |&t: &u32| t != axis && !self.kernel.together(t, axis);
-            if price.cost < 1.0 && taken.iter().all(is_open) {
+            if cost < 1.0 && taken.iter().all(|&t| t != axis && !self.kernel.together(t, axis)) {
                 taken.push(axis);
                 self.tell_vector(&candidates, Some((i, by)));
                 self.apply(RangeKind::Vector, i, by);
@@ -81,7 +48,7 @@ impl Chooser {
     }
 
     /// The choice of a loop for vectors, or of none. What is in other loops is no alternative.
-    fn tell_vector(&self, candidates: &[Candidate], taken: Option<(usize, usize)>) {
+    fn tell_vector(&self, candidates: &[(f64, usize, usize)], taken: Option<(usize, usize)>) {
         let axis = |i: usize| axis_of(&self.left[i].1);
         let is_open =
             |i: usize| taken.is_none_or(|(t, _)| t == i || self.kernel.together(axis(t), axis(i)));
@@ -90,8 +57,8 @@ impl Chooser {
             || "lanes of vectors".to_owned(),
             "of the time of a plain loop",
             || {
-                let open = candidates.iter().filter(|c| c.by > 1 && is_open(c.i));
-                let vectors = open.map(|c| (vec![option(c.i, c.by)], c.price.cost));
+                let open = candidates.iter().filter(|(_, i, by)| *by > 1 && is_open(*i));
+                let vectors = open.map(|&(cost, i, by)| (vec![option(i, by)], cost));
                 let all: Vec<priced::Priced> =
                     [(Vec::new(), 1.0)].into_iter().chain(vectors).collect();
                 let taken =
@@ -116,43 +83,23 @@ impl Chooser {
         }
     }
 
-    /// The price of the accesses inside a loop as vectors, each as often as it runs.
-    fn vector_price(&self, range: &UOp, by: usize) -> Price {
+    /// The price of the accesses inside a loop as vectors, relative to the loop as it is (1.0 is no gain).
+    fn vector_cost(&self, range: &UOp, by: usize) -> f64 {
         let (axis, size) = (axis_of(range), size_of(range));
-        let vectors = size.div_ceil(by) as f64 / size.max(1) as f64;
-        let inside = self.kernel.accesses.iter().filter(|a| a.scope.contains(axis));
-        let mut runs: Vec<(f64, f64)> =
-            inside.map(|a| (self.runs(&a.scope), self.in_vectors(a, range, by))).collect();
-        // in an order that is not that of the kernel's text, so that equal prices have equal bits
-        runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        if runs.is_empty() {
-            // what it computes counts as one access that becomes vectors for nothing
-            runs.push((size as f64, 0.0));
-        }
-        let most = runs[runs.len() - 1].0;
-        let plain: f64 = runs.iter().map(|(times, _)| times).sum();
-        let priced: f64 = runs.iter().map(|(times, price)| times * price).sum();
-        let vector = (priced + most * self.horizontal(range)) * vectors;
-        Price { cost: vector / plain.max(1.0), saved: plain - vector }
-    }
-
-    /// The price of an access for the lanes of a vector.
-    fn in_vectors(&self, access: &Access, range: &UOp, by: usize) -> f64 {
-        let axis = axis_of(range);
-        let partly = if size_of(range).is_multiple_of(by) { 1.0 } else { self.costs.masked };
-        match access.stride(axis) {
-            _ if access.gate.contains(axis) && !self.masks => by as f64 * self.costs.gated_element,
-            Some(0) if access.is_store => by as f64,
+        let inside: Vec<&Access> =
+            self.kernel.accesses.iter().filter(|a| a.scope.contains(axis)).collect();
+        let vectors = size.div_ceil(by) as f64;
+        let partly = if size.is_multiple_of(by) { 1.0 } else { self.costs.masked };
+        let whole = self.costs.width(by) * partly;
+        let price = |a: &&Access| match a.stride(axis) {
+            _ if a.gate.contains(axis) && !self.masks => by as f64 * self.costs.gated_element,
+            Some(0) if a.is_store => by as f64,
             Some(0) => self.costs.broadcast,
-            Some(1) => self.costs.width(by) * partly,
+            Some(1) => whole,
             _ => by as f64 * self.costs.element,
-        }
-    }
-
-    /// How often something inside these loops runs.
-    fn runs(&self, scope: &AxisSet) -> f64 {
-        let around = self.left.iter().filter(|(_, r)| scope.contains(axis_of(r)));
-        around.map(|(_, r)| size_of(r) as f64).product()
+        };
+        let vector: f64 = inside.iter().map(price).sum::<f64>() + self.horizontal(range);
+        vector * vectors / (inside.len().max(1) * size.max(1)) as f64
     }
 
     /// Combining the lanes of a reduction, spread over its iterations.
