@@ -1,6 +1,6 @@
 //! What the heuristic chooses for kernels in which choices exclude each other.
 
-use crate::stages::{CHECKED, optimize, schedule};
+use crate::stages::{CHECKED, schedule};
 use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{Settings, compile};
 use kiln_compile::target::{Costs, Target};
@@ -29,33 +29,6 @@ fn param(slot: usize, n: usize) -> UOp {
 
 fn sum(value: &UOp, ranges: &[UOp]) -> UOp {
     value.reduce_ranges(ReduceOp::Add, ranges.iter().cloned())
-}
-
-/// Sums of squares of channels less their means, of which there are partial sums; channels are neighbours in memory.
-fn squares(channels: usize, parts: usize, rows: usize) -> UOp {
-    let (c, p) = (range(0, RangeKind::Loop, channels), range(1, RangeKind::Reduce, parts));
-    let part = UOp::load(&param(1, channels * parts), &(&c * parts as i64 + &p));
-    let mean = sum(&part, &[p]);
-    let r = range(2, RangeKind::Reduce, rows);
-    let x = UOp::load(&param(2, channels * rows), &(&r * channels as i64 + &c));
-    let all = sum(&((&x - &mean) * (&x - &mean)), &[r]);
-    UOp::kernel([UOp::store(&param(0, channels), &c, &all, None).end([c])], "squares")
-}
-
-#[test]
-fn lanes_go_where_most_is_read() {
-    let vectors = |kernel: &UOp| {
-        let applied = optimize(kernel, &target(), true).applied;
-        let of = |o: &Opt| match *o {
-            Opt::Split { kind: RangeKind::Vector, axis, .. } => Some(axis),
-            _ => None,
-        };
-        applied.iter().filter_map(of).collect::<Vec<_>>()
-    };
-    // a long sum across memory, and few partial sums in a row
-    assert_eq!(vectors(&squares(32, 64, 4096)), [0]);
-    // the other way round
-    assert_eq!(vectors(&squares(32, 4096, 4)), [1]);
 }
 
 /// The sum of a row, and after it a chain of so many operations.
