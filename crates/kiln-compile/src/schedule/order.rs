@@ -44,19 +44,15 @@ const MAX_READERS: usize = 16;
 
 /// Kahn's algorithm. Of several kernels that are ready, one that frees more memory than it takes runs first: the gradient
 /// of a weight, say, which is the last to read an activation. Otherwise the one that was planned last runs first: it is
-/// nearest to the leaves. One that waits for nothing, zeros for a gradient to be added to, say, is not ready before all
-/// else that one of its users waits for has run. A kernel that overwrites memory, or might, waits for all readers of that
-/// memory, unless they wait for it.
+/// nearest to the leaves. A kernel that overwrites memory, or might, waits for all readers of that memory, unless they wait
+/// for it. Kernels that nothing waits for yet are [`Idle`].
 pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order {
     let edges = Edges::of(kernels, &plan.roots);
     let mut ready = Ready::of(kernels, plan);
     let mut idle = Idle::of(&edges);
     let (mut waits, mut spares) = (edges.waits.clone(), edges.spares.clone());
-    let can_run = |&k: &usize| edges.waits[k] == 0 && edges.spares[k] == 0;
-    (0..kernels.len())
-        .filter(can_run)
-        .filter(|k| !idle.kernels.contains(k))
-        .for_each(|k| ready.add(k));
+    let starts = (0..kernels.len()).filter(|&k| edges.can_start(k));
+    starts.filter(|k| !idle.kernels.contains(k)).for_each(|k| ready.add(k));
     // kernels that wait only for readers of what they overwrite
     let mut held: BTreeSet<usize> =
         (0..kernels.len()).filter(|&k| waits[k] == 0 && spares[k] > 0).collect();
@@ -89,10 +85,11 @@ pub(super) fn order(kernels: &[Built], plan: &Plan, choices: &Choices) -> Order 
     Order { steps, separate }
 }
 
-/// Kernels that can run from the start, and are not needed yet.
+/// Kernels that can run from the start, and whose users still wait for others: zeros for a gradient to be added to, say.
+/// They run when a user waits for nothing else, so that their results do not take memory before.
 struct Idle {
     kernels: FxHashSet<usize>,
-    /// By kernel: the idle kernels that it waits for.
+    /// By kernel: those of its sources that can run from the start.
     before: Vec<Vec<usize>>,
     /// By kernel: how many values of other kernels it still waits for.
     others: Vec<usize>,
@@ -101,24 +98,25 @@ struct Idle {
 impl Idle {
     fn of(edges: &Edges) -> Idle {
         let n = edges.users.len();
-        let can_run = |k: usize| edges.waits[k] == 0 && edges.spares[k] == 0;
         let (mut before, mut others) = (vec![Vec::new(); n], edges.waits.clone());
-        for k in (0..n).filter(|&k| can_run(k)) {
+        for k in (0..n).filter(|&k| edges.can_start(k)) {
             for &user in &edges.users[k] {
                 before[user].push(k);
                 others[user] -= 1;
             }
         }
         let is_idle = |&k: &usize| {
-            let users = &edges.users[k];
-            can_run(k) && !users.is_empty() && users.iter().all(|&user| others[user] > 0)
+            let (users, overwriters) = (&edges.users[k], &edges.overwriters[k]);
+            // whoever overwrites what it reads waits for it, too
+            let is_wanted = users.is_empty() || !overwriters.is_empty();
+            edges.can_start(k) && !is_wanted && users.iter().all(|&user| others[user] > 0)
         };
         Idle { kernels: (0..n).filter(is_idle).collect(), before, others }
     }
 
     /// The kernels that are idle no more once `k` has run.
     fn wanted_after(&mut self, k: usize, edges: &Edges) -> Vec<usize> {
-        if edges.waits[k] == 0 && edges.spares[k] == 0 {
+        if edges.can_start(k) {
             return Vec::new();
         }
         let mut wanted = Vec::new();
@@ -260,6 +258,11 @@ impl Edges {
             }
         }
         edges
+    }
+
+    /// Whether a kernel waits for no other.
+    fn can_start(&self, k: usize) -> bool {
+        self.waits[k] == 0 && self.spares[k] == 0
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tensor graphs through the whole compiler, run by INTERP.
 
 use crate::stages::schedule;
-use kiln_compile::schedule::{BufferRef, Schedule};
+use kiln_compile::schedule::{BufferRef, Schedule, ScheduledKernel};
 use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{PadAxis, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::spec;
@@ -244,6 +244,22 @@ fn what_waits_for_nothing_is_stored_when_it_is_needed() {
     assert_eq!(out[0][..3], [16, 24, 32]);
     let used: Vec<(usize, usize)> = s.temps.iter().map(|t| t.used).collect();
     assert_eq!(used, [(0, 1), (1, 2), (2, 3), (3, 5), (4, 5)]);
+}
+
+#[test]
+fn what_reads_memory_before_it_is_overwritten_does_not_wait() {
+    let turned = |x: &UOp| x.permute(&[1, 0][..]);
+    let (x, y) = (param(0, &[8, 8]), param(1, &[8, 8]));
+    let old = (turned(&x) * 2).contiguous();
+    let value = (turned(&y) * 3).contiguous();
+    let at = UOp::iota(64, DType::Index).reshape(&[8, 8][..]);
+    let new = x.update(&value, &turned(&at));
+    let (s, out) = run(&[new.clone(), turned(&old) + turned(&new)], &[&[1; 64], &[5; 64]]);
+    assert_eq!((out[0][3], out[1][3]), (15, 17));
+    let reads = |k: &ScheduledKernel| k.args.contains(&BufferRef::Param(0));
+    let writes = |k: &ScheduledKernel| k.starts_from == Some(BufferRef::Param(0));
+    let (last, write) = (s.kernels.iter().rposition(reads), s.kernels.iter().position(writes));
+    assert!(last.is_some() && write.is_some() && last <= write, "{last:?} {write:?}");
 }
 
 #[test]
