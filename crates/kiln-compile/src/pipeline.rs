@@ -168,8 +168,8 @@ fn within_limits(
     Ok((own.1, own.2))
 }
 
-/// Halves the limit until the program is short enough. One that is too long as it is gets the options of the least limit,
-/// if they do not double it: it is not they that make it long.
+/// Halves the limit until the program is short enough. A program that is too long even without options keeps those of the
+/// least limit, unless they double its length.
 fn shrunk(
     kernel: &UOp,
     target: &Target,

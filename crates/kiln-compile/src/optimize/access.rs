@@ -51,7 +51,7 @@ impl Kernel {
         let access = |n: &UOp| Access {
             is_store: n.op() == Op::Store,
             strides: strides(n.src(1)),
-            bytes: n.srcs().get(2).filter(|_| n.op() == Op::Store).unwrap_or(n).dtype().size(),
+            bytes: n.memory().dtype().size(),
             scope: n.scope().clone(),
             gate: n.gate().map(|g| g.scope().clone()).unwrap_or_default(),
         };

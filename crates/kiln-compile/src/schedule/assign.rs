@@ -16,8 +16,8 @@ use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::scope::AxisSet;
-use kiln_ir::uop::{axis_of, toposort, toposort_all};
-use kiln_ir::{Op, UOp};
+use kiln_ir::uop::{axis_of, toposort_all};
+use kiln_ir::{Op, UOp, region};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ pub(super) struct Draft {
     pub(super) outputs: Vec<usize>,
     /// Whether it changes memory that holds an old value.
     updates: bool,
-    /// Whether it stores at positions that are data: two iterations may store one element.
+    /// Whether two iterations may store one element. Then they run in order.
     in_order: bool,
     pub(super) next_axis: u32,
     pub(super) size: usize,
@@ -406,7 +406,7 @@ impl Planner<'_> {
         };
         let draft = &mut self.plan.drafts[kernel];
         draft.updates = true;
-        draft.in_order |= is_data(at);
+        draft.in_order |= !region::is_one_to_one(at, node.numel());
         draft.reads.insert(held);
         if next.is_none() {
             draft.outputs.push(i);
@@ -527,11 +527,6 @@ fn nest(shape: &[usize], first: u32) -> (Index, Rc<[UOp]>) {
     let identity: Index = shape.iter().enumerate().map(axis).collect();
     let loops = identity.iter().filter(|r| r.op() == Op::Range).cloned().collect();
     (identity, loops)
-}
-
-/// Whether a value depends on what is in memory.
-fn is_data(value: &UOp) -> bool {
-    toposort(value).iter().any(|n| n.op() == Op::Param)
 }
 
 /// The node below views that must be stored, so that a value is in memory. None if it costs nothing or is there already.

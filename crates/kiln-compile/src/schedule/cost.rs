@@ -97,7 +97,7 @@ pub(super) struct Use {
     pub(super) parallel: f64,
     /// Whether it is needed inside the loop of a reduction.
     pub(super) in_reduce: bool,
-    /// Whether the kernel that needs it stores at positions that are data, so that its loops run in order.
+    /// Whether the kernel's loops run in order, as two iterations may store one element.
     pub(super) in_order: bool,
     /// Whether that reduction is a sum, and a sum that is inlined here becomes part of it.
     pub(super) in_sum: bool,

@@ -140,9 +140,6 @@ impl Planner<'_> {
 
     /// Lanes innermost, then the other loops, then rows, which are divided among threads.
     fn blocks_in_rows(&self, tile: &Tile, staged: &[bool]) -> Blocks {
-        let is_other = |&i: &usize| {
-            ![tile.lane_loop, tile.row_loop].contains(&i) && self.chooser.left[i].0 > 1
-        };
         let lane_bytes = self.panel_bytes(staged, tile, false);
         let (columns, threads) = (self.chooser.left[tile.lane_loop].0, self.worthwhile_threads());
         let room = self.target.cache_bytes[2] as f64 / (2 * threads) as f64;
@@ -151,7 +148,7 @@ impl Planner<'_> {
         let around = self.rows_go_around_results(tile);
         let results = if around { self.bytes_of_results(tile) * tile_lanes } else { 0.0 };
         let block = by_panels.min(fit(columns, results, self.target.cache_bytes[1] as f64 / 2.0));
-        let others: Vec<usize> = self.outputs.iter().copied().filter(is_other).collect();
+        let others = self.others(tile);
         Blocks {
             thread: (threads > 1).then(|| (tile.row_loop, self.share(tile.row_loop))),
             columns_around: self.stays(tile, staged, &others),
@@ -169,7 +166,7 @@ impl Planner<'_> {
         let lane = self.axis(tile.lane_loop);
         let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
         let mut along = staged.filter(|(o, _)| o.moves(lane));
-        along.all(|(o, _)| !others.iter().any(|&i| o.moves(self.axis(i))))
+        along.all(|(o, _)| !self.is_moved(o, others))
     }
 
     /// Iterations of a loop for each thread, if they are to get equally many.
