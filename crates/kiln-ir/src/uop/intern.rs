@@ -55,7 +55,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
     let (normal, payload, origin, named) = Default::default();
-    let (is_loaded, is_passed) = Default::default();
+    let (is_loaded, is_seen) = Default::default();
     let node = Arc::new(Node {
         op,
         dtype,
@@ -66,7 +66,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
         values,
         srcs,
         is_loaded,
-        is_passed,
+        is_seen,
         named,
         hash,
         bounds,

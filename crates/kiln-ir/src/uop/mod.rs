@@ -68,8 +68,8 @@ pub struct Node {
     srcs: Srcs,
     /// Whether there may be a payload: most nodes never have one, and a lock costs more than a look.
     is_loaded: AtomicBool,
-    /// See [`UOp::set_passed`].
-    is_passed: AtomicBool,
+    /// See [`UOp::set_seen`].
+    is_seen: AtomicBool,
     /// The number of a list of named numbers, or 0.
     named: AtomicU16,
     hash: u128,
@@ -240,13 +240,12 @@ impl UOp {
         if is_loaded { self.0.payload.lock().expect("payload lock").clone() } else { None }
     }
 
-    /// Notes that somebody who computes graphs has passed the node without computing it, or that this no longer counts;
-    /// returns what was noted.
-    pub fn set_passed(&self, is_passed: bool) -> bool {
-        // a note that another thread loses costs it one computation more
-        let was_passed = self.0.is_passed.load(Ordering::Relaxed);
-        self.0.is_passed.store(is_passed, Ordering::Relaxed);
-        was_passed
+    /// Notes whether a walk has seen the node and left it uncomputed. Returns the note from before.
+    pub fn set_seen(&self, is_seen: bool) -> bool {
+        // a note that another thread overwrites costs one more computation
+        let was_seen = self.0.is_seen.load(Ordering::Relaxed);
+        self.0.is_seen.store(is_seen, Ordering::Relaxed);
+        was_seen
     }
 
     /// Hangs something on the node, or takes it off; returns what was there.

@@ -312,7 +312,7 @@ pub(super) fn slot(node: &UOp) -> Option<Arc<Slot>> {
 
 /// Replaces what a computed node carries.
 pub(super) fn set_slot(node: &UOp, slot: Option<Arc<Slot>>) {
-    node.set_passed(false);
+    node.set_seen(false);
     let old = node.set_payload(slot.map(|s| s as Payload));
     drop(old);
 }
@@ -374,12 +374,6 @@ pub(super) fn end_claim(copy: &UOp, latch: &Latch) {
         set_slot(copy, None);
     }
     latch.open();
-}
-
-/// Notes that a realize has walked the node without storing it; returns whether one had before, since the node was last
-/// computed.
-pub(super) fn set_seen(node: &UOp) -> bool {
-    node.set_passed(true)
 }
 
 impl Slot {

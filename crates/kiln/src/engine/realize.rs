@@ -249,7 +249,7 @@ fn passed_again(closed: &Closed) -> Vec<UOp> {
         if !is_root && !asked[at] {
             continue;
         }
-        if !is_root && !trivial && leaf::set_seen(node) {
+        if !is_root && !trivial && node.set_seen(true) {
             again.push(node.clone());
             continue;
         }
