@@ -40,6 +40,12 @@ pub(super) fn pays(ast: &UOp, bytes: usize) -> bool {
     Search::new(ast, bytes).is_some_and(|search| search.first().is_some())
 }
 
+/// The loops of a reduction whose value is worth keeping, and all loops that compute the value again.
+pub(super) fn repeated(ast: &UOp, bytes: usize) -> Option<(Vec<UOp>, Vec<UOp>)> {
+    let Repeated { reduced, again, .. } = Search::new(ast, bytes)?.first()?;
+    Some((reduced, again.into_iter().flat_map(|(_, loops)| loops).collect()))
+}
+
 /// The kernel with values kept, as long as each fits `bytes`.
 pub(super) fn keep(ast: &UOp, bytes: usize) -> UOp {
     let mut ast = ast.clone();
@@ -103,10 +109,13 @@ impl Search {
     }
 
     /// The loops of other reductions and of outputs with the same number of iterations and the same kind, apart from
-    /// those around both.
+    /// those around both. Loops that are unrolled whole need no memory: what they compute again is one node.
     fn alike(&self, reduce: &UOp, reduced: &[UOp]) -> Vec<Vec<UOp>> {
         let shape =
             |r: &UOp| (size_of(r), kind_of(r) == RangeKind::Vector, kind_of(r).is_expanded());
+        if reduced.iter().all(|r| kind_of(r).is_expanded()) {
+            return Vec::new();
+        }
         let shapes: Vec<_> = reduced.iter().map(shape).collect();
         let mut lists: Vec<Vec<UOp>> = Vec::new();
         for closer in self.nodes.iter().filter(|n| matches!(n.op(), Op::Reduce | Op::End)) {

@@ -5,7 +5,7 @@ use kiln_compile::optimize::Opt;
 use kiln_compile::pipeline::{Settings, compile};
 use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
-use kiln_ir::{DType, UOp};
+use kiln_ir::{DType, Op, UOp};
 
 fn target() -> Target {
     Target {
@@ -76,4 +76,24 @@ fn a_product_is_stored_before_data_scatter_it() {
     assert_eq!(kernels([64, 128, 256]), 2);
     // a short sum is as fast in order
     assert_eq!(kernels([64, 4, 256]), 1);
+}
+
+/// Each element of a row times the sum of the row, where an element takes two divisions.
+fn shares(rows: usize, n: usize) -> UOp {
+    let x = UOp::param(0, DType::F32, [rows, n].as_slice());
+    let value = UOp::binary(Op::Div, &UOp::binary(Op::Div, &x, &(&x + 2)), &(&x + 3));
+    let sum = value.reduce(ReduceOp::Add, &[1][..]).reshape(&[rows, 1][..]);
+    value * sum.expand(&[rows, n][..])
+}
+
+#[test]
+fn what_an_unrolled_reduction_has_is_not_computed_again() {
+    let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
+    let lanes = target().vector_bytes / 4;
+    for vectors in 1..=5 {
+        let kernel = schedule(&[shares(64, vectors * lanes)]).kernels[0].ast.clone();
+        let done = compile(&kernel, &target(), settings).expect("compiles");
+        let divisions = done.program.ops.iter().filter(|node| node.op() == Op::Div).count();
+        assert_eq!(divisions, 2 * vectors, "{vectors}: {:?}", done.applied);
+    }
 }

@@ -93,10 +93,15 @@ impl Chooser {
 
     /// Keeps values that a loop after a reduction needs again, if they fit a share of the second cache.
     pub(super) fn keep(&mut self, ast: &UOp, target: &Target) {
-        let bytes = target.cache_bytes[1] / self.costs.cache_share;
+        let bytes = self.kept_bytes(target);
         if keep::pays(ast, bytes) {
             self.options.push(Opt::Keep { bytes });
         }
+    }
+
+    /// The largest size of a value that is kept.
+    pub(super) fn kept_bytes(&self, target: &Target) -> usize {
+        target.cache_bytes[1] / self.costs.cache_share
     }
 
     pub(super) fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {

@@ -127,6 +127,7 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -
         chooser.tile(target);
     }
     chooser.unroll();
+    chooser.unroll_again(ast, target);
     chooser.accumulators(ast, target);
     chooser.threads(target);
     chooser.keep(ast, target);

@@ -1,9 +1,11 @@
 //! Part of pass `choose`: small register tiles, and unrolling of short reductions.
 
 use super::super::access::Access;
+use super::super::keep;
 use super::super::ranges::{axis_of, kind_of};
 use super::chooser::Chooser;
 use crate::target::Target;
+use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
@@ -57,6 +59,23 @@ impl Chooser {
                 None => is_short.then_some(size),
             };
             self.apply(RangeKind::Unroll, i, by.unwrap_or(1));
+        }
+    }
+
+    /// Unrolls loops over outputs that compute again what an unrolled reduction has: its values stay in registers.
+    /// Example: the quotients of a softmax over rows of 64.
+    pub(super) fn unroll_again(&mut self, ast: &UOp, target: &Target) {
+        let Some((reduced, again)) = keep::repeated(ast, self.kept_bytes(target)) else { return };
+        let is_unrolled = |(left, r): &(usize, UOp)| *left == 1 || !reduced.contains(r);
+        if !self.left.iter().all(is_unrolled) {
+            return;
+        }
+        for i in 0..self.left.len() {
+            let (size, range) = &self.left[i];
+            let is_output = kind_of(range) == RangeKind::Loop && again.contains(range);
+            if is_output && *size <= self.costs.unroll_whole.min(self.room) {
+                self.apply(RangeKind::Upcast, i, *size);
+            }
         }
     }
 }
