@@ -65,6 +65,9 @@ impl DType {
     /// The floats of eight bits.
     pub const FP8: [DType; 4] = [F8E4M3, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ];
 
+    /// How many types there are.
+    pub(crate) const COUNT: usize = DType::F8E5M2FNUZ as usize + 1;
+
     /// Whether a tensor may have the type.
     pub const fn is_storage(self) -> bool {
         !matches!(self, Index | Void)

@@ -6,13 +6,32 @@ use crate::arg::{Arg, Axes, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Spac
 use crate::dtype::{Const, DType};
 use crate::op::Op;
 use smallvec::{SmallVec, smallvec};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+/// 0 and 1 of each dtype. Nearly every graph has them, so they are made once and never freed.
+static COMMON: [[OnceLock<UOp>; 2]; DType::COUNT] =
+    [const { [const { OnceLock::new() }; 2] }; DType::COUNT];
+
+/// Which of the common constants a value is. -0.0 is none.
+fn common(value: Const) -> Option<usize> {
+    const ONE: u64 = 1f64.to_bits();
+    match value.key() {
+        (0..=3, 0) => Some(0),
+        (0..=2, 1) | (3, ONE) => Some(1),
+        _ => None,
+    }
+}
 
 /// Leaves.
 impl UOp {
     /// The constant `value`, converted to `dtype`.
     pub fn constant(value: impl Into<Const>, dtype: DType) -> UOp {
-        UOp::new(Op::Const, dtype, 1, Srcs::new(), Arg::Const(value.into().cast(dtype)))
+        let value = value.into().cast(dtype);
+        let new = || UOp::new(Op::Const, dtype, 1, Srcs::new(), Arg::Const(value));
+        match common(value) {
+            Some(which) => COMMON[dtype as usize][which].get_or_init(new).clone(),
+            None => new(),
+        }
     }
 
     /// An index constant.
