@@ -8,20 +8,21 @@ use super::capture::Closed;
 use super::device::Opened;
 use super::donated::{Donated, StandIn};
 use super::file::{self, Access, Pinned};
-use super::{Failure, leaf, testing};
+use super::{Failure, Few, leaf, testing};
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::{Op, UOp};
 use kiln_runtime::Buffer;
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 use std::cell::{LazyCell, OnceCell};
 use std::ops::Range;
 
 /// The memory of one run of a schedule.
 pub(super) struct Bound {
     /// By parameter slot.
-    inputs: Vec<Buffer>,
+    inputs: SmallVec<[Buffer; 4]>,
     /// By root.
-    pub(super) outputs: Vec<Buffer>,
+    pub(super) outputs: Few<Buffer>,
     /// Memory of temporaries, if there are any.
     arena: Option<Buffer>,
     /// The donated leaves.
@@ -94,7 +95,7 @@ pub(super) fn bind(
     pinned: Option<&Pinned>,
 ) -> Result<Bound, Failure> {
     let inputs = closed.leaves.iter().map(|&at| input(closed.node(at), opened));
-    let inputs: Vec<Buffer> = inputs.collect::<Result<_, _>>()?;
+    let inputs: SmallVec<[Buffer; 4]> = inputs.collect::<Result<_, _>>()?;
     let access = match pinned {
         Some(_) => Some(file::writing()),
         None => inputs.iter().any(Buffer::is_file).then(file::reading),
@@ -116,7 +117,7 @@ pub(super) fn bind(
             None => alloc(opened, bytes_of(ready, root)?, origin(closed, root)),
         },
     };
-    let mut outputs: Vec<Buffer> = Vec::with_capacity(ready.roots.len());
+    let mut outputs: Few<Buffer> = Few::with_capacity(ready.roots.len());
     for (root, place) in ready.schedule.outputs.iter().enumerate() {
         outputs.push(match *place {
             BufferRef::Param(slot) => inputs[slot].clone(),

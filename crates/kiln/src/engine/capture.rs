@@ -5,6 +5,7 @@
 
 mod alike;
 
+use super::Few;
 use super::measure::count;
 use super::number;
 use super::runs::{self, Upload};
@@ -14,6 +15,7 @@ use kiln_ir::arg::{Arg, Shape};
 use kiln_ir::uop::{Linear, Mixer, Number, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::hash::Hash;
 use std::ops::Range;
@@ -27,18 +29,18 @@ pub(super) struct Closed {
     /// The computed nodes (positions).
     computed: Vec<usize>,
     /// The leaves by parameter slot (positions).
-    pub(super) leaves: Vec<usize>,
+    pub(super) leaves: SmallVec<[usize; 4]>,
     /// The constants in order of visit (positions), once for each use: two uses may have the same number today and
     /// different ones in the next step.
-    constants: Vec<usize>,
+    constants: SmallVec<[usize; 4]>,
     /// The starts of slices: constants too, after the rest.
     starts: Starts,
     /// The numbers in order of visit (positions), after the starts: launch-time scalars from the first run on.
     numbers: Vec<usize>,
     /// The nodes to compute (positions), without repetition.
-    pub(super) roots: Vec<usize>,
+    pub(super) roots: Few<usize>,
     /// By node that was asked for: which of the roots it is.
-    asked: Vec<usize>,
+    asked: Few<usize>,
     /// Whether there are versions that are not computed.
     pub(super) has_versions: bool,
     /// What stands in place of roots and what they need, if writes were combined.
@@ -79,7 +81,7 @@ thread_local! {
 /// Walks from the roots down to the leaves, and combines runs of writes.
 pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
     let mut walk = Walk::with_room(LAST.get());
-    let mut asked = Vec::with_capacity(roots.len());
+    let mut asked = Few::with_capacity(roots.len());
     for root in roots {
         asked.push(walk.visit(root)?);
     }
@@ -100,7 +102,7 @@ pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> 
 
 impl Closed {
     /// Captures a walk. If writes were combined, `targets` stand in place of the nodes that were `asked` for.
-    fn new(walk: Walk, asked: Vec<usize>, targets: Option<Vec<usize>>) -> Closed {
+    fn new(walk: Walk, asked: Few<usize>, targets: Option<Vec<usize>>) -> Closed {
         let mut closed = Closed {
             nodes: walk.nodes,
             computed: walk.computed,
@@ -115,7 +117,7 @@ impl Closed {
     }
 
     /// Notes the roots, each once.
-    fn ask(&mut self, mut asked: Vec<usize>, targets: Option<Vec<usize>>) {
+    fn ask(&mut self, mut asked: Few<usize>, targets: Option<Vec<usize>>) {
         self.roots.reserve(asked.len());
         let mut combined = targets.as_ref().map(|_| Vec::with_capacity(asked.len()));
         for (nth, at) in asked.iter_mut().enumerate() {
@@ -312,7 +314,7 @@ impl Closed {
                 use_of(&self.nodes[s].node, s, &number, &mut self.constants, &mut h);
             }
         }
-        let targets = self.combined.as_ref().map_or(&self.roots, |combined| &combined.targets);
+        let targets = self.combined.as_ref().map_or(&self.roots[..], |combined| &combined.targets);
         for &r in targets {
             use_of(&self.nodes[r].node, r, &number, &mut self.constants, &mut h);
         }
@@ -437,7 +439,13 @@ fn form(node: &UOp, sources: usize) -> u128 {
 }
 
 /// Hashes that the node at `s` is used, and notes which constant it is.
-fn use_of(node: &UOp, s: usize, number: &[usize], constants: &mut Vec<usize>, h: &mut Mixer) {
+fn use_of(
+    node: &UOp,
+    s: usize,
+    number: &[usize],
+    constants: &mut SmallVec<[usize; 4]>,
+    h: &mut Mixer,
+) {
     match node.op() {
         Op::Const => {
             constants.push(s);

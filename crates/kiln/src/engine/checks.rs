@@ -3,14 +3,14 @@
 //!
 //! If it holds, those values are meaningless. Their leaves carry the error to everybody who reads them.
 
-use super::Failure;
 use super::capture::Closed;
 use super::leaf;
+use super::{Failure, Few};
 use kiln_ir::{Arg, UOp};
 use rustc_hash::FxHashMap;
 
 /// The leaves, or the error that one of them carries.
-pub(super) fn sound(leaves: Vec<UOp>) -> Result<Vec<UOp>, Failure> {
+pub(super) fn sound(leaves: Few<UOp>) -> Result<Few<UOp>, Failure> {
     match leaves.iter().find_map(leaf::fault) {
         Some(fault) => Err(fault),
         None => Ok(leaves),

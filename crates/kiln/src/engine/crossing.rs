@@ -1,13 +1,13 @@
 //! Copies from one device to another. A graph over several devices is cut at them: what is copied is computed first, on
 //! its own device, and then the copy is a leaf like any other.
 
-use super::Failure;
 use super::capture::Closed;
 use super::device::memory_of;
 use super::history::has_gradient;
 use super::leaf::{self, Claim, Value};
 use super::parallel::in_parallel;
 use super::sharded::gathered;
+use super::{Failure, Few};
 use crate::device::Device;
 use kiln_ir::observe::{self, Event, Kind};
 use kiln_ir::{Op, UOp};
@@ -59,7 +59,7 @@ pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {
 }
 
 /// Computes values on a device, into leaves.
-type Compute = dyn Fn(&[UOp], &Device) -> Result<Vec<UOp>, Failure> + Sync;
+type Compute = dyn Fn(&[UOp], &Device) -> Result<Few<UOp>, Failure> + Sync;
 
 /// Makes the copies. Those of one depth are made at the same time, as far as they come from different devices. `compute`
 /// computes what is copied.

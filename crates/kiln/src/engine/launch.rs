@@ -5,17 +5,18 @@ use super::bind::Bound;
 use super::cache::{Ready, ReadyKernel};
 use super::device::Opened;
 use super::measure::{Counts, count, is_counting};
-use super::{Failure, testing};
+use super::{Failure, Few, testing};
 use crate::device::Device;
 use kiln_ir::observe::{self, Event, Kind};
 use kiln_runtime::{Buffer, Prepared};
+use smallvec::SmallVec;
 use std::time::{Duration, Instant};
 
 /// The arguments of all kernels of a schedule.
 pub(super) struct Launches<'a> {
     ready: &'a Ready,
     /// The arguments of each kernel, in one list.
-    buffers: Vec<Buffer>,
+    buffers: SmallVec<[Buffer; 8]>,
     /// The launch-time scalars, likewise.
     vars: Vec<i64>,
     /// By kernel: a value that must be copied to its first argument before it runs.
@@ -31,7 +32,7 @@ impl Launches<'_> {
         bound: &Bound,
         scalars: &[i64],
     ) -> Result<Launches<'a>, (usize, Failure)> {
-        let buffers = Vec::with_capacity(ready.kernels.iter().map(arguments).sum());
+        let buffers = SmallVec::with_capacity(ready.kernels.iter().map(arguments).sum());
         let has_files = bound.access.is_some();
         let mut all = Launches { ready, buffers, vars: Vec::new(), copied: Vec::new(), has_files };
         for step in 0..ready.kernels.len() {
@@ -79,10 +80,10 @@ impl Launches<'_> {
     }
 
     /// The launches, with all that they need at hand.
-    fn calls(&self) -> Result<Vec<Call<'_>>, (usize, Failure)> {
+    fn calls(&self) -> Result<Few<Call<'_>>, (usize, Failure)> {
         let (mut buffers, mut vars) = (&self.buffers[..], &self.vars[..]);
         let mut copied = self.copied.iter().peekable();
-        let mut calls = Vec::with_capacity(self.ready.kernels.len());
+        let mut calls = Few::with_capacity(self.ready.kernels.len());
         for (step, kernel) in self.ready.kernels.iter().enumerate() {
             let (own, others) = buffers.split_at(arguments(kernel));
             let (scalars, other_scalars) = vars.split_at(scalars_of(kernel));

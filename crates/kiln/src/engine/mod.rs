@@ -102,5 +102,8 @@ pub(crate) use realize::{realize_all, write};
 pub(crate) use resident::{is_in_memory, memory_of};
 pub use search::{Found, regret, search};
 
+/// What a program computes at once: mostly one value, for which nothing is allocated.
+pub(crate) type Few<T> = smallvec::SmallVec<[T; 2]>;
+
 /// A failure of the machine, before it is known whose line it was.
 pub(crate) type Failure = String;

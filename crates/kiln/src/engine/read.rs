@@ -12,6 +12,7 @@ use crate::device::Device;
 use kiln_ir::UOp;
 use kiln_runtime::Buffer;
 use kiln_runtime::plain::Plain;
+use smallvec::smallvec;
 
 /// How much is copied out at once if the whole value is not needed in one piece.
 const PART: usize = 1 << 20;
@@ -93,7 +94,7 @@ fn look<R>(
     record::spoil("it reads a value");
     if let Some(devices) = device.members() {
         let leaf = realize(std::slice::from_ref(node), &[], device)?.remove(0);
-        checks::sound(vec![leaf.clone()])?;
+        checks::sound(smallvec![leaf.clone()])?;
         let value = leaf::sharded_parts(&leaf).expect("a leaf of a set");
         return look(&gathered(&value, &devices, &devices[0]), &devices[0], see);
     }
@@ -101,7 +102,7 @@ fn look<R>(
         Some(found) => found,
         None => Resident::all_of(realize(std::slice::from_ref(node), &[], device)?.remove(0)),
     };
-    checks::sound(vec![found.leaf.clone()])?;
+    checks::sound(smallvec![found.leaf.clone()])?;
     let _access = leaf::buffer(&found.leaf)?.is_file().then(file::reading);
     // not earlier: the leaf of a file may have been copied out of it meanwhile
     let len = leaf::bytes_of(node.dtype(), node.shape())?;
@@ -117,7 +118,7 @@ pub(crate) fn realized_view(node: &UOp, device: &Device) -> Result<Option<UOp>, 
         return Ok(None);
     }
     let Some(found) = Resident::find(node) else { return Ok(None) };
-    checks::sound(vec![found.leaf.clone()])?;
+    checks::sound(smallvec![found.leaf.clone()])?;
     let size = |x: &UOp| x.numel() * x.dtype().size();
     match size(&found.leaf) == size(node) && !leaf::buffer(&found.leaf)?.is_file() {
         true => Ok(Some(seen_as(&found.leaf, node))),

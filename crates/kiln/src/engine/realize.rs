@@ -18,7 +18,7 @@ use super::partition::partition;
 use super::record;
 use super::sharded::Sharded;
 use super::walk::Busy;
-use super::{Failure, checks, debug, ready};
+use super::{Failure, Few, checks, debug, ready};
 use crate::device::Device;
 use kiln_compile::schedule::BufferRef;
 use kiln_ir::uop::touch;
@@ -33,7 +33,7 @@ pub(super) fn planning() -> MutexGuard<'static, ()> {
 }
 
 /// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
-pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Vec<UOp>, Failure> {
+pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Few<UOp>, Failure> {
     realize_into(nodes, last, device, None)
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn realize_all(
     nodes: &[UOp],
     devices: &[&Device],
     last: &[usize],
-) -> Result<Vec<UOp>, Failure> {
-    let Some(&first) = devices.first() else { return Ok(Vec::new()) };
+) -> Result<Few<UOp>, Failure> {
+    let Some(&first) = devices.first() else { return Ok(Few::new()) };
     if devices.iter().all(|&device| device == first) {
         return realize(nodes, last, first);
     }
@@ -135,15 +135,15 @@ fn realize_into(
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
-) -> Result<Vec<UOp>, Failure> {
+) -> Result<Few<UOp>, Failure> {
     if let Some(devices) = device.members() {
         return realize_sharded(nodes, last, device, &devices);
     }
     loop {
         // held from here on: some nodes refer to their leaf without holding it
-        let mut found: Vec<Option<UOp>> = nodes.iter().map(leaf::of).collect();
+        let mut found: Few<Option<UOp>> = nodes.iter().map(leaf::of).collect();
         let lacks = |(node, leaf): (&UOp, &Option<UOp>)| leaf.is_none().then(|| node.clone());
-        let missing: Vec<UOp> = nodes.iter().zip(&found).filter_map(lacks).collect();
+        let missing: Few<UOp> = nodes.iter().zip(&found).filter_map(lacks).collect();
         if missing.is_empty() {
             return checks::sound(found.into_iter().flatten().collect());
         }
@@ -173,7 +173,7 @@ fn realize_sharded(
     last: &[usize],
     set: &Device,
     devices: &[Device],
-) -> Result<Vec<UOp>, Failure> {
+) -> Result<Few<UOp>, Failure> {
     record::spoil("it computes on several devices");
     let missing: Vec<UOp> = nodes.iter().filter(|n| leaf::of(n).is_none()).cloned().collect();
     let values = partition(&missing, devices);
@@ -201,7 +201,7 @@ enum Blocked {
 
 /// The roots made from a leaf. They remember their own leaf, and other threads may wait for them. A filler (a constant,
 /// `arange`) is shared by all programs that write it down, on any device, and belongs to none.
-fn promised(closed: &Closed) -> Vec<Option<Promised>> {
+fn promised(closed: &Closed) -> Few<Option<Promised>> {
     let root = |&at: &usize| {
         let node = closed.node(at);
         let own = !closed.is_filler(at) && node.op() != Op::Buffer && !closed.is_computed(at);
@@ -285,7 +285,7 @@ fn pending_writes(closed: &Closed, again: &[UOp]) -> Vec<UOp> {
 /// Roots that this thread has claimed. However the computation ends, no other thread waits for ever.
 struct Promise {
     /// By root of the graph; none if no thread may wait for it.
-    roots: Vec<Option<Promised>>,
+    roots: Few<Option<Promised>>,
     latch: Arc<Latch>,
 }
 
@@ -336,7 +336,7 @@ fn compute(
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
-) -> Result<Vec<UOp>, Failure> {
+) -> Result<Few<UOp>, Failure> {
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
     let ready = ready::ready(&closed, device, &opened)?;
@@ -393,9 +393,9 @@ impl Computing<'_> {
     }
 
     /// New leaves for the roots. A root that has a leaf's value unchanged shares that leaf.
-    pub(super) fn leaves(&self, bound: &Bound) -> Vec<UOp> {
+    pub(super) fn leaves(&self, bound: &Bound) -> Few<UOp> {
         let Computing { closed, ready, device, .. } = self;
-        let mut leaves: Vec<UOp> = Vec::with_capacity(ready.roots.len());
+        let mut leaves: Few<UOp> = Few::with_capacity(ready.roots.len());
         for (root, ((dtype, shape), buffer)) in ready.roots.iter().zip(&bound.outputs).enumerate() {
             let new = || {
                 let new = leaf::new(buffer.clone(), *dtype, shape.clone(), device);

@@ -9,7 +9,7 @@ use super::capture::Closed;
 use super::device::{self, Opened};
 use super::plan::{Plan, Run};
 use super::realize::{Computing, planning};
-use super::{Failure, leaf};
+use super::{Failure, Few, leaf};
 use crate::device::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::{Const, DType, UOp};
@@ -117,7 +117,7 @@ impl Run {
         ready: &Ready,
         opened: &Opened,
         scalars: &[i64],
-    ) -> Result<Vec<UOp>, Failure> {
+    ) -> Result<Few<UOp>, Failure> {
         let bound = {
             let _planning = planning();
             bind::bind(closed, ready, opened, &[], None)?

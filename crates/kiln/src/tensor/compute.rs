@@ -4,20 +4,16 @@
 use super::file::written_below;
 use super::storage::Storage;
 use crate::device::Device;
-use crate::engine::{self, Failure};
+use crate::engine::{self, Failure, Few};
 use crate::error::{Error, Fault};
 use kiln_ir::arg::Shape;
 use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::plain::{Bytes, Plain, bytes};
-use smallvec::SmallVec;
 use std::slice::from_ref;
 use std::sync::Arc;
 
 /// Writes that may wait in one storage, at most. A chain takes a few hundred bytes a write until it is computed.
 const MAX_PENDING: usize = 1 << 16;
-
-/// What a program computes at once: mostly one value, for which nothing is allocated.
-pub(super) type Few<T> = SmallVec<[T; 2]>;
 
 /// A leaf that holds `numbers`, row-major.
 pub(crate) fn upload<T: Bytes>(

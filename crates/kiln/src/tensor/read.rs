@@ -5,6 +5,7 @@ use super::Tensor;
 use super::compute;
 use crate::Device;
 use crate::element::Element;
+use crate::engine::Few;
 use crate::error::{Error, Fault, at_caller, refuse};
 use kiln_ir::UOp;
 
@@ -21,7 +22,7 @@ use kiln_ir::UOp;
 /// An error that one of the tensors carries; a failing device or compiler.
 #[track_caller]
 pub fn realize<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<(), Error> {
-    let storages: compute::Few<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
+    let storages: Few<_> = tensors.into_iter().map(|t| t.storage().clone()).collect();
     at_caller("realize", compute::realize(&storages))
 }
 
