@@ -1,5 +1,6 @@
 //! Part of pass `choose`: how far each load and store moves with each iteration of each loop.
 
+use super::keep::operations;
 use kiln_ir::affine::strides;
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::{AxisSet, inside};
@@ -36,6 +37,8 @@ impl Access {
 /// The facts about a kernel that the heuristic uses.
 pub(super) struct Kernel {
     pub(super) accesses: Vec<Access>,
+    /// What is computed, reductions included: the axes of the loops around it, and how many additions it takes.
+    pub(super) work: Vec<(AxisSet, f64)>,
     /// Sets of axes that occur together in one expression.
     pub(super) scopes: Vec<AxisSet>,
     /// For each reduction and each store, the axes of the loops around it.
@@ -67,6 +70,7 @@ impl Kernel {
                 .filter(|n| n.op().is_alu())
                 .map(|n| n.scope().clone())
                 .collect(),
+            work: nodes.iter().filter_map(work).collect(),
             scopes: distinct(nodes.iter().map(inside)),
         }
     }
@@ -81,6 +85,16 @@ impl Kernel {
     /// Whether some expression depends on both loops.
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(a) && s.contains(b))
+    }
+}
+
+/// The axes of the loops around a computation, and its price in additions; none if it is done beside others.
+fn work(node: &UOp) -> Option<(AxisSet, f64)> {
+    match node.op() {
+        Op::Reduce => Some((inside(node), 1.0)),
+        _ => {
+            Some((node.scope().clone(), operations(node))).filter(|(_, additions)| *additions > 0.0)
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
+use rustc_hash::FxHashSet;
+use std::cmp::Ordering;
 
 /// Lanes of a vector of the kernel's widest type.
 pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
@@ -21,34 +23,79 @@ pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
     (target.vector_bytes / bytes.max(DType::F32.size())).min(target.costs.wide_lanes)
 }
 
+/// A loop as vectors of so many lanes.
+struct Candidate {
+    i: usize,
+    by: usize,
+    /// What its accesses cost, relative to the loop as it is: 1.0 is no gain.
+    cost: f64,
+    /// Accesses and additions that are saved in the whole kernel.
+    saved: f64,
+    /// The loops that some expression varies over too: only one of them can have the lanes.
+    excludes: AxisSet,
+}
+
+impl Candidate {
+    /// Which is cheaper; of equals the innermost output loop, and the narrower vector.
+    fn before(&self, other: &Candidate) -> Ordering {
+        let by_price = self.cost.total_cmp(&other.cost);
+        by_price.then(other.i.cmp(&self.i)).then(self.by.cmp(&other.by))
+    }
+}
+
 impl Chooser {
     pub(super) fn vectors(&mut self, lanes: usize) {
-        let mut candidates: Vec<(f64, usize, usize)> = Vec::new();
+        let mut candidates: Vec<Candidate> = Vec::new();
         for (i, (size, range)) in self.left.iter().enumerate() {
             let loops = matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce);
             if loops && !self.is_around(i) {
                 let widths = self.costs.widths(*size, lanes, self.masks);
-                candidates.extend(widths.map(|by| (self.vector_cost(range, by), i, by)));
+                candidates.extend(widths.map(|by| self.candidate(i, by)));
             }
         }
-        // cheapest first; of equals the innermost output loop, and the narrower vector
-        candidates.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
-        let mut taken: Vec<u32> = Vec::new();
-        for &(cost, i, by) in &candidates {
-            let axis = axis_of(&self.left[i].1);
-            if cost < 1.0 && taken.iter().all(|&t| t != axis && !self.kernel.together(t, axis)) {
-                taken.push(axis);
-                self.tell_vector(&candidates, Some((i, by)));
-                self.apply(RangeKind::Vector, i, by);
-            }
+        candidates.sort_by(Candidate::before);
+        let taken = self.best_loops(&candidates);
+        for Candidate { i, by, .. } in taken.iter().copied() {
+            self.tell_vector(&candidates, Some((*i, *by)));
+            self.apply(RangeKind::Vector, *i, *by);
         }
         if taken.is_empty() && !candidates.is_empty() {
             self.tell_vector(&candidates, None);
         }
     }
 
+    /// The cheapest loops that go together, or those that go with another loop, if the kernel takes half of the time then.
+    /// Example: a sum of a few partial sums, in each iteration of a long loop, keeps no lanes from that loop.
+    fn best_loops<'a>(&self, candidates: &'a [Candidate]) -> Vec<&'a Candidate> {
+        let gains: Vec<&Candidate> = candidates.iter().filter(|c| c.cost < 1.0).collect();
+        let with = |first: Option<&'a Candidate>| {
+            let mut taken: Vec<&Candidate> = first.into_iter().collect();
+            for candidate in &gains {
+                let axis = axis_of(&self.left[candidate.i].1);
+                if taken.iter().all(|t| t.i != candidate.i && !t.excludes.contains(axis)) {
+                    taken.push(candidate);
+                }
+            }
+            taken
+        };
+        let whole = self.plain_time();
+        let time = |taken: &[&Candidate]| whole - taken.iter().map(|c| c.saved).sum::<f64>();
+        let cheapest = with(None);
+        let mut loops: FxHashSet<usize> = cheapest.iter().map(|c| c.i).collect();
+        let others = gains.iter().filter(|c| loops.insert(c.i)).map(|c| with(Some(c)));
+        let best = others.min_by(|a, b| time(a).total_cmp(&time(b)));
+        best.filter(|best| 2.0 * time(best) < time(&cheapest)).unwrap_or(cheapest)
+    }
+
+    /// All accesses and additions of the kernel, one by one.
+    fn plain_time(&self) -> f64 {
+        let accesses = self.kernel.accesses.iter().map(|a| self.runs(&a.scope));
+        let work = self.kernel.work.iter().map(|(scope, n)| n * self.runs(scope));
+        sum_in_order(accesses.chain(work).collect())
+    }
+
     /// The choice of a loop for vectors, or of none. What is in other loops is no alternative.
-    fn tell_vector(&self, candidates: &[(f64, usize, usize)], taken: Option<(usize, usize)>) {
+    fn tell_vector(&self, candidates: &[Candidate], taken: Option<(usize, usize)>) {
         let axis = |i: usize| axis_of(&self.left[i].1);
         let is_open =
             |i: usize| taken.is_none_or(|(t, _)| t == i || self.kernel.together(axis(t), axis(i)));
@@ -57,8 +104,8 @@ impl Chooser {
             || "lanes of vectors".to_owned(),
             "of the time of a plain loop",
             || {
-                let open = candidates.iter().filter(|(_, i, by)| *by > 1 && is_open(*i));
-                let vectors = open.map(|&(cost, i, by)| (vec![option(i, by)], cost));
+                let open = candidates.iter().filter(|c| c.by > 1 && is_open(c.i));
+                let vectors = open.map(|c| (vec![option(c.i, c.by)], c.cost));
                 let all: Vec<priced::Priced> =
                     [(Vec::new(), 1.0)].into_iter().chain(vectors).collect();
                 let taken =
@@ -83,23 +130,50 @@ impl Chooser {
         }
     }
 
-    /// The price of the accesses inside a loop as vectors, relative to the loop as it is (1.0 is no gain).
-    fn vector_cost(&self, range: &UOp, by: usize) -> f64 {
+    /// A loop as vectors, with its price.
+    fn candidate(&self, i: usize, by: usize) -> Candidate {
+        let range = &self.left[i].1;
         let (axis, size) = (axis_of(range), size_of(range));
-        let inside: Vec<&Access> =
-            self.kernel.accesses.iter().filter(|a| a.scope.contains(axis)).collect();
-        let vectors = size.div_ceil(by) as f64;
-        let partly = if size.is_multiple_of(by) { 1.0 } else { self.costs.masked };
-        let whole = self.costs.width(by) * partly;
-        let price = |a: &&Access| match a.stride(axis) {
-            _ if a.gate.contains(axis) && !self.masks => by as f64 * self.costs.gated_element,
-            Some(0) if a.is_store => by as f64,
+        let vectors = size.div_ceil(by) as f64 / size.max(1) as f64;
+        let inside = self.kernel.accesses.iter().filter(|a| a.scope.contains(axis));
+        let prices: Vec<(f64, f64)> =
+            inside.map(|a| (self.in_vectors(a, range, by), self.runs(&a.scope))).collect();
+        let vector = prices.iter().map(|(price, _)| price).sum::<f64>() + self.horizontal(range);
+        let accesses = prices.iter().map(|(price, runs)| runs * (1.0 - price * vectors));
+        let work = self.kernel.work.iter().filter(|(scope, _)| scope.contains(axis));
+        let lanes = self.costs.width(by) * vectors;
+        let operations = work.map(|(scope, n)| self.runs(scope) * n * (1.0 - lanes));
+        let most = prices.iter().map(|(_, runs)| *runs).fold(0.0, f64::max);
+        let saved = accesses.chain(operations).collect::<Vec<_>>();
+        let mut excludes = AxisSet::default();
+        let around = self.kernel.scopes.iter().filter(|scope| scope.contains(axis));
+        around.for_each(|scope| excludes.union_with(scope));
+        Candidate {
+            i,
+            by,
+            excludes,
+            cost: vector * vectors / prices.len().max(1) as f64,
+            saved: sum_in_order(saved) - most * self.horizontal(range) * vectors,
+        }
+    }
+
+    /// The price of an access for the lanes of a vector.
+    fn in_vectors(&self, access: &Access, range: &UOp, by: usize) -> f64 {
+        let axis = axis_of(range);
+        let partly = if size_of(range).is_multiple_of(by) { 1.0 } else { self.costs.masked };
+        match access.stride(axis) {
+            _ if access.gate.contains(axis) && !self.masks => by as f64 * self.costs.gated_element,
+            Some(0) if access.is_store => by as f64,
             Some(0) => self.costs.broadcast,
-            Some(1) => whole,
+            Some(1) => self.costs.width(by) * partly,
             _ => by as f64 * self.costs.element,
-        };
-        let vector: f64 = inside.iter().map(price).sum::<f64>() + self.horizontal(range);
-        vector * vectors / (inside.len().max(1) * size.max(1)) as f64
+        }
+    }
+
+    /// How often something inside these loops runs.
+    fn runs(&self, scope: &AxisSet) -> f64 {
+        let around = self.left.iter().filter(|(_, r)| scope.contains(axis_of(r)));
+        around.map(|(_, r)| size_of(r) as f64).product()
     }
 
     /// Combining the lanes of a reduction, spread over its iterations.
@@ -111,4 +185,10 @@ impl Chooser {
             _ => 0.0,
         }
     }
+}
+
+/// The sum in an order that is not that of the kernel's text: equal prices have equal bits.
+fn sum_in_order(mut terms: Vec<f64>) -> f64 {
+    terms.sort_by(f64::total_cmp);
+    terms.iter().sum()
 }
