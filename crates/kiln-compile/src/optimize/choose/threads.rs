@@ -38,19 +38,16 @@ impl Chooser {
         if target.threads < 2 || !self.worth_threads() {
             return;
         }
-        // the outermost loop over outputs, unless every thread would repeat something outside of it
-        let Some(i) = self.left.iter().position(|(n, r)| *n > 1 && kind_of(r) == RangeKind::Loop)
-        else {
-            return;
+        // the outermost loop over outputs with everything inside of it: what is outside every thread would repeat
+        let has_all = |axis| self.kernel.nests.iter().all(|nest| nest.contains(axis));
+        let is_shared = |(n, r): &(usize, UOp)| {
+            *n >= target.threads && kind_of(r) == RangeKind::Loop && has_all(axis_of(r))
         };
-        let (size, axis) = (self.left[i].0, axis_of(&self.left[i].1));
-        let everything_inside = self.kernel.nests.iter().all(|nest| nest.contains(axis));
-        if size >= target.threads && everything_inside {
-            if self.is_ragged_alone(i) {
-                self.block(i, size.div_ceil(target.threads * self.costs.thread_blocks));
-            }
-            self.apply(RangeKind::Thread, i, 1);
+        let Some(i) = self.left.iter().position(is_shared) else { return };
+        if self.is_ragged_alone(i) {
+            self.block(i, self.left[i].0.div_ceil(target.threads * self.costs.thread_blocks));
         }
+        self.apply(RangeKind::Thread, i, 1);
     }
 
     /// Whether the loop is all that there is, and the last of its vectors is not full. A loop inside of what threads share
