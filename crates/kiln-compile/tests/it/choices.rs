@@ -97,3 +97,45 @@ fn what_an_unrolled_reduction_has_is_not_computed_again() {
         assert_eq!(divisions, 2 * vectors, "{vectors}: {:?}", done.applied);
     }
 }
+
+/// Of `[2, rows, channels]` each element times the sum of 64 parts for its channel. It is written as it is read, or with
+/// channels before rows.
+fn scaled_by_parts(rows: usize, channels: usize, turned: bool) -> UOp {
+    let (b, r, c) = (
+        range(0, RangeKind::Loop, 2),
+        range(1, RangeKind::Loop, rows),
+        range(2, RangeKind::Loop, channels),
+    );
+    let part = range(3, RangeKind::Reduce, 64);
+    let scale = sum(&UOp::load(&param(2, 64 * channels), &(&c * 64 + &part)), &[part]);
+    let sizes = rows as i64 * channels as i64;
+    let place = &b * sizes + &r * channels as i64 + &c;
+    let value = UOp::load(&param(1, 2 * sizes as usize), &place) * scale;
+    let to = if turned { &b * sizes + &c * rows as i64 + &r } else { place };
+    let store = UOp::store(&param(0, 2 * sizes as usize), &to, &value, None);
+    UOp::kernel([store.end([b, r, c])], "scaled")
+}
+
+fn chosen(kernel: &UOp) -> Vec<Opt> {
+    let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
+    compile(kernel, &target(), settings).expect("compiles").applied
+}
+
+#[test]
+fn a_short_sum_inside_keeps_no_lanes_from_a_long_loop() {
+    let options = chosen(&scaled_by_parts(512, 32, false));
+    assert!(options.contains(&Opt::Split { kind: RangeKind::Vector, axis: 2, by: 8 }));
+}
+
+#[test]
+fn threads_share_a_loop_that_everything_is_inside_of() {
+    let options = chosen(&scaled_by_parts(512, 32, false));
+    assert!(options.contains(&Opt::Split { kind: RangeKind::Thread, axis: 2, by: 1 }));
+}
+
+#[test]
+fn a_transpose_beside_a_sum_goes_by_squares() {
+    let options = chosen(&scaled_by_parts(512, 32, true));
+    let upcast = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Upcast, axis: 2, .. });
+    assert!(options.iter().any(upcast));
+}

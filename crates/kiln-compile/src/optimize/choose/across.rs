@@ -36,12 +36,14 @@ impl Chooser {
 
     /// The loop over outputs that became vectors, and of how many lanes.
     pub(super) fn lanes_of_outputs(&self) -> Option<(usize, usize)> {
-        let (axis, lanes) = self.options.iter().find_map(|o| match *o {
-            Opt::Split { kind: RangeKind::Vector, axis, by } => Some((axis, by)),
+        self.options.iter().find_map(|o| match *o {
+            Opt::Split { kind: RangeKind::Vector, axis, by } => {
+                let is_it =
+                    |(_, r): &(usize, _)| axis_of(r) == axis && kind_of(r) == RangeKind::Loop;
+                Some((self.left.iter().position(is_it)?, by))
+            }
             _ => None,
-        })?;
-        let is_it = |(_, r): &(usize, _)| axis_of(r) == axis && kind_of(r) == RangeKind::Loop;
-        Some((self.left.iter().position(is_it)?, lanes))
+        })
     }
 
     /// How many loads are contiguous along the axis and step over memory along a reduction. 0 if any load is neither

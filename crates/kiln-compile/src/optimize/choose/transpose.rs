@@ -12,16 +12,20 @@ use super::chooser::Chooser;
 use super::priced::{self, Priced};
 use super::tile::largest_divisor;
 use crate::target::Target;
+use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
     /// Unrolls, side by side, iterations that share the cache lines of accesses whose lanes are no neighbours.
     pub(super) fn transpose(&mut self, target: &Target) {
         let Some((i, lanes)) = self.lanes_of_outputs() else { return };
-        if self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce) {
+        let axis = axis_of(&self.left[i].1);
+        let is_inside =
+            |r: &UOp| kind_of(r) == RangeKind::Reduce && self.kernel.together(axis_of(r), axis);
+        if self.left.iter().any(|(_, r)| is_inside(r)) {
             return;
         }
-        let apart = self.apart(axis_of(&self.left[i].1));
+        let apart = self.apart(axis);
         let most = self.costs.most_apart / (lanes * apart.len().max(1));
         if let Some(j) = self.loop_along(&apart, i) {
             let most = self.costs.transposed_side.min(self.room).min(most);
@@ -54,14 +58,15 @@ impl Chooser {
         self.kernel.accesses.iter().filter(is_apart).collect()
     }
 
-    /// The innermost loop but `lanes` whose neighbours are neighbours in the memory of some of the accesses.
+    /// The loop but `lanes` whose neighbours are neighbours in the memory of most of the accesses, the innermost of equals.
     fn loop_along(&self, accesses: &[&Access], lanes: usize) -> Option<usize> {
-        let is_along = |&j: &usize| {
-            let (n, range) = &self.left[j];
-            let along = |a: &&Access| a.stride(axis_of(range)) == Some(1);
-            j != lanes && *n > 1 && !self.is_around(j) && accesses.iter().any(along)
+        let along = |j: usize| {
+            let axis = axis_of(&self.left[j].1);
+            accesses.iter().filter(|a| a.stride(axis) == Some(1)).count()
         };
-        (0..self.left.len()).rev().find(is_along)
+        let is_free = |&j: &usize| j != lanes && self.left[j].0 > 1 && !self.is_around(j);
+        let all = (0..self.left.len()).filter(is_free).map(|j| (along(j), j));
+        all.filter(|(count, _)| *count > 0).max().map(|(_, j)| j)
     }
 
     /// How many iterations of a loop are unrolled: a number that divides them, or, if predicates are cheap and that is small,
