@@ -1,11 +1,10 @@
-//! Part of pass `choose`: how far each load and store moves with each iteration of each loop.
+//! Part of pass `choose`: how far each load and store moves with each iteration of each loop, and what operations cost.
 
-use super::keep::operations;
 use kiln_ir::affine::strides;
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::{AxisSet, inside};
 use kiln_ir::uop::toposort;
-use kiln_ir::{Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A load or a store.
@@ -86,6 +85,12 @@ impl Kernel {
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(a) && s.contains(b))
     }
+}
+
+/// What a node costs, in additions of one element. Indices and conditions are done beside that.
+pub(super) fn operations(node: &UOp) -> f64 {
+    let is_data = node.op().is_alu() && !matches!(node.dtype(), DType::Index | DType::Bool);
+    if is_data { node.op().additions(node.dtype()) } else { 0.0 }
 }
 
 /// The axes of the loops around a computation, and its price in additions; none if it is done beside others.

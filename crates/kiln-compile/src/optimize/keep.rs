@@ -5,6 +5,7 @@
 //! equal values are one node. Renaming may remove a variable (`r1 - r3` when both become one). So both values must vary
 //! over all the loops, or a constant would be read from memory.
 
+use super::access::operations;
 use super::ranges::{
     axis_of, is_outer, kind_of, next_axis, open_ranges, replace_ranges, size_of, substitute,
 };
@@ -181,12 +182,6 @@ impl Search {
         let apart = |(_, loops): &(UOp, Vec<UOp>)| loops.iter().all(|r| !path.contains(r));
         again.iter().all(apart).then_some(path)
     }
-}
-
-/// What a node costs, in additions of one element. Indices and conditions are done beside that.
-pub(super) fn operations(node: &UOp) -> f64 {
-    let is_data = node.op().is_alu() && !matches!(node.dtype(), DType::Index | DType::Bool);
-    if is_data { node.op().additions(node.dtype()) } else { 0.0 }
 }
 
 fn renamed(value: &UOp, from: &[UOp], to: &[UOp]) -> UOp {

@@ -1,6 +1,6 @@
 //! Part of pass `choose`: gives a reduction several accumulators if one addition would wait for the one before.
 
-use super::super::keep::operations;
+use super::super::access::operations;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of};
 use super::super::trim;

@@ -1,6 +1,6 @@
 //! Part of pass `trim`: a row in scratch of which a part is constant. One loop computes the rest, another fills.
 
-use super::super::keep::operations;
+use super::super::access::operations;
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::Bounds;
 use super::effects::replaced;
