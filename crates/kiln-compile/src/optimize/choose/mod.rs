@@ -7,7 +7,7 @@
 //! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
 //! `align`: rows start at a cache line. `transpose`: transposes go by squares of lines. `across`: a reduction across rows
 //! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `accumulators`:
-//! several for a long reduction of short steps. `threads`: the outermost loop over outputs is divided among threads.
+//! several for a long reduction of short steps. `threads`: the outermost loop that has all inside is divided among threads.
 //! Last, values that a loop after a reduction needs again are kept.
 //!
 //! Everything that decides the order of a sum is chosen for two threads, whatever their real number is (`order`).
