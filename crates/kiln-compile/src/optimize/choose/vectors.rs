@@ -55,9 +55,9 @@ impl Chooser {
         }
         candidates.sort_by(Candidate::before);
         let taken = self.best_loops(&candidates);
-        for Candidate { i, by, .. } in taken.iter().copied() {
-            self.tell_vector(&candidates, Some((*i, *by)));
-            self.apply(RangeKind::Vector, *i, *by);
+        for &candidate in &taken {
+            self.tell_vector(&candidates, Some(candidate));
+            self.apply(RangeKind::Vector, candidate.i, candidate.by);
         }
         if taken.is_empty() && !candidates.is_empty() {
             self.tell_vector(&candidates, None);
@@ -79,12 +79,30 @@ impl Chooser {
             taken
         };
         let whole = self.plain_time();
-        let time = |taken: &[&Candidate]| whole - taken.iter().map(|c| c.saved).sum::<f64>();
+        let time = |taken: &Vec<&Candidate>| whole - taken.iter().map(|c| c.saved).sum::<f64>();
         let cheapest = with(None);
         let mut loops: FxHashSet<usize> = cheapest.iter().map(|c| c.i).collect();
         let others = gains.iter().filter(|c| loops.insert(c.i)).map(|c| with(Some(c)));
         let best = others.min_by(|a, b| time(a).total_cmp(&time(b)));
-        best.filter(|best| 2.0 * time(best) < time(&cheapest)).unwrap_or(cheapest)
+        let Some(best) = best.filter(|best| 2.0 * time(best) < time(&cheapest)) else {
+            return cheapest;
+        };
+        priced::decided(
+            || "loops with lanes".to_owned(),
+            "accesses and additions",
+            || {
+                let ways = [&best, &cheapest];
+                let named = |way: &Vec<&Candidate>| way.iter().map(|c| self.option(c)).collect();
+                (ways.map(|way| (named(way), time(way))).to_vec(), Some(0))
+            },
+        );
+        best
+    }
+
+    /// The option that makes vectors of a loop.
+    fn option(&self, candidate: &Candidate) -> Opt {
+        let axis = axis_of(&self.left[candidate.i].1);
+        Opt::Split { kind: RangeKind::Vector, axis, by: candidate.by }
     }
 
     /// All accesses and additions of the kernel, one by one.
@@ -95,21 +113,20 @@ impl Chooser {
     }
 
     /// The choice of a loop for vectors, or of none. What is in other loops is no alternative.
-    fn tell_vector(&self, candidates: &[Candidate], taken: Option<(usize, usize)>) {
-        let axis = |i: usize| axis_of(&self.left[i].1);
+    fn tell_vector(&self, candidates: &[Candidate], taken: Option<&Candidate>) {
+        let axis = |c: &Candidate| axis_of(&self.left[c.i].1);
         let is_open =
-            |i: usize| taken.is_none_or(|(t, _)| t == i || self.kernel.together(axis(t), axis(i)));
-        let option = |i: usize, by| Opt::Split { kind: RangeKind::Vector, axis: axis(i), by };
+            |c: &Candidate| taken.is_none_or(|t| t.i == c.i || t.excludes.contains(axis(c)));
         priced::decided(
             || "lanes of vectors".to_owned(),
             "of the time of a plain loop",
             || {
-                let open = candidates.iter().filter(|c| c.by > 1 && is_open(c.i));
-                let vectors = open.map(|c| (vec![option(c.i, c.by)], c.cost));
+                let open = candidates.iter().filter(|c| c.by > 1 && is_open(c));
+                let vectors = open.map(|c| (vec![self.option(c)], c.cost));
                 let all: Vec<priced::Priced> =
                     [(Vec::new(), 1.0)].into_iter().chain(vectors).collect();
                 let taken =
-                    taken.and_then(|(i, by)| all.iter().position(|(o, _)| *o == [option(i, by)]));
+                    taken.and_then(|t| all.iter().position(|(o, _)| *o == [self.option(t)]));
                 (all, taken.or(Some(0)))
             },
         );
@@ -133,28 +150,30 @@ impl Chooser {
     /// A loop as vectors, with its price.
     fn candidate(&self, i: usize, by: usize) -> Candidate {
         let range = &self.left[i].1;
-        let (axis, size) = (axis_of(range), size_of(range));
-        let vectors = size.div_ceil(by) as f64 / size.max(1) as f64;
-        let inside = self.kernel.accesses.iter().filter(|a| a.scope.contains(axis));
-        let prices: Vec<(f64, f64)> =
-            inside.map(|a| (self.in_vectors(a, range, by), self.runs(&a.scope))).collect();
-        let vector = prices.iter().map(|(price, _)| price).sum::<f64>() + self.horizontal(range);
-        let accesses = prices.iter().map(|(price, runs)| runs * (1.0 - price * vectors));
-        let work = self.kernel.work.iter().filter(|(scope, _)| scope.contains(axis));
-        let lanes = self.costs.width(by) * vectors;
-        let operations = work.map(|(scope, n)| self.runs(scope) * n * (1.0 - lanes));
-        let most = prices.iter().map(|(_, runs)| *runs).fold(0.0, f64::max);
-        let saved = accesses.chain(operations).collect::<Vec<_>>();
+        let axis = axis_of(range);
         let mut excludes = AxisSet::default();
         let around = self.kernel.scopes.iter().filter(|scope| scope.contains(axis));
         around.for_each(|scope| excludes.union_with(scope));
-        Candidate {
-            i,
-            by,
-            excludes,
-            cost: vector * vectors / prices.len().max(1) as f64,
-            saved: sum_in_order(saved) - most * self.horizontal(range) * vectors,
-        }
+        let (cost, saved) = self.vector_prices(range, by);
+        Candidate { i, by, cost, saved, excludes }
+    }
+
+    /// Of a loop as vectors: what its accesses cost, relative to the loop as it is, and what the whole kernel saves.
+    fn vector_prices(&self, range: &UOp, by: usize) -> (f64, f64) {
+        let (axis, size) = (axis_of(range), size_of(range));
+        let vectors = size.div_ceil(by) as f64 / size.max(1) as f64;
+        let accesses = self.kernel.accesses.iter().filter(|a| a.scope.contains(axis));
+        let prices: Vec<(f64, f64)> =
+            accesses.map(|a| (self.in_vectors(a, range, by), self.runs(&a.scope))).collect();
+        let each = prices.iter().map(|(price, _)| price).sum::<f64>() + self.horizontal(range);
+        let most = prices.iter().map(|(_, runs)| *runs).fold(0.0, f64::max);
+        let of_accesses = prices.iter().map(|(price, runs)| runs * (1.0 - price * vectors));
+        let work = self.kernel.work.iter().filter(|(scope, _)| scope.contains(axis));
+        let lanes = self.costs.width(by) * vectors;
+        let of_work = work.map(|(scope, n)| self.runs(scope) * n * (1.0 - lanes));
+        let saved = sum_in_order(of_accesses.chain(of_work).collect());
+        let cost = each * vectors / prices.len().max(1) as f64;
+        (cost, saved - most * self.horizontal(range) * vectors)
     }
 
     /// The price of an access for the lanes of a vector.
