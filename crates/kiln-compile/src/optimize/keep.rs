@@ -36,12 +36,8 @@ struct Repeated {
     outer: Vec<UOp>,
 }
 
-/// Whether keeping some value pays and fits into `bytes`.
-pub(super) fn pays(ast: &UOp, bytes: usize) -> bool {
-    Search::new(ast, bytes).is_some_and(|search| search.first().is_some())
-}
-
-/// The loops of a reduction whose value is worth keeping, and all loops that compute the value again.
+/// The loops of a reduction of which a value is worth keeping and fits into `bytes`, and all loops that compute the value
+/// again.
 pub(super) fn repeated(ast: &UOp, bytes: usize) -> Option<(Vec<UOp>, Vec<UOp>)> {
     let Repeated { reduced, again, .. } = Search::new(ast, bytes)?.first()?;
     Some((reduced, again.into_iter().flat_map(|(_, loops)| loops).collect()))

@@ -1,7 +1,6 @@
 //! Part of pass `choose`: the state of a choice: the loops that are left, the options so far, the room for code.
 
 use super::super::access::Kernel;
-use super::super::keep;
 use super::super::opt::Opt;
 use super::super::ordered::ordered;
 use super::super::ranges::{axis_of, ranges_of, size_of};
@@ -91,15 +90,7 @@ impl Chooser {
         }
     }
 
-    /// Keeps values that a loop after a reduction needs again, if they fit a share of the second cache.
-    pub(super) fn keep(&mut self, ast: &UOp, target: &Target) {
-        let bytes = self.kept_bytes(target);
-        if keep::pays(ast, bytes) {
-            self.options.push(Opt::Keep { bytes });
-        }
-    }
-
-    /// The largest size of a value that is kept.
+    /// The largest size of a value that is kept: a share of the second cache.
     pub(super) fn kept_bytes(&self, target: &Target) -> usize {
         target.cache_bytes[1] / self.costs.cache_share
     }

@@ -37,6 +37,7 @@ mod vectors;
 mod windows;
 
 use super::dot;
+use super::keep;
 use super::nests::Nests;
 use super::opt::Opt;
 use super::room::{NOMINAL_THREADS, Room};
@@ -127,10 +128,14 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -
         chooser.tile(target);
     }
     chooser.unroll();
-    chooser.unroll_again(ast, target);
+    let bytes = chooser.kept_bytes(target);
+    let repeated = keep::repeated(ast, bytes);
+    if let Some((reduced, again)) = &repeated {
+        chooser.unroll_again(reduced, again);
+    }
     chooser.accumulators(ast, target);
     chooser.threads(target);
-    chooser.keep(ast, target);
+    chooser.options.extend(repeated.map(|_| Opt::Keep { bytes }));
     Chosen { options: chooser.options, form: Form::Loops }
 }
 

@@ -1,7 +1,6 @@
 //! Part of pass `choose`: small register tiles, and unrolling of short reductions.
 
 use super::super::access::Access;
-use super::super::keep;
 use super::super::ranges::{axis_of, kind_of};
 use super::chooser::Chooser;
 use crate::target::Target;
@@ -64,8 +63,7 @@ impl Chooser {
 
     /// Unrolls loops over outputs that compute again what an unrolled reduction has: its values stay in registers.
     /// Example: the quotients of a softmax over rows of 64.
-    pub(super) fn unroll_again(&mut self, ast: &UOp, target: &Target) {
-        let Some((reduced, again)) = keep::repeated(ast, self.kept_bytes(target)) else { return };
+    pub(super) fn unroll_again(&mut self, reduced: &[UOp], again: &[UOp]) {
         let is_unrolled = |(left, r): &(usize, UOp)| *left == 1 || !reduced.contains(r);
         if !self.left.iter().all(is_unrolled) {
             return;
