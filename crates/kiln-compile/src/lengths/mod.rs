@@ -12,6 +12,9 @@
 //!   coefficients have it.
 //! - *A number is less than another.* An expression that is linear in each length is largest and smallest at ends.
 //!
+//! Of these facts some have the same consequence: two regions are apart if one ends before the other starts, or the other way
+//! round. So such a consequence has its `Reason`, which must be the same at all ends.
+//!
 //! Every schedule must be the same but for numbers, and each number a polynomial with whole coefficients through all of them.
 //! If one is not (it was rounded, or a price decided otherwise), there is no general schedule.
 
@@ -139,7 +142,7 @@ impl GeneralSchedule {
         }
         let arena_bytes = lay_out(&mut temps);
         let outputs = self.outputs.clone();
-        let schedule = Schedule { kernels: Vec::new(), outputs, temps, arena_bytes };
+        let schedule = Schedule { outputs, temps, arena_bytes, ..Schedule::default() };
         let kernels = self.kernels.iter().map(|k| k.at(&values)).collect::<Option<_>>()?;
         Some(Instance { schedule, kernels })
     }
@@ -268,7 +271,7 @@ impl Schedule {
                 == (&b.args, &b.vars, &b.may_alias, b.starts_from)
         };
         let temp = |(a, b): (&Temp, &Temp)| (a.dtype, a.used) == (b.dtype, b.used);
-        self.outputs == other.outputs
+        (&self.outputs, &self.reasons) == (&other.outputs, &other.reasons)
             && (self.kernels.len(), self.temps.len()) == (other.kernels.len(), other.temps.len())
             && self.kernels.iter().zip(&other.kernels).all(kernel)
             && self.temps.iter().zip(&other.temps).all(temp)

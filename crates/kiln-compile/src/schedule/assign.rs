@@ -157,7 +157,7 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
 
 pub(super) struct Planner<'a> {
     pub(super) costs: Costs,
-    choices: &'a Choices,
+    pub(super) choices: &'a Choices,
     pub(super) plan: Plan,
     is_root: Vec<bool>,
     /// Whether a node must be stored: an update writes to its memory, it must be read before an update writes, or others
@@ -393,7 +393,7 @@ impl Planner<'_> {
             let (position, storages) = (&self.plan.position, &self.storage);
             let versions = |n: &UOp| storages[position[n]] == storage;
             let hazards = self.hazards.entry(storage).or_default();
-            for first in hazards.needed_before(x, base, at, versions) {
+            for first in hazards.needed_before(x, base, at, versions, self.choices) {
                 self.forced[self.plan.position[&first]] = true;
             }
         }

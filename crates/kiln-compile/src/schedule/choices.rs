@@ -1,5 +1,8 @@
 //! What stage `schedule` decides by price. A graph that differs from another one in lengths alone can be scheduled with the
 //! other one's choices, and then has the same kernels.
+//!
+//! Beside them, why what holds for one of several reasons holds: a padding is read outside of what it pads if that is before
+//! it or behind it. If one length has one reason and a longer one has another, a length in between may have none.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,12 +12,35 @@ pub struct Choices {
     made: RefCell<Vec<usize>>,
     /// If they were made before: how many have been taken over.
     taken: Option<Cell<usize>>,
+    /// Reasons in the order in which they were found.
+    reasons: RefCell<Vec<Reason>>,
+}
+
+/// Why something holds that could hold for another reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    /// All of the one is before all of the other.
+    Before,
+    /// All of the one is behind all of the other.
+    Behind,
+    /// Two conditions exclude each other. Whether they would for another length is not known, so this is who they are.
+    Excluded(u128),
 }
 
 impl Choices {
     /// The same choices again, for another graph.
     pub fn again(&self) -> Choices {
-        Choices { made: self.made.clone(), taken: Some(Cell::new(0)) }
+        Choices { made: self.made.clone(), taken: Some(Cell::new(0)), reasons: RefCell::default() }
+    }
+
+    /// Something holds for this reason.
+    pub(super) fn because(&self, reason: Reason) {
+        self.reasons.borrow_mut().push(reason);
+    }
+
+    /// All reasons so far.
+    pub(super) fn reasons(&self) -> Vec<Reason> {
+        self.reasons.borrow().clone()
     }
 
     /// Yes or no: what the price says, unless it was chosen before.

@@ -2,9 +2,10 @@
 //! is needed at `[j, i]`.
 
 use super::assign::{Planner, Request};
+use super::choices::Reason;
 use super::index::{self, Index};
 use kiln_ir::arg::RangeKind;
-use kiln_ir::{Arg, Op, UOp};
+use kiln_ir::{Arg, Const, Op, UOp};
 use std::rc::Rc;
 
 impl Planner<'_> {
@@ -98,11 +99,32 @@ impl Planner<'_> {
         let (index, valid) = index::through(node, &request.index);
         let gate = index::simplify(&request.gate.and(&valid));
         if matches!(node.op(), Op::Pad | Op::Unwindow) {
+            self.say_why_outside(node, (&index, &valid), (&request.gate, &gate));
             self.plan.requests[i][r].valid = Some(valid);
         }
         // where the element is used the gate is true, which can undo a reshape that the padding had blurred
         let index = index.iter().map(|i| index::simplify_under(&gate, i)).collect();
         self.demand_source(i, r, node, 0, index, &gate, &request.nest);
+    }
+
+    /// Notes why no element of a padding comes from its source.
+    fn say_why_outside(
+        &self,
+        node: &UOp,
+        (index, valid): (&Index, &UOp),
+        (before, gate): (&UOp, &UOp),
+    ) {
+        for (at, &n) in index.iter().zip(node.src(0).shape()) {
+            if at.max() < 0 {
+                self.choices.because(Reason::Before);
+            } else if at.min() >= n as i64 {
+                self.choices.because(Reason::Behind);
+            }
+        }
+        let is_never = |condition: &UOp| condition.as_const() == Some(Const::Bool(false));
+        if is_never(gate) && !is_never(before) && !is_never(valid) {
+            self.choices.because(Reason::Excluded(before.and(valid).hash()));
+        }
     }
 
     /// A gather demands its position, and the element at the placeholder of that position.

@@ -4,6 +4,7 @@
 //! Within one iteration reads come before the write. So an element may be read where it is written, and memory apart
 //! from all that is written may be read at any time. Everything else is stored first, in memory of its own.
 
+use super::choices::{Choices, Reason};
 use super::writes::same_memory;
 use kiln_ir::region::{self, Region};
 use kiln_ir::uop::toposort_all;
@@ -29,6 +30,7 @@ impl Hazards {
         base: &UOp,
         at: &UOp,
         versions: impl Fn(&UOp) -> bool,
+        choices: &Choices,
     ) -> Vec<UOp> {
         let written = Written { at, size: base.dtype().size() };
         let base = same_memory(base);
@@ -51,8 +53,9 @@ impl Hazards {
             }
             let viewed = viewed(&node);
             if versions(viewed) {
-                let safe = viewed == base
-                    && (written.apart(&node, viewed) || written.aligned(&node, viewed));
+                let apart = written.apart(&node, viewed).filter(|_| viewed == base);
+                apart.into_iter().for_each(|side| choices.because(side));
+                let safe = viewed == base && (apart.is_some() || written.aligned(&node, viewed));
                 excused |= safe;
                 needed.extend((!safe).then(|| once(&node, &versions)));
             } else if node.op().is_elementwise() && !(node.op() == Op::Bitcast && resizes(&node)) {
@@ -127,12 +130,13 @@ impl Written<'_> {
             && region::is_one_to_one(self.at, whole.numel())
     }
 
-    /// Whether nothing that is read is written.
-    fn apart(&self, view: &UOp, whole: &UOp) -> bool {
+    /// If nothing that is read is written: on which side of that it is.
+    fn apart(&self, view: &UOp, whole: &UOp) -> Option<Reason> {
         let read = bytes(&positions(view, whole), whole.dtype().size());
         match (read, bytes(self.at, self.size)) {
-            (Some((low, high)), Some((from, to))) => high <= from || to <= low,
-            _ => false,
+            (Some((_, high)), Some((from, _))) if high <= from => Some(Reason::Before),
+            (Some((low, _)), Some((_, to))) if to <= low => Some(Reason::Behind),
+            _ => None,
         }
     }
 }

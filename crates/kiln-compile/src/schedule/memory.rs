@@ -3,6 +3,7 @@
 
 use super::assign::{Placement, Plan};
 use super::build::{Built, Source};
+use super::choices::Reason;
 use super::order::Order;
 use super::scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};
 use kiln_ir::uop::{substitute, toposort};
@@ -14,7 +15,12 @@ use std::collections::BTreeMap;
 pub const ARENA_ALIGN: usize = 64;
 
 /// Puts the pieces together.
-pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule {
+pub(super) fn finish(
+    plan: Plan,
+    kernels: Vec<Built>,
+    order: &Order,
+    reasons: Vec<Reason>,
+) -> Schedule {
     let mut places: FxHashMap<usize, BufferRef> = FxHashMap::default();
     for (root, &node) in plan.roots.iter().enumerate() {
         places.entry(node).or_insert(BufferRef::Output(root));
@@ -44,7 +50,7 @@ pub(super) fn finish(plan: Plan, kernels: Vec<Built>, order: &Order) -> Schedule
     let kernels =
         order.steps.iter().filter(has_work).map(|&k| scheduled(&kernels[k], &stored)).collect();
     let outputs = plan.roots.iter().map(|&node| root_place(&plan, node, &places)).collect();
-    Schedule { kernels, outputs, temps, arena_bytes: arena.bytes }
+    Schedule { kernels, outputs, temps, arena_bytes: arena.bytes, reasons }
 }
 
 /// Gives temporaries that have other lengths new places in the arena. Returns the bytes of the arena.

@@ -136,7 +136,7 @@ impl Scheduling {
         let (plan, order) = (self.plan.take(), self.order.take());
         let kernels = std::mem::take(&mut self.kernels);
         let (plan, order) = (plan.expect("assigned"), order.expect("ordered"));
-        self.schedule = Some(memory::finish(plan, kernels, &order));
+        self.schedule = Some(memory::finish(plan, kernels, &order, self.choices.reasons()));
     }
 
     fn plan(&self) -> &Plan {

@@ -1,5 +1,6 @@
 //! The result of stage `schedule`: kernels in order, and the memory that they are called with.
 
+use super::choices::Reason;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Arg, DType, Op, UOp};
 use std::ops::Range;
@@ -83,7 +84,7 @@ pub struct Temp {
 }
 
 /// The kernels of a closed graph, in an order in which they can run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Schedule {
     /// In order.
     pub kernels: Vec<ScheduledKernel>,
@@ -93,4 +94,6 @@ pub struct Schedule {
     pub temps: Vec<Temp>,
     /// Bytes of the arena.
     pub arena_bytes: usize,
+    /// Why the kernels are right, where there could be another reason.
+    pub(crate) reasons: Vec<Reason>,
 }

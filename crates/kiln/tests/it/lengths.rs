@@ -1,8 +1,15 @@
 //! Lengths that vary change speed, never meaning: programs at many lengths against the same programs with each length
 //! compiled for itself. Numbers are small integers held as floats, so that every order of a sum gives the same bits.
 
+mod causal;
+mod equal;
+mod history;
+mod loops;
 mod random;
+mod regions;
+mod tokens;
 mod variables;
+mod windows;
 
 use crate::fuzz::{Rng, seeds};
 use kiln::{Device, Tensor, measure, s};
