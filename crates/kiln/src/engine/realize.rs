@@ -107,7 +107,11 @@ fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
 
 /// Captures the graph of nodes.
 fn close(nodes: &[UOp], device: &Device) -> Result<Closed, Busy> {
-    let upload = |values: &[Const], dtype, shape| leaf::table(values, dtype, shape, device).ok();
+    let upload = |values: &[Const], dtype, shape| {
+        let table = leaf::table(values, dtype, shape, device).ok()?;
+        record::made(&table);
+        Some(table)
+    };
     capture::close(nodes, &upload)
 }
 

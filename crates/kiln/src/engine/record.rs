@@ -2,7 +2,8 @@
 //!
 //! A recording is complete or it is spoiled: whatever the function does that a [`Plan`] cannot do
 //! again, spoils it, with the reason. A value is known by the number of its leaf: leaves from before the recording are
-//! arguments, those that runs made are results, and what else was made meanwhile is data of the function's own.
+//! arguments, those that runs made are results, and data that this thread made meanwhile is the function's own. What another
+//! thread makes in that time may be computed from arguments.
 
 use super::capture::Closed;
 use super::leaf;
@@ -10,7 +11,7 @@ use super::plan::{Check, Guard, Plan, Run};
 use crate::device::Device;
 use kiln_ir::UOp;
 use kiln_ir::arg::Arg;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +25,9 @@ pub(crate) struct Recording {
     /// Leaves with lower numbers were there before.
     first: u64,
     runs: Vec<Seen>,
-    /// Data of the function's own, by number: it must outlive the first call.
+    /// The numbers of data that the function has made.
+    made: FxHashSet<u64>,
+    /// Such data, by number: it must outlive the first call.
     own: FxHashMap<u64, UOp>,
     guards: Vec<(u64, Range<i64>, bool)>,
     spoiled: Option<&'static str>,
@@ -52,7 +55,8 @@ pub(crate) fn recorded<R>(f: impl FnOnce() -> R) -> (R, Recording) {
     }
     let first = leaf::next_number();
     let (own, spoiled) = (FxHashMap::default(), None);
-    let new = Recording { first, runs: Vec::new(), own, guards: Vec::new(), spoiled };
+    let (made, guards) = Default::default();
+    let new = Recording { first, runs: Vec::new(), made, own, guards, spoiled };
     let recorder = Recorder(RECORDING.replace(Some(new)));
     let result = f();
     let recording = RECORDING.take().expect("put there above");
@@ -86,6 +90,15 @@ pub(crate) fn guard(leaf: &UOp, range: Range<i64>, is_negative: bool) {
     });
 }
 
+/// This thread has made a leaf from data of the program.
+pub(crate) fn made(leaf: &UOp) {
+    RECORDING.with_borrow_mut(|recording| {
+        if let Some(recording) = recording {
+            recording.made.insert(number_of(leaf));
+        }
+    });
+}
+
 /// A graph will be computed: holds those of its leaves that the function made itself.
 pub(super) fn begins(closed: &Closed) {
     RECORDING.with_borrow_mut(|recording| {
@@ -97,6 +110,9 @@ pub(super) fn begins(closed: &Closed) {
             number >= recording.first && !is_result()
         };
         let own: Vec<UOp> = leaves.filter(is_own).cloned().collect();
+        if !own.iter().all(|leaf| recording.made.contains(&number_of(leaf))) {
+            recording.spoiled.get_or_insert("it takes a value that another thread has made");
+        }
         recording.own.extend(own.into_iter().map(|leaf| (number_of(&leaf), leaf)));
     });
 }

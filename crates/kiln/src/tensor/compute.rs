@@ -35,7 +35,9 @@ pub(crate) fn upload_with(
     device: &Device,
     write: impl FnOnce(&mut [u8]) -> Result<(), Failure>,
 ) -> Result<UOp, Fault> {
-    engine::upload(dtype, shape, device, write).map_err(Fault::Failed)
+    let leaf = engine::upload(dtype, shape, device, write).map_err(Fault::Failed)?;
+    engine::record::made(&leaf);
+    Ok(leaf)
 }
 
 /// A leaf on another device with the value of `node`, which is on `from`.

@@ -1,5 +1,7 @@
 //! Functions that are recorded and replayed: what they give is what running them gives.
 
+mod differing;
+
 use kiln::nn::{self, BatchNorm2d, Conv2d, Dropout, Embedding, Linear, Module, Sequential};
 use kiln::optim::{Adam, AdamW, Group, LAMB, RAdam, RMSprop, SGD};
 use kiln::{Error, Tensor, jit, manual_seed, no_grad, s};
