@@ -4,7 +4,7 @@
 //! other public methods says so first ([`outermost`]): then what those make is its own.
 
 use kiln_ir::uop::{Origin, name_lines};
-use kiln_ir::{Arg, UOp};
+use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::panic::Location;
@@ -126,10 +126,10 @@ impl Viewers {
 
 /// Data and numbers were made by nobody.
 fn is_leaf(node: &UOp) -> bool {
-    node.as_const().is_some() || matches!(node.arg(), Arg::Buffer { .. })
+    matches!(node.op(), Op::Const | Op::Buffer)
 }
 
 /// A number in every element is the same node for everybody who spreads it.
 fn is_spread_constant(node: &UOp) -> bool {
-    node.op().is_movement() && node.src(0).as_const().is_some()
+    node.op().is_movement() && node.src(0).op() == Op::Const
 }

@@ -55,7 +55,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
     let below = super::below(op, &srcs, &arg);
     let (values, depth) = (super::values(op, &srcs, &arg), super::depth(op, &srcs));
     let (normal, payload, origin, named) = Default::default();
-    let (is_loaded, is_seen) = Default::default();
+    let (is_loaded, is_seen, position) = Default::default();
     let node = Arc::new(Node {
         op,
         dtype,
@@ -68,6 +68,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
         is_loaded,
         is_seen,
         named,
+        position,
         hash,
         bounds,
         scope,
@@ -98,11 +99,10 @@ impl Drop for Node {
         if self.srcs.iter().all(|src| Arc::strong_count(&src.0) > self.srcs.len()) {
             return;
         }
-        let srcs = std::mem::take(&mut self.srcs);
         // on a thread that ends there may be no graveyard left: its chains are short
         let outermost = GRAVEYARD.try_with(|g| {
             let (graves, is_drained) = &mut *g.borrow_mut();
-            srcs.into_iter().for_each(|src| graves.push(src));
+            std::iter::from_fn(|| self.srcs.pop()).for_each(|src| graves.push(src));
             !std::mem::replace(is_drained, true)
         });
         if outermost == Ok(true) {

@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// A node's sources.
@@ -72,6 +72,8 @@ pub struct Node {
     is_seen: AtomicBool,
     /// The number of a list of named numbers, or 0.
     named: AtomicU16,
+    /// See [`UOp::position`].
+    position: AtomicU32,
     hash: u128,
     bounds: (i64, i64),
     /// `None` for rank 0, which everything inside a kernel has.
@@ -246,6 +248,19 @@ impl UOp {
         let was_seen = self.0.is_seen.load(Ordering::Relaxed);
         self.0.is_seen.store(is_seen, Ordering::Relaxed);
         was_seen
+    }
+
+    /// Where the node may stand in the list of a walk that [put](UOp::set_position) it there. The list has the last word: an
+    /// earlier walk may have left the number (a sparse set; Briggs and Torczon, *An efficient representation for sparse
+    /// sets*, 1993). So a walk looks nothing up and cleans nothing up, but two walks at once would hide nodes from each
+    /// other: a lock must let in one at a time.
+    pub fn position(&self) -> usize {
+        self.0.position.load(Ordering::Relaxed) as usize
+    }
+
+    /// Notes the node's position in the list of a walk.
+    pub fn set_position(&self, position: usize) {
+        self.0.position.store(position as u32, Ordering::Relaxed);
     }
 
     /// Hangs something on the node, or takes it off; returns what was there.

@@ -8,6 +8,7 @@ mod alike;
 use super::Few;
 use super::measure::count;
 use super::number;
+use super::realize::Planning;
 use super::runs::{self, Upload};
 use super::starts::{Starts, well_formed};
 use super::walk::{Busy, Reached, Walk};
@@ -79,8 +80,12 @@ thread_local! {
 }
 
 /// Walks from the roots down to the leaves, and combines runs of writes.
-pub(super) fn close(roots: &[UOp], upload: &Upload<'_>) -> Result<Closed, Busy> {
-    let mut walk = Walk::with_room(LAST.get());
+pub(super) fn close(
+    roots: &[UOp],
+    upload: &Upload<'_>,
+    planning: &Planning,
+) -> Result<Closed, Busy> {
+    let mut walk = Walk::with_room(LAST.get(), planning);
     let mut asked = Few::with_capacity(roots.len());
     for root in roots {
         asked.push(walk.visit(root)?);
@@ -458,6 +463,7 @@ fn use_of(
 #[cfg(test)]
 mod tests {
     use super::super::leaf::{self, Slot, Value};
+    use super::super::realize::planning;
     use super::*;
     use crate::device::Device;
     use kiln_ir::arg::Shape;
@@ -472,7 +478,7 @@ mod tests {
         };
         let inner = upload(1) + 2;
         let root = &inner * 5;
-        let closed = close(std::slice::from_ref(&root), &|_, _, _| None)
+        let closed = close(std::slice::from_ref(&root), &|_, _, _| None, &planning())
             .unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
         let value = Value { leaf: upload(3), differentiable: false, shares: false };

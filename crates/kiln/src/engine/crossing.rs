@@ -101,17 +101,17 @@ fn settle(copy: &UOp, leaf: UOp) {
 
 /// Makes a copy, unless it is made or another thread is about to.
 fn once(copy: &UOp, make: impl FnOnce() -> Result<UOp, Failure>) -> Result<(), Failure> {
-    let latch = match leaf::claim_copy(copy) {
+    let pending = match leaf::claim_copy(copy) {
         Claim::Made => return Ok(()),
         // if it fails there, it is missed again, and made here
         Claim::Others(other) => {
             other.wait();
             return Ok(());
         }
-        Claim::Own(latch) => latch,
+        Claim::Own(pending) => pending,
     };
     let made = make().map(|leaf| settle(copy, leaf));
-    leaf::end_claim(copy, &latch);
+    leaf::end_claim(copy, &pending);
     made
 }
 

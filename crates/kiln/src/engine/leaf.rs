@@ -42,7 +42,7 @@ enum State {
 /// The payload of a computed node.
 pub(super) enum Slot {
     /// A thread is computing it.
-    Pending(Arc<Latch>),
+    Pending(Latch),
     /// Its value.
     Computed(Value),
     /// The same if the leaf remembers the node: it keeps the node alive, so the node must not keep it. If the leaf is
@@ -347,36 +347,59 @@ pub(super) fn set_copied(copy: &UOp, value: Value) {
 pub(super) enum Claim {
     /// It is made.
     Made,
-    /// Another thread, until this opens.
-    Others(Arc<Latch>),
+    /// Another thread, which this waits for.
+    Others(Arc<Slot>),
     /// This thread, which ends its claim.
-    Own(Arc<Latch>),
+    Own(Arc<Slot>),
 }
 
 /// Claims a copy: only one thread makes it, and the others wait.
 pub(super) fn claim_copy(copy: &UOp) -> Claim {
     static CLAIMING: Mutex<()> = Mutex::new(());
     let _claiming = CLAIMING.lock().unwrap_or_else(PoisonError::into_inner);
-    match slot(copy).as_deref() {
-        Some(Slot::Pending(latch)) => Claim::Others(latch.clone()),
+    match slot(copy) {
+        Some(slot) if slot.is_pending() => Claim::Others(slot),
         Some(slot) if slot.value().is_some() => Claim::Made,
         _ => {
-            let latch = Arc::new(Latch::default());
-            set_slot(copy, Some(Arc::new(Slot::Pending(latch.clone()))));
-            Claim::Own(latch)
+            let pending = Slot::pending();
+            set_slot(copy, Some(pending.clone()));
+            Claim::Own(pending)
         }
     }
 }
 
 /// The copy is made, or has failed.
-pub(super) fn end_claim(copy: &UOp, latch: &Latch) {
-    if matches!(slot(copy).as_deref(), Some(Slot::Pending(_))) {
+pub(super) fn end_claim(copy: &UOp, pending: &Slot) {
+    if slot(copy).is_some_and(|slot| slot.is_pending()) {
         set_slot(copy, None);
     }
-    latch.open();
+    pending.open();
 }
 
 impl Slot {
+    /// That a thread is computing some nodes.
+    pub(super) fn pending() -> Arc<Slot> {
+        Arc::new(Slot::Pending(Latch::default()))
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        matches!(self, Slot::Pending(_))
+    }
+
+    /// Waits until the thread that computes has ended, successfully or not.
+    pub(super) fn wait(&self) {
+        if let Slot::Pending(latch) = self {
+            latch.wait();
+        }
+    }
+
+    /// The computation has ended.
+    pub(super) fn open(&self) {
+        if let Slot::Pending(latch) = self {
+            latch.open();
+        }
+    }
+
     /// What the node was computed into, if that is still there.
     pub(super) fn value(&self) -> Option<Value> {
         match self {
@@ -420,13 +443,13 @@ struct Latched {
 }
 
 impl Latch {
-    pub(super) fn wait(&self) {
+    fn wait(&self) {
         let mut state = self.state.lock().expect("latch lock");
         state.is_awaited = true;
         drop(self.changed.wait_while(state, |state| !state.is_open).expect("latch lock"));
     }
 
-    pub(super) fn open(&self) {
+    fn open(&self) {
         let mut state = self.state.lock().expect("latch lock");
         state.is_open = true;
         if state.is_awaited {

@@ -12,7 +12,7 @@ use super::device::{self, Opened};
 use super::file::{self, Pinned};
 use super::history::has_gradient;
 use super::launch::Launches;
-use super::leaf::{self, Latch, Slot, Value};
+use super::leaf::{self, Slot, Value};
 use super::parallel::in_parallel;
 use super::partition::partition;
 use super::record;
@@ -26,10 +26,15 @@ use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Only one thread plans or claims at a time. The lock guards no data, so a panic elsewhere leaves nothing broken.
-pub(super) fn planning() -> MutexGuard<'static, ()> {
+/// The right to walk, to plan and to claim, which one thread has at a time.
+pub(super) struct Planning {
+    _lock: MutexGuard<'static, ()>,
+}
+
+/// Waits for the right to plan. The lock guards no data, so a panic elsewhere leaves nothing broken.
+pub(super) fn planning() -> Planning {
     static PLANNING: Mutex<()> = Mutex::new(());
-    PLANNING.lock().unwrap_or_else(PoisonError::into_inner)
+    Planning { _lock: PLANNING.lock().unwrap_or_else(PoisonError::into_inner) }
 }
 
 /// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
@@ -95,8 +100,8 @@ fn cross_before(groups: &[Group<'_>]) -> Result<(), Failure> {
 fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
     loop {
         let closed = {
-            let _planning = planning();
-            close(nodes, device).map(|closed| crossings(&closed))
+            let planning = planning();
+            close(nodes, device, &planning).map(|closed| crossings(&closed))
         };
         match closed {
             Ok(copies) => return copies,
@@ -106,13 +111,13 @@ fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
 }
 
 /// Captures the graph of nodes.
-fn close(nodes: &[UOp], device: &Device) -> Result<Closed, Busy> {
+fn close(nodes: &[UOp], device: &Device, planning: &Planning) -> Result<Closed, Busy> {
     let upload = |values: &[Const], dtype, shape| {
         let table = leaf::table(values, dtype, shape, device).ok()?;
         record::made(&table);
         Some(table)
     };
-    capture::close(nodes, &upload)
+    capture::close(nodes, &upload, planning)
 }
 
 /// Computes a version into its file, and returns the leaf of the file's new content.
@@ -217,8 +222,8 @@ fn promised(closed: &Closed) -> Few<Option<Promised>> {
 
 /// Captures the graph and claims its roots.
 fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Promise), Blocked> {
-    let _planning = planning();
-    let close = |nodes: &[UOp]| close(nodes, device).map_err(Blocked::Busy);
+    let planning = planning();
+    let close = |nodes: &[UOp]| close(nodes, device, &planning).map_err(Blocked::Busy);
     let mut closed = close(nodes)?;
     let copies = crossings(&closed);
     if !copies.is_empty() {
@@ -230,11 +235,9 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Promise), Blocked> {
         drop(closed);
         closed = close(&[nodes, &again].concat())?;
     }
-    let latch = Arc::new(Latch::default());
-    let promise = Promise { roots: promised(&closed), latch };
-    let pending = Arc::new(Slot::Pending(promise.latch.clone()));
+    let promise = Promise { roots: promised(&closed), pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
-        leaf::set_slot(&root.node, Some(pending.clone()));
+        leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }
     Ok((closed, promise))
 }
@@ -290,7 +293,7 @@ fn pending_writes(closed: &Closed, again: &[UOp]) -> Vec<UOp> {
 struct Promise {
     /// By root of the graph; none if no thread may wait for it.
     roots: Few<Option<Promised>>,
-    latch: Arc<Latch>,
+    pending: Arc<Slot>,
 }
 
 /// A root that is claimed.
@@ -325,11 +328,11 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         for Promised { node, .. } in self.roots.iter().flatten() {
-            if matches!(leaf::slot(node).as_deref(), Some(Slot::Pending(_))) {
+            if leaf::slot(node).is_some_and(|slot| slot.is_pending()) {
                 leaf::set_slot(node, None);
             }
         }
-        self.latch.open();
+        self.pending.open();
     }
 }
 

@@ -1,9 +1,9 @@
 //! The walk from live nodes down to leaves: every node once, sources before users.
 
-use super::leaf::{self, Latch, Slot, Value};
+use super::leaf::{self, Slot, Value};
+use super::realize::Planning;
 use kiln_ir::arg::Arg;
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct StandsFor {
 }
 
 /// Another thread computes something that this graph needs.
-pub(super) struct Busy(pub(super) Arc<Latch>);
+pub(super) struct Busy(pub(super) Arc<Slot>);
 
 /// A node that a walk has reached.
 pub(super) struct Reached {
@@ -62,10 +62,9 @@ impl Reached {
     }
 }
 
-/// A walk from roots to leaves.
+/// A walk from roots to leaves. A node knows its position itself, so only one thread walks at a time.
 #[derive(Default)]
 pub(super) struct Walk {
-    position: FxHashMap<usize, usize>,
     /// Sources before users.
     pub(super) nodes: Vec<Reached>,
     pub(super) effects: Vec<UOp>,
@@ -88,11 +87,14 @@ impl Walk {
         self.nodes[at].computed.is_some()
     }
 
-    pub(super) fn with_room(nodes: usize) -> Walk {
-        let mut walk = Walk::default();
-        walk.position.reserve(nodes);
-        walk.nodes.reserve(nodes);
-        walk
+    pub(super) fn with_room(nodes: usize, _alone: &Planning) -> Walk {
+        Walk { nodes: Vec::with_capacity(nodes), ..Walk::default() }
+    }
+
+    /// The position of a node that has been walked.
+    fn position(&self, node: &UOp) -> Option<usize> {
+        let at = node.position();
+        self.nodes.get(at).is_some_and(|reached| reached.node == *node).then_some(at)
     }
 
     /// Walks down from a node. Returns its position.
@@ -122,11 +124,11 @@ impl Walk {
 
     /// The position of a node that has been walked, or where the walk ends: it has a value, or no sources.
     fn reach(&mut self, node: &UOp) -> Result<Option<usize>, Busy> {
-        if let Some(&at) = self.position.get(&node.id()) {
+        if let Some(at) = self.position(node) {
             return Ok(Some(at));
         }
-        match leaf::slot(node).as_deref() {
-            Some(Slot::Pending(latch)) => return Err(Busy(latch.clone())),
+        match leaf::slot(node) {
+            Some(slot) if slot.is_pending() => return Err(Busy(slot)),
             Some(slot) => {
                 if let Some(value) = slot.value() {
                     return self.leave_computed(node, &value, slot.keeps()).map(Some);
@@ -180,7 +182,7 @@ impl Walk {
 
     fn add(&mut self, reached: Reached) -> usize {
         let at = self.nodes.len();
-        self.position.insert(reached.node.id(), at);
+        reached.node.set_position(at);
         self.nodes.push(reached);
         at
     }
