@@ -179,7 +179,7 @@ impl BatchNorm {
     fn by_batch(&self, x: &Tensor) -> Tensor {
         let axes: Vec<usize> = (0..x.ndim()).filter(|&a| a != 1).collect();
         let mean = x.mean_keepdim(&axes);
-        let var = x.sub(&mean).square().mean_keepdim(&axes);
+        let var = variance(x, &mean, &axes);
         let channels = self.running_mean.shape();
         let (mean, var) = (mean.reshape(channels), var.reshape(channels));
         let invstd = var.add(self.eps).rsqrt();
@@ -195,6 +195,15 @@ impl BatchNorm {
         let kept = running.detach().mul(1.0 - self.momentum);
         running.assign(kept.add(new.mul(self.momentum)).cast(running.dtype()));
     }
+}
+
+/// The mean of the squared distances from the mean. The distances add up to 0, so none of its gradient goes through the
+/// mean: no sum waits for another, and one pass over `x` has those of weight, bias, mean and variance.
+fn variance(x: &Tensor, mean: &Tensor, axes: &[usize]) -> Tensor {
+    let distance = x.sub(mean);
+    let variance = distance.square().mean_keepdim(axes);
+    let each = 2.0 * variance.numel() as f64 / x.numel() as f64;
+    variance.with_gradient([x], |g| [g.mul(each).mul(&distance)])
 }
 
 /// Layer normalization over the last axes.

@@ -107,7 +107,7 @@ impl Tensor {
         self.div(mean.mul(alpha).add(k).pow(beta))
     }
 
-    /// `(x - mean) * invstd * weight + bias`, with statistics and weights along axis 1.
+    /// `(x - mean) * (invstd * weight) + bias`, with statistics and weights along axis 1.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -132,13 +132,11 @@ impl Tensor {
         if let Some(channels) = self.shape().get(1) {
             shape[1] = *channels;
         }
-        let mut x = self.sub(mean.reshape(&shape)).mul(invstd.reshape(&shape));
+        let mut scale = invstd.reshape(&shape);
         if let Some(weight) = weight {
-            x = x.mul(weight.reshape(&shape));
+            scale = scale.mul(weight.reshape(&shape));
         }
-        if let Some(bias) = bias {
-            x = x.add(bias.reshape(&shape));
-        }
-        x
+        let scaled = self.sub(mean.reshape(&shape)).mul(scale);
+        bias.map_or_else(|| scaled.clone(), |bias| scaled.add(bias.reshape(&shape)))
     }
 }

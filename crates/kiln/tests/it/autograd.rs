@@ -156,6 +156,10 @@ fn wrong_gradients_are_found() {
     let wrong = |x: &[Tensor]| x[0].exp().with_gradient([&x[0]], |g| [g * x[0].detach().exp()]);
     gradcheck(wrong, [&x]).expect("right once");
     assert!(gradgradcheck(wrong, [&x]).is_err());
+    let norm = kiln::nn::BatchNorm::new(2).without_affine();
+    let f = |x: &[Tensor]| kiln::nn::train(|| norm.forward(&x[0])) * &x[0];
+    gradcheck(f, [&x]).expect("right");
+    gradgradcheck(f, [&x]).expect("right twice");
     let narrow = Tensor::from([1.0f32]);
     assert!(gradcheck(|x| x[0].exp(), [&narrow]).expect_err("f32").why().contains("want F64"));
 }

@@ -92,6 +92,24 @@ fn batch_norm_in_training() {
     assert!(n.kernels <= 3, "{} kernels", n.kernels);
 }
 
+/// The gradients of weight, bias, mean and variance are sums that need no other: one pass over the input and the output's
+/// gradient has them all, and one the gradient of the input. A third pass would read the output's gradient once more.
+#[test]
+fn batch_norm_backward() {
+    let norm = nn::BatchNorm::new(16);
+    let shape = [32, 16, 20, 20];
+    let (x, seed) = (data(&shape).set_requires_grad(true), data(&shape));
+    let of = |weights: &Option<Tensor>| weights.clone().expect("affine");
+    let wanted = [&x, &of(&norm.weight), &of(&norm.bias)];
+    let (out, n) = measure(|| {
+        let loss = nn::train(|| norm.forward(&x).mul(&seed).sum(..));
+        realize(&loss.gradient(wanted)?)
+    });
+    out.expect("realizes");
+    let passes = n.bytes as f64 / (4 * x.numel()) as f64;
+    assert!(passes < 6.5, "{passes} times as many bytes as the input has");
+}
+
 /// Positions are bounds of loops: a mask of them is no value that is worth memory, whatever it is made of.
 #[test]
 fn attention_is_one_kernel() {

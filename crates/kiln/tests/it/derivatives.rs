@@ -233,6 +233,15 @@ fn gradients_of_gradients() {
             ("gelu", |x| x.gelu()),
             ("quotient", |x| of_halves(x, |a, b| a / (b + 3.0))),
             ("softmax", |x| grid(x).softmax(1)),
+            ("softmax of two axes", |x| x.reshape([2, 3, 2]).softmax([0, 2])),
+            ("causal attention", |x| {
+                of_halves(x, |a, b| {
+                    let q = a.reshape([1, 2, 3]);
+                    q.scaled_dot_product_attention(&b.reshape([1, 2, 3]), &q, None, true)
+                })
+            }),
+            ("var", |x| grid(x).var(1)),
+            ("std of a population", |x| x.reshape([2, 3, 2]).std_with([0, 2], 0)),
             ("logsumexp", |x| grid(x).logsumexp(0)),
             ("matmul", |x| of_halves(x, |a, b| a.matmul(&b.transpose(0, 1)).square())),
             ("layernorm", |x| grid(x).layernorm(-1)),
