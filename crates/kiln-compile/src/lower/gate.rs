@@ -3,7 +3,7 @@
 
 use super::fold;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
-use kiln_ir::{Arg, Const, Op, UOp};
+use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// Simplifies the gates of the kernel.
@@ -81,19 +81,6 @@ fn masked(srcs: &[UOp]) -> Option<UOp> {
     if !zero.is_const(0) || load.op() != Op::Load {
         return None;
     }
-    let known = conjuncts(&scalar_gate(load.gate()?));
-    conjuncts(&scalar_gate(mask)).iter().all(|g| known.contains(g)).then(|| load.clone())
-}
-
-/// The conditions that a gate is the "and" of.
-fn conjuncts(gate: &UOp) -> Vec<UOp> {
-    let mut parts = Vec::new();
-    let mut stack = vec![gate.clone()];
-    while let Some(part) = stack.pop() {
-        match (part.op(), part.arg()) {
-            (Op::And | Op::Mul, Arg::None) => stack.extend(part.srcs().iter().cloned()),
-            _ => parts.push(part),
-        }
-    }
-    parts
+    let known = scalar_gate(load.gate()?).conjuncts();
+    scalar_gate(mask).conjuncts().iter().all(|g| known.contains(g)).then(|| load.clone())
 }

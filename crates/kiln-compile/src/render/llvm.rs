@@ -181,14 +181,29 @@ impl Function<'_> {
         self.prefetch(op, &at);
         let at = match gate {
             None => at,
-            Some(gate) if gate.lanes() > 1 => return self.masked_load(op, gate, &at),
-            Some(gate) => {
-                self.zero_bytes = self.zero_bytes.max(dtype.size() * lanes as usize);
-                let gate = self.value(gate);
-                self.emit(&format!("select i1 {gate}, ptr {at}, ptr @zeros"))
+            Some(gate) if gate.lanes() > 1 => {
+                let at = self.address_where(gate, at, dtype.size() * lanes as usize);
+                return self.masked_load(op, gate, &at);
             }
+            Some(gate) => self.address_if(gate, &at, dtype.size() * lanes as usize),
         };
         self.load_plain(dtype, lanes, &at, alignment(op.memory()))
+    }
+
+    /// The address if the gate is on, else that of zeros.
+    fn address_if(&mut self, gate: &UOp, at: &str, bytes: usize) -> String {
+        self.zero_bytes = self.zero_bytes.max(bytes);
+        let gate = self.value(gate);
+        self.emit(&format!("select i1 {gate}, ptr {at}, ptr @zeros"))
+    }
+
+    /// The same for a gate of lanes, as far as it says something of all of them. A processor loads no lane that is off,
+    /// but where the address is nobody's it takes some hundred cycles to find out.
+    fn address_where(&mut self, gate: &UOp, at: String, bytes: usize) -> String {
+        match gate.conjuncts().into_iter().find(|g| g.op() == Op::Splat) {
+            Some(all) => self.address_if(all.src(0), &at, bytes),
+            None => at,
+        }
     }
 
     /// Into the second cache.

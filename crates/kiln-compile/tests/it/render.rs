@@ -445,3 +445,30 @@ fn kernels_are_written_for_the_processor_that_is_named() {
         assert!(text.contains(own) && !text.contains(wider), "{text}");
     }
 }
+
+/// Which loads are off in all lanes is known before the address is: theirs is that of zeros then, and not one that is
+/// nobody's.
+#[test]
+fn llvm_loads_no_vector_from_where_none_of_its_lanes_is() {
+    let text = "
+        %out = param f32 slot=0 [64]
+        %x = param f32 slot=1 [64]
+        %i = range i32 axis=0 loop 16:i32
+        %at = mul %i 4:i32
+        %before = add %at -32:i32
+        %inside = cmplt %i 8:i32
+        %behind = not %inside
+        %all = splat boolx4 %behind
+        %some = stack boolx4 true true true false
+        %on = and %all %some
+        %v = load f32x4 %x %before gate=%on
+        store %out %at %v
+        end %i
+    ";
+    let target = Target { language: Language::Llvm, ..Target::interp() };
+    let text = render(&program("E", text), &target);
+    let address = text.lines().find(|line| line.contains("ptr @zeros")).expect("a choice");
+    let (name, _) = address.trim().split_once(' ').expect("a name");
+    assert!(text.contains(&format!("masked.load.v4f32.p0(ptr {name}, ")), "{text}");
+    assert!(text.contains("@zeros = ") && address.contains("select i1"), "{text}");
+}

@@ -540,6 +540,18 @@ impl UOp {
         self.srcs().get(self.gate_source())
     }
 
+    /// The conditions that a predicate is the "and" of.
+    pub fn conjuncts(&self) -> Vec<UOp> {
+        let (mut parts, mut stack) = (Vec::new(), vec![self.clone()]);
+        while let Some(part) = stack.pop() {
+            match (part.op(), part.arg()) {
+                (Op::And | Op::Mul, Arg::None) => stack.extend(part.srcs().iter().cloned()),
+                _ => parts.push(part),
+            }
+        }
+        parts
+    }
+
     /// Which source of a load or a store is its predicate, if it has one.
     pub fn gate_source(&self) -> usize {
         match self.op() {
