@@ -8,7 +8,7 @@ mod alike;
 use super::Few;
 use super::measure::count;
 use super::number;
-use super::realize::Planning;
+use super::planning::Planning;
 use super::runs::{self, Upload};
 use super::starts::{Starts, well_formed};
 use super::walk::{Busy, Reached, Walk};
@@ -463,7 +463,7 @@ fn use_of(
 #[cfg(test)]
 mod tests {
     use super::super::leaf::{self, Slot, Value};
-    use super::super::realize::planning;
+    use super::super::planning::planning;
     use super::*;
     use crate::device::Device;
     use kiln_ir::arg::Shape;

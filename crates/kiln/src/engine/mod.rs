@@ -52,6 +52,7 @@ mod crossing;
 mod sharded;
 /// A graph over such values as a graph for each device.
 mod partition;
+mod planning;
 /// Sums over devices.
 mod all_reduce;
 /// Values that are in memory as they are.

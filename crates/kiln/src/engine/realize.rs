@@ -15,6 +15,7 @@ use super::launch::Launches;
 use super::leaf::{self, Slot, Value};
 use super::parallel::in_parallel;
 use super::partition::partition;
+use super::planning::{Planning, planning};
 use super::record;
 use super::sharded::Sharded;
 use super::walk::Busy;
@@ -24,18 +25,7 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The right to walk, to plan and to claim, which one thread has at a time.
-pub(super) struct Planning {
-    _lock: MutexGuard<'static, ()>,
-}
-
-/// Waits for the right to plan. The lock guards no data, so a panic elsewhere leaves nothing broken.
-pub(super) fn planning() -> Planning {
-    static PLANNING: Mutex<()> = Mutex::new(());
-    Planning { _lock: PLANNING.lock().unwrap_or_else(PoisonError::into_inner) }
-}
+use std::sync::Arc;
 
 /// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
 pub(crate) fn realize(nodes: &[UOp], last: &[usize], device: &Device) -> Result<Few<UOp>, Failure> {

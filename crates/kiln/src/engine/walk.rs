@@ -1,7 +1,7 @@
 //! The walk from live nodes down to leaves: every node once, sources before users.
 
 use super::leaf::{self, Slot, Value};
-use super::realize::Planning;
+use super::planning::Planning;
 use kiln_ir::arg::Arg;
 use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
