@@ -234,7 +234,11 @@ impl Tensor {
     /// The value with what computed leaves were computed from, and what its elements weigh: by `seed`, else as one element
     /// of weight 1.
     fn differentiable(&self, seed: Option<Value>) -> Result<(UOp, UOp), Fault> {
-        let value = self.value()?;
+        self.differentiable_from(self.value()?, seed)
+    }
+
+    /// The same of the value that the tensor had.
+    fn differentiable_from(&self, value: UOp, seed: Option<Value>) -> Result<(UOp, UOp), Fault> {
         if !value.dtype().is_float() || seed.is_none() && value.numel() != 1 {
             let wanted = if seed.is_none() { "one float" } else { "floats" };
             return refuse!("wants {wanted}, not {} {:?}", value.dtype(), value.shape());

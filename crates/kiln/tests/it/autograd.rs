@@ -140,6 +140,11 @@ fn directions_and_jacobians() {
     assert!(hessian.flatten().allclose(&Tensor::from(want), 1e-12, 1e-12).expect("numbers"));
     assert_eq!(floats(&x.sum(..).hessian(&x).expect("zeros")), [0.0; 9]);
     assert!(y.jacobian(&v).is_err());
+    // a value that the first row computes
+    let (w, v) = (waves([3, 2]), waves([2, 1]));
+    let of = |v: &Tensor| w.matmul(v).tanh().jacobian(v).expect("a matrix");
+    let marked = of(&waves([2, 1]).set_requires_grad(true));
+    assert_eq!(of(&v).to_vec::<f32>().expect("numbers"), marked.to_vec::<f32>().expect("numbers"));
 }
 
 #[test]

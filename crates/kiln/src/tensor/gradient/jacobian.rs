@@ -1,10 +1,12 @@
 //! Derivatives of every element by every element, and along a direction.
 
 use super::custom::stand_in;
+use super::targets::{gradients_of, not_read};
 use crate::Tensor;
 use crate::element::{Operand, Value};
 use crate::error::{Error, Fault, at_caller};
 use kiln_compile::grad::gradient;
+use kiln_ir::UOp;
 
 /// Derivatives of more than one element.
 impl Tensor {
@@ -86,7 +88,9 @@ impl Tensor {
     /// The Jacobian. A target that is not read on the way has zeros, if it need not be.
     pub(super) fn derivatives(&self, target: &Tensor, must_read: bool) -> Result<Tensor, Fault> {
         let shape: Vec<usize> = self.shape().iter().chain(target.shape()).copied().collect();
-        let rows = (0..self.numel()).map(|i| self.row_of_jacobian(i, target, must_read));
+        // what leads on from it now: to compute one row may compute it, and then nothing does
+        let value = self.value()?;
+        let rows = (0..self.numel()).map(|i| self.row_of_jacobian(&value, i, target, must_read));
         let rows = rows.collect::<Result<Vec<Tensor>, Fault>>()?;
         match rows.is_empty() {
             true => Ok(Tensor::zeros_with(shape, (target.dtype(), target.device()))),
@@ -94,14 +98,21 @@ impl Tensor {
         }
     }
 
-    fn row_of_jacobian(&self, i: usize, target: &Tensor, must_read: bool) -> Result<Tensor, Fault> {
+    fn row_of_jacobian(
+        &self,
+        value: &UOp,
+        i: usize,
+        target: &Tensor,
+        must_read: bool,
+    ) -> Result<Tensor, Fault> {
         // as data, so that all rows are one kernel
         let mut one_hot = vec![0.0f32; self.numel()];
         one_hot[i] = 1.0;
         let seed = Tensor::from_vec_on(one_hot, self.shape(), self.device()).cast(self.dtype());
-        let row = self.gradients_if_read(&[target], Some(Value::Tensor(seed)))?.remove(0);
+        let (root, seed) = self.differentiable_from(value.clone(), Some(Value::Tensor(seed)))?;
+        let row = gradients_of(&root, &seed, &[target])?.remove(0);
         let row = match row {
-            None if must_read => return super::targets::not_read(0, target),
+            None if must_read => return not_read(0, target),
             None => target.zeros_like(),
             Some(row) => row.copy(),
         };
