@@ -1,8 +1,9 @@
 //! What stage `schedule` decides by price. A graph that differs from another one in lengths alone can be scheduled with the
 //! other one's choices, and then has the same kernels.
 //!
-//! Beside them, why what holds for one of several reasons holds: a padding is read outside of what it pads if that is before
-//! it or behind it. If one length has one reason and a longer one has another, a length in between may have none.
+//! Some facts have several possible reasons. Example: a region is outside of a padding's source because it is before it, or
+//! because it is behind it. If a short length has one reason and a long length the other, a length in between may have
+//! none. So the reasons are listed beside the choices.
 
 use std::cell::{Cell, RefCell};
 

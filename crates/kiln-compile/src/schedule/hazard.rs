@@ -130,7 +130,7 @@ impl Written<'_> {
             && region::is_one_to_one(self.at, whole.numel())
     }
 
-    /// If nothing that is read is written: on which side of that it is.
+    /// The side of the written region on which all reads are; none if they may meet it.
     fn apart(&self, view: &UOp, whole: &UOp) -> Option<Reason> {
         let read = bytes(&positions(view, whole), whole.dtype().size());
         match (read, bytes(self.at, self.size)) {

@@ -446,8 +446,7 @@ fn kernels_are_written_for_the_processor_that_is_named() {
     }
 }
 
-/// Which loads are off in all lanes is known before the address is: theirs is that of zeros then, and not one that is
-/// nobody's.
+/// A masked load that is off in all lanes takes the address of zeros. Its own address may be nobody's.
 #[test]
 fn llvm_loads_no_vector_from_where_none_of_its_lanes_is() {
     let text = "

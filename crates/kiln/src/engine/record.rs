@@ -2,8 +2,8 @@
 //!
 //! A recording is complete or it is spoiled: whatever the function does that a [`Plan`] cannot do
 //! again, spoils it, with the reason. A value is known by the number of its leaf: leaves from before the recording are
-//! arguments, those that runs made are results, and data that this thread made meanwhile is the function's own. What another
-//! thread makes in that time may be computed from arguments.
+//! arguments, those that runs made are results, and data of this thread is the function's own. Data of another thread may be
+//! computed from arguments, so it spoils the recording.
 
 use super::capture::Closed;
 use super::leaf;

@@ -1,4 +1,4 @@
-//! Lengths that are equal by chance, that are none or one, and constants that a length happens to equal.
+//! Lengths that are equal by chance, lengths of 0 and 1, and constants that equal a length by chance.
 
 use super::loops::{Case, hold, hold_on_both, line, small, sum, table};
 use super::numbers;
