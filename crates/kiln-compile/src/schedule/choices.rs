@@ -17,14 +17,14 @@ pub struct Choices {
     reasons: RefCell<Vec<Reason>>,
 }
 
-/// Why something holds that could hold for another reason.
+/// One of several possible reasons for a fact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
     /// All of the one is before all of the other.
     Before,
     /// All of the one is behind all of the other.
     Behind,
-    /// Two conditions exclude each other. Whether they would for another length is not known, so this is who they are.
+    /// Two conditions exclude each other, known by the hash of both: at another length they may not.
     Excluded(u128),
 }
 

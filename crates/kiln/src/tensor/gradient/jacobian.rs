@@ -88,7 +88,7 @@ impl Tensor {
     /// The Jacobian. A target that is not read on the way has zeros, if it need not be.
     pub(super) fn derivatives(&self, target: &Tensor, must_read: bool) -> Result<Tensor, Fault> {
         let shape: Vec<usize> = self.shape().iter().chain(target.shape()).copied().collect();
-        // what leads on from it now: to compute one row may compute it, and then nothing does
+        // taken before the first row: computing a row may compute this value, whose leaf has no history
         let value = self.value()?;
         let rows = (0..self.numel()).map(|i| self.row_of_jacobian(&value, i, target, must_read));
         let rows = rows.collect::<Result<Vec<Tensor>, Fault>>()?;
