@@ -1,7 +1,10 @@
 //! The typed payloads of nodes, for every stage.
 
 use crate::dtype::{Const, DType};
+use crate::uop::UOp;
 use smallvec::SmallVec;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Lengths of axes, outermost first.
@@ -97,6 +100,8 @@ pub enum Arg {
         /// Whether a gradient ends here, instead of going on to what the storage's value was computed from.
         ends: bool,
     },
+    /// `Vjp` whose gradients are made when they are asked for.
+    Derivative(Derivative),
     /// `After`, of a tensor: its effect is a bool that must be false, and this is the error message if it is true.
     Check(Arc<str>),
     /// `Copy`: the destination.
@@ -106,6 +111,39 @@ pub enum Arg {
         /// The kernel's name, such as `r_32_8`.
         name: Arc<str>,
     },
+}
+
+/// One gradient per source of a node; `None` where none passes.
+pub type Gradients = SmallVec<[Option<UOp>; 3]>;
+
+/// What makes the gradients of a function whose value was not computed by ops, or whose gradient is simpler than what follows
+/// from them. Softmax is one: `y * (g - sum(g * y))` needs its value `y` alone.
+#[derive(Clone, Copy)]
+pub struct Derivative {
+    /// No other derivative has it: equal names are equal derivatives.
+    pub name: &'static str,
+    /// From the `Vjp` node and its gradient to those of its sources, the value's (`None`) first.
+    pub gradients: fn(&UOp, &UOp) -> Gradients,
+}
+
+impl PartialEq for Derivative {
+    fn eq(&self, other: &Derivative) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Derivative {}
+
+impl Hash for Derivative {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Derivative {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
 /// The length of a `Param` in a kernel for arguments of any length. It is larger than any memory, and odd, so that no rule

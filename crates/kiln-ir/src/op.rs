@@ -229,7 +229,8 @@ ops! {
     /// `1 / (1 + e^-x)` (floats).
     Sigmoid "sigmoid" Unary;
     /// `vjp(value, seed, x, dx, ..)`: the value, with a gradient of its own. The gradient of each source `x` is the source
-    /// `dx` after it, in which `seed` stands for the gradient of the value.
+    /// `dx` after it, in which `seed` stands for the gradient of the value. Or `vjp(value, x, ..)` with an
+    /// `Arg::Derivative`, which makes the gradients of the sources `x`.
     Vjp "vjp" Memory;
     /// `remat(x, y, ..)`: the value of `x`, which is in memory. What is computed from it is computed after the values `y`,
     /// and shares nothing with what is computed from `x` (rematerialization).

@@ -6,7 +6,7 @@
 
 mod rules;
 
-use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::arg::{Arg, Axes, Gradients, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -53,9 +53,9 @@ pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>
 }
 
 /// The gradients for a node's sources, by its rule, from the sum of the gradients that its users gave.
-fn passed(node: &UOp, users: &mut Parts) -> rules::Parts {
+fn passed(node: &UOp, users: &mut Parts) -> Gradients {
     let Some(rule) = rules::rule(node.op()).filter(|_| !users.is_empty()) else {
-        return rules::Parts::new();
+        return Gradients::new();
     };
     let grad = summed(std::mem::take(users));
     users.push(grad.clone());

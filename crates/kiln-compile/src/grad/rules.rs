@@ -1,18 +1,15 @@
 //! The gradient of every op: what a node's gradient becomes for each of its sources. For `x * y` and a gradient `g`
 //! these are `g * y` and `g * x`.
 
-use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
+use kiln_ir::arg::{Arg, Axes, Gradients, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::uop::{substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp, region};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::f64::consts::LN_2;
 
-/// One gradient per source; `None` where none passes.
-pub(super) type Parts = SmallVec<[Option<UOp>; 3]>;
-
 /// From a node and its gradient to those of its sources.
-pub(super) type Rule = fn(&UOp, &UOp) -> Parts;
+pub(super) type Rule = fn(&UOp, &UOp) -> Gradients;
 
 /// The op's rule; `None` for ops that gradients do not pass: they step, compare, count or reinterpret.
 pub(super) fn rule(op: Op) -> Option<Rule> {
@@ -82,9 +79,16 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
     })
 }
 
+fn vjp(y: &UOp, g: &UOp) -> Gradients {
+    match y.arg() {
+        Arg::Derivative(of) => (of.gradients)(y, g),
+        _ => given(y, g),
+    }
+}
+
 /// Each input gets the gradient that follows it, in which the seed stands for the value's.
-fn vjp(y: &UOp, g: &UOp) -> Parts {
-    let [_, seed, inputs @ ..] = y.srcs() else { return Parts::new() };
+fn given(y: &UOp, g: &UOp) -> Gradients {
+    let [_, seed, inputs @ ..] = y.srcs() else { return Gradients::new() };
     let slopes: Vec<UOp> = inputs.iter().skip(1).step_by(2).cloned().collect();
     // what an input was computed from does not know the seed, and need not be looked into
     let known = inputs.iter().step_by(2).map(|x| (x.clone(), x.clone()));
@@ -93,11 +97,11 @@ fn vjp(y: &UOp, g: &UOp) -> Parts {
     [None, None].into_iter().chain(slopes.into_iter().flat_map(|d| [Some(d), None])).collect()
 }
 
-fn one(grad: UOp) -> Parts {
+fn one(grad: UOp) -> Gradients {
     smallvec![Some(grad)]
 }
 
-fn two(a: UOp, b: UOp) -> Parts {
+fn two(a: UOp, b: UOp) -> Gradients {
     smallvec![Some(a), Some(b)]
 }
 
@@ -112,7 +116,7 @@ fn of_winner(grad: &UOp, low: &UOp, high: &UOp) -> UOp {
 }
 
 /// `x^e`. Where `e` is 0 the power is 1 for every `x`; from 0 on `0^e` does not grow with `e`.
-fn power(y: &UOp, g: &UOp) -> Parts {
+fn power(y: &UOp, g: &UOp) -> Gradients {
     let (x, e, zero) = (y.src(0), y.src(1), &y.const_like(0));
     let by_base = || {
         let slope = e * x.pow(&less_one(e));
@@ -134,7 +138,7 @@ fn less_one(e: &UOp) -> UOp {
     }
 }
 
-fn reduce(y: &UOp, g: &UOp) -> Parts {
+fn reduce(y: &UOp, g: &UOp) -> Gradients {
     let Arg::Reduce { op, axes } = y.arg() else { return smallvec![None] };
     let x = y.src(0);
     let whole = |value: &UOp| unreduce(value, axes, x.shape());
@@ -250,7 +254,7 @@ fn outside((slice, &n): (&SliceAxis, &usize)) -> PadAxis {
 }
 
 /// What was overwritten gets nothing; the value gets what became of it.
-fn update(y: &UOp, g: &UOp) -> Parts {
+fn update(y: &UOp, g: &UOp) -> Gradients {
     let (base, value, at) = (y.src(0), y.src(1), y.src(2));
     let (zero, one) = (&g.const_like(0), &g.const_like(1));
     let landed = |x: &UOp| region::view(x, at).unwrap_or_else(|| x.gather(at));
@@ -304,13 +308,13 @@ fn summed_to(grad: &UOp, value: &UOp) -> UOp {
 }
 
 /// Every element adds up where it was taken from.
-fn gather(y: &UOp, g: &UOp) -> Parts {
+fn gather(y: &UOp, g: &UOp) -> Gradients {
     let nothing = g.const_like(0).broadcast_to(y.src(0).shape());
     smallvec![Some(nothing.update_with(Some(ReduceOp::Add), g, y.src(1))), None]
 }
 
 /// Back to the device that the source is on.
-fn copy(y: &UOp, g: &UOp) -> Parts {
+fn copy(y: &UOp, g: &UOp) -> Gradients {
     let Some(arg) = device(y.src(0)) else { return one(g.clone()) };
     // first where the gradient is: what it is made of may not say so
     let to =

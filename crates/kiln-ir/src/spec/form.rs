@@ -102,6 +102,7 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Dot => matches!(arg, Arg::Parts(parts) if packable(*parts)),
         Op::Mma => matches!(arg, Arg::Mma { parts, .. } if packable(*parts)),
         Op::Mark => matches!(arg, Arg::Mark { .. }),
+        Op::Vjp => matches!(arg, Arg::None | Arg::Derivative(_)),
         Op::Update => match arg {
             Arg::Reduce { axes, .. } => axes.is_empty(),
             other => *other == Arg::None,

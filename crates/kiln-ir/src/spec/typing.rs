@@ -15,7 +15,8 @@ pub(super) fn check(node: &UOp) -> Result<(), String> {
     match op {
         Op::Reduce | Op::After | Op::Remat | Op::Splat | Op::Lane | Op::Copy => like(node, 0),
         Op::Gather => like(node, 0),
-        Op::Vjp => like(node, 0).and_then(|()| like(node, 1)),
+        Op::Vjp if node.arg().is_none() => like(node, 0).and_then(|()| like(node, 1)),
+        Op::Vjp => like(node, 0),
         Op::Update => like(node, 0).and_then(|()| like(node, 1)),
         Op::Slice => {
             like(node, 0)?;

@@ -167,6 +167,9 @@ impl<'a> Fields<'a> {
                 let ends = !self.has("ends") || self.number::<u8>("ends")? != 0;
                 Arg::Mark { storage: self.number("storage")?, ends }
             }
+            Op::Vjp if !self.keys.is_empty() => {
+                return fail(self.column, "what a derivative makes is code, which no text has");
+            }
             Op::Update if !self.words.is_empty() => {
                 Arg::Reduce { op: self.choice(&ReduceOp::ALL, ReduceOp::name)?, axes: Axes::new() }
             }

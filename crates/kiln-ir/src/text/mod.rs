@@ -234,6 +234,7 @@ fn print_arg(out: &mut String, arg: &Arg) {
         }
         Arg::Mark { storage, ends: true } => *out += &format!(" storage={storage}"),
         Arg::Mark { storage, ends: false } => *out += &format!(" storage={storage} ends=0"),
+        Arg::Derivative(of) => *out += &format!(" derivative={}", quoted(of.name)),
         Arg::Check(text) => *out += &format!(" check={}", quoted(text)),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),
         Arg::Kernel { name } => *out += &format!(" name={}", quoted(name)),

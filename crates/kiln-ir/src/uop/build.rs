@@ -2,7 +2,9 @@
 //! constants to the right, views that change nothing away, neighbouring views of one kind together.
 
 use super::{Srcs, UOp};
-use crate::arg::{Arg, Axes, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg};
+use crate::arg::{
+    Arg, Axes, Derivative, PadAxis, RangeKind, ReduceOp, Shape, SliceAxis, Space, WindowArg,
+};
 use crate::dtype::{Const, DType};
 use crate::op::Op;
 use smallvec::{SmallVec, smallvec};
@@ -458,6 +460,12 @@ impl UOp {
         let pairs = inputs.into_iter().flat_map(|(x, dx)| [x, dx]);
         let srcs: Srcs = [self.clone(), seed.clone()].into_iter().chain(pairs).collect();
         UOp::new(Op::Vjp, self.dtype(), 1, srcs, Arg::None)
+    }
+
+    /// `self`, a function of `inputs` with this derivative.
+    pub fn with_derivative(&self, of: Derivative, inputs: impl IntoIterator<Item = UOp>) -> UOp {
+        let srcs: Srcs = [self.clone()].into_iter().chain(inputs).collect();
+        UOp::new(Op::Vjp, self.dtype(), 1, srcs, Arg::Derivative(of))
     }
 
     /// The value of `self` as a node of its own, whose users wait for the values `others`.

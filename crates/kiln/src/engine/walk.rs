@@ -146,7 +146,7 @@ impl Walk {
         let reached = Reached {
             edges: Edges::from_slice(&[leaf]),
             computed: Some(StandsFor { shares: value.shares }),
-            differentiable: leads_on(node.op(), value.differentiable),
+            differentiable: leads_on(node, value.differentiable),
             ..Reached::new(node.clone())
         };
         self.computed.push(self.nodes.len());
@@ -172,7 +172,7 @@ impl Walk {
         }
         let on_positions = || op.is_movement() && self.nodes[edges[0]].is_positions;
         self.add(Reached {
-            differentiable: leads_on(op, differentiable),
+            differentiable: leads_on(node, differentiable),
             is_filler,
             is_positions: op == Op::Iota || on_positions(),
             edges,
@@ -196,11 +196,13 @@ impl Walk {
     }
 }
 
-/// Whether a gradient could go through a node, if it could go through what it is computed from or not.
-fn leads_on(op: Op, below: bool) -> bool {
-    match op {
+/// Whether a gradient could go through a node, if it could go through what it is computed from or not. One that a program
+/// gives itself may go anywhere.
+fn leads_on(node: &UOp, below: bool) -> bool {
+    match node.op() {
         Op::Detach => false,
-        Op::Mark | Op::Vjp => true,
+        Op::Mark => true,
+        Op::Vjp => below || node.arg().is_none(),
         _ => below,
     }
 }

@@ -172,8 +172,6 @@ impl Tensor {
     ///
     /// A target that does not [want gradients](Tensor::set_requires_grad) counts by its value: equal values that are
     /// computed in the same way are one, and what was computed before the gradient is asked for leads to none.
-    /// `inv`, `det`, `solve` and all factorizations compute their tensor at once, so nothing leads through them to a target
-    /// without a mark, also where another path does: mark it.
     ///
     /// ```
     /// let w = kiln::Tensor::from([1.0f32, 2.0]);

@@ -1,6 +1,6 @@
 //! What is asked of gradients: targets, seeds, scopes, directions and gradients of one's own.
 
-use kiln::{Tensor, enable_grad, gradcheck, gradgradcheck, no_grad, s};
+use kiln::{Tensor, checkpoint, enable_grad, gradcheck, gradgradcheck, measure, no_grad, s};
 
 fn floats(t: &Tensor) -> Vec<f64> {
     t.to_vec::<f64>().expect("values")
@@ -169,34 +169,88 @@ fn wrong_gradients_are_found() {
     assert!(gradcheck(|x| x[0].exp(), [&narrow]).expect_err("f32").why().contains("want F64"));
 }
 
-/// Of factorizations whose series has one term, a gradient of the gradient would lack terms: it is NaN.
 #[test]
 fn gradients_of_linear_algebra() {
     let x = Tensor::from([[2.0, 0.5, -0.3], [0.4, 3.0, 0.2], [-0.1, 0.6, 1.5]]);
-    let square: [fn(&Tensor) -> Tensor; 4] = [
+    let tall = Tensor::from([[2.0, 0.5], [0.4, 3.0], [-0.1, 0.6]]);
+    let square: [fn(&Tensor) -> Tensor; 10] = [
         Tensor::inv,
         Tensor::det,
+        |x| x.slogdet().1,
         |x| x.solve(&Tensor::from([1.0, 2.0, -1.0])),
+        |x| x.solve_triangular(&x.narrow(1, 0, 1), true, false),
         |x| (x.matmul(&x.transpose(0, 1))).cholesky(false),
+        |x| (x + x.transpose(0, 1)).eigh().1,
+        |x| (x + x.transpose(0, 1)).eigvalsh(),
+        |x| x.inv().inv().matmul(x),
+        |x| x.det() * x.inv(),
     ];
-    for f in square {
-        gradcheck(|x| f(&x[0]), [&x]).expect("right");
-        gradgradcheck(|x| f(&x[0]), [&x]).expect("right twice");
-    }
-    let once: [fn(&Tensor) -> Tensor; 5] = [
+    let any: [fn(&Tensor) -> Tensor; 8] = [
+        |x| x.qr().0,
         |x| x.qr().1,
         |x| x.svd(false).0,
-        |x| (x + x.transpose(0, 1)).eigh().1,
+        |x| x.svd(false).2,
+        Tensor::svdvals,
+        |x| x.svd(true).0.narrow(1, 0, 2),
         Tensor::pinv,
-        |x| x.lstsq(&Tensor::from([1.0, 2.0, -1.0])),
+        |x| x.lstsq(&x.narrow(1, 0, 1)),
     ];
-    for f in once {
-        gradcheck(|x| f(&x[0]), [&x]).expect("right once");
-        let x = x.copy().set_requires_grad(true);
-        let slope = f(&x).square().sum(..).gradient([&x]).expect("a gradient").remove(0);
-        let again = slope.square().sum(..).gradient([&x]).expect("another").remove(0);
-        assert!(floats(&again).iter().all(|x| x.is_nan()), "{again}");
+    for f in square.into_iter().chain(any) {
+        gradcheck(|x| f(&x[0]), [&x]).expect("right");
+        gradgradcheck(|x| f(&x[0]), [&x]).expect("twice");
     }
+    for x in [&tall, &tall.transpose(0, 1)] {
+        any.iter().for_each(|f| gradcheck(|x| f(&x[0]), [x]).expect("right"));
+        [any[1], any[6]].iter().for_each(|f| gradgradcheck(|x| f(&x[0]), [x]).expect("twice"));
+    }
+}
+
+/// A path through a factorization counts beside another one, whether the target is marked or not, and whether what is
+/// factorized is the target or computed from it.
+#[test]
+fn factorizations_lead_to_targets_without_a_mark() {
+    let functions: [fn(&Tensor) -> Tensor; 8] = [
+        Tensor::inv,
+        Tensor::det,
+        |x| x.slogdet().1,
+        |x| x.solve(&x.narrow(1, 0, 1)),
+        |x| x.matmul(&x.transpose(0, 1)).cholesky(false),
+        |x| x.qr().0,
+        |x| x.svd(false).0,
+        |x| x.eigh().1,
+    ];
+    for f in functions {
+        let loss = |x: &Tensor| f(&(x * 2.0)).sum(..) + f(x).square().sum(..) + x.sum(..);
+        let numbers = [[2.0, 0.5, -0.3], [0.4, 3.0, 0.2], [-0.1, 0.6, 1.5]];
+        let (plain, marked) =
+            (Tensor::from(numbers), Tensor::from(numbers).set_requires_grad(true));
+        let plain = loss(&plain).gradient([&plain]).expect("a gradient").remove(0);
+        let of = |loss: Tensor| floats(&loss.gradient([&marked]).expect("a gradient")[0]);
+        assert_eq!(floats(&plain), of(loss(&marked)));
+        assert_eq!(floats(&plain), of(checkpoint(|[x]| loss(x), [&marked])));
+    }
+}
+
+/// A value that no gradient is wanted of does not keep what it was computed from.
+#[test]
+fn a_realized_factorization_forgets_its_matrix() {
+    let inversions = |n: usize| {
+        let mut x = Tensor::eye(64).contiguous();
+        let all = || (0..n).for_each(|_| x = x.inv().realize().expect("computed").clone());
+        measure(all).1.peak_memory
+    };
+    let (few, many) = (inversions(3), inversions(30));
+    assert!(many <= few, "{few} {many}");
+}
+
+/// The first columns of this matrix are not independent: its factors exist, their derivatives do not.
+#[test]
+fn a_matrix_without_full_rank_has_factors_and_no_gradient() {
+    let x = Tensor::from([[1.0, 1.0], [1.0, 1.0]]).set_requires_grad(true);
+    let (q, r) = x.qr();
+    assert!(floats(&q.matmul(&r).sub(&x).abs()).iter().all(|x| *x < 1e-12));
+    let slope = r.sum(..).gradient([&x]).expect("a gradient").remove(0);
+    assert!(floats(&slope).iter().all(|x| x.is_nan()), "{slope}");
 }
 
 /// Numbers that are not alike, in memory.

@@ -1,10 +1,13 @@
 //! Products of triangular and orthogonal matrices.
 
-use super::dense::{Matrix, cholesky, lu, qr};
+use super::dense::{cholesky, qr};
+use super::derivative::{Number, transposed};
 use super::stack::{Stack, turned};
 use crate::Tensor;
 use crate::error::Fault;
 use crate::origin::outermost;
+use kiln_ir::UOp;
+use kiln_ir::arg::{Derivative, Gradients};
 
 /// Factors.
 impl Tensor {
@@ -28,8 +31,7 @@ impl Tensor {
     }
 
     /// `q`, with orthogonal columns, and the upper triangle `r` of `q r`, for each matrix of `[.., m, n]`: floats of
-    /// `min(m, n)` columns and rows. Computes the tensor. A gradient of its gradient
-    /// is NaN.
+    /// `min(m, n)` columns and rows. Computes the tensor. A gradient is NaN where the first columns are not independent.
     ///
     /// ```
     /// let a = kiln::Tensor::from([[3.0f32, 1.0], [4.0, 2.0]]);
@@ -92,57 +94,56 @@ fn lower_half(x: &Tensor) -> Tensor {
 fn lower_root(x: &Tensor) -> Result<Tensor, Fault> {
     let stack = Stack::square(x)?;
     let n = stack.rows;
-    let both = |a: &Matrix| {
-        let l = cholesky(a)?;
-        let inverse = lu(&l).solve(&Matrix::identity(n));
-        Ok([l, inverse])
-    };
-    let [l, inverse] = stack.each([[n, n], [n, n]], both)?;
-    Ok(stack.result(&match stack.moved()? {
-        None => l,
-        Some(d) => {
-            let d = d.add(turned(&d)).mul(0.5);
-            let share = inverse.times(&d).times(&turned(&inverse));
-            let first = lower_half(&share);
-            let second = lower_half(&first.times(&turned(&first)));
-            l.add(l.times(&first.sub(second)))
-        }
-    }))
+    let [l] = stack.functions(stack.each([[n, n]], |a| Ok([cholesky(a)?]))?, [CHOLESKY])?;
+    Ok(stack.result(&l))
+}
+
+const CHOLESKY: Derivative = Derivative { name: "cholesky", gradients: of_cholesky };
+
+fn of_cholesky(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |l, [d]| {
+        let (l, d) = (l.value(), d.add(turned(&d)).mul(0.5));
+        let inverse = l.inv();
+        Ok(l.times(&lower_half(&inverse.times(&d).times(&turned(&inverse)))))
+    })
 }
 
 fn orthogonal(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     let stack = Stack::new(x)?;
     let (m, n) = (stack.rows, stack.columns);
     let count = m.min(n);
-    let [q, r] = stack.each([[m, count], [count, n]], |a| {
-        let (q, r) = qr(a);
-        Ok([q, r])
-    })?;
-    let (q, r) = match stack.moved_once()? {
-        None => (q, r),
-        Some(d) => moved(q, r, &d, &stack.x),
-    };
+    let numbers = stack.each([[m, count], [count, n]], |a| Ok(qr(a).into()))?;
+    let [q, r] = stack.functions(numbers, QR)?;
     Ok((stack.result(&q), stack.result(&r)))
 }
 
-/// With gradients: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum
-/// experimental design", 2010.
-fn moved(q: Tensor, r: Tensor, d: &Tensor, x: &Tensor) -> (Tensor, Tensor) {
-    let count = q.shape()[q.ndim() - 1];
-    let n = r.shape()[r.ndim() - 1];
-    let first = |t: &Tensor| t.narrow(-1, 0, count);
-    let (square, d) = (first(&r), first(d));
-    // d r^-1, as the transpose of what solves r^T
-    let share = turned(&turned(&square).solve(&turned(&d)));
+const QR: [Derivative; 2] = [
+    Derivative {
+        name: "q of qr",
+        gradients: |y, g| transposed(y, g, |q, [d]| Ok(changes(q, &d)?.0)),
+    },
+    Derivative {
+        name: "r of qr",
+        gradients: |y, g| transposed(y, g, |r, [d]| Ok(changes(r, &d)?.1)),
+    },
+];
+
+/// Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum experimental
+/// design", 2010.
+fn changes(number: &Number<'_>, d: &Tensor) -> Result<(Tensor, Tensor), Fault> {
+    let [q, r] = number.all(QR)?;
+    let (count, n) = (q.shape()[q.ndim() - 1], r.shape()[r.ndim() - 1]);
+    let square = r.narrow(-1, 0, count);
+    let share = d.narrow(-1, 0, count).times(&square.inv());
     let along = turned(&q).times(&share);
     let turn = along.tril(-1).sub(turned(&along.tril(-1)));
-    let moved_q = q.times(&turn).add(share.sub(q.times(&along)));
-    let moved_r = along.sub(&turn).times(&square);
-    let new_q = q.add(moved_q);
+    let of_q = q.times(&turn).add(share.sub(q.times(&along)));
+    let of_square = along.sub(&turn).times(&square);
     if n == count {
-        return (new_q, r.add(moved_r));
+        return Ok((of_q, of_square));
     }
     // what is right of the square follows from q
-    let rest = turned(&new_q).times(&x.narrow(-1, count, n - count));
-    (new_q, Tensor::cat([&square.add(moved_r), &rest], -1))
+    let rest = |t: &Tensor| t.narrow(-1, count, n - count);
+    let right = turned(&of_q).times(&rest(&number.input(0))).add(turned(&q).times(&rest(d)));
+    Ok((of_q, Tensor::cat([&of_square, &right], -1)))
 }

@@ -1,6 +1,7 @@
 //! Linear algebra beyond products, of stacks of matrices.
 
 mod dense;
+mod derivative;
 mod factor;
 mod functions;
 mod jacobi;

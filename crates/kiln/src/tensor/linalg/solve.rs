@@ -1,12 +1,15 @@
 //! Inverses, determinants and systems of equations, by elimination.
 
-use super::dense::{Matrix, add_multiple, inverse, lu};
+use super::dense::{Lu, Matrix, add_multiple, inverse, lu};
+use super::derivative::{functions, transposed};
 use super::jacobi::{Svd, svd};
 use super::stack::{Stack, traced};
 use crate::Tensor;
 use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
+use kiln_ir::UOp;
+use kiln_ir::arg::{Derivative, Gradients};
 
 /// Equations.
 impl Tensor {
@@ -114,30 +117,38 @@ impl Tensor {
 fn inverted(x: &Tensor) -> Result<Tensor, Fault> {
     let stack = Stack::square(x)?;
     let n = stack.rows;
-    let [inverse] = stack.each([[n, n]], |a| Ok([inverse(a)?]))?;
-    Ok(stack.result(&match stack.moved()? {
-        None => inverse,
-        Some(d) => {
-            let share = inverse.times(&d);
-            let first = share.times(&inverse);
-            inverse.sub(&first).add(share.times(&first))
-        }
-    }))
+    let inverse = stack.each([[n, n]], |a| Ok([inverse(a)?]))?;
+    let [inverse] = stack.functions(inverse, [INVERSE])?;
+    Ok(stack.result(&inverse))
 }
 
-/// The determinant, the inverse or zeros, and the adjugate.
-fn cofactors(a: &Matrix, near: f64) -> [Matrix; 3] {
+const INVERSE: Derivative = Derivative { name: "inv", gradients: of_inverse };
+
+fn of_inverse(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |inverse, [d]| {
+        let inverse = inverse.value();
+        Ok(inverse.times(&d).times(&inverse).neg())
+    })
+}
+
+/// The inverse, or zeros of a singular matrix.
+fn inverse_or_zeros(lu: &Lu, n: usize) -> Matrix {
+    match lu.is_singular() {
+        true => Matrix::zeros(n, n),
+        false => lu.solve(&Matrix::identity(n)),
+    }
+}
+
+/// The adjugate, and the inverse or zeros.
+fn cofactors(a: &Matrix, near: f64) -> [Matrix; 2] {
     let (n, lu) = (a.rows, lu(a));
+    let inverse = inverse_or_zeros(&lu, n);
+    if lu.is_singular() {
+        return [adjugate(a, near), inverse];
+    }
     let determinant = lu.determinant();
-    let (inverse, adjugate) = match lu.is_singular() {
-        true => (Matrix::zeros(n, n), adjugate(a, near)),
-        false => {
-            let inverse = lu.solve(&Matrix::identity(n));
-            let data = inverse.data.iter().map(|x| x * determinant).collect();
-            (inverse, Matrix::new(n, n, data))
-        }
-    };
-    [Matrix::vector(vec![determinant]), inverse, adjugate]
+    let data = inverse.data.iter().map(|x| x * determinant).collect();
+    [Matrix::new(n, n, data), inverse]
 }
 
 /// Of a singular matrix, by its singular values.
@@ -160,40 +171,65 @@ fn adjugate(a: &Matrix, near: f64) -> Matrix {
 
 fn determinants(x: &Tensor) -> Result<Tensor, Fault> {
     let stack = Stack::square(x)?;
-    let (n, near) = (stack.rows, stack.near());
-    let Some(d) = stack.moved()? else {
-        let one = |a: &Matrix| Ok([Matrix::vector(vec![lu(a).determinant()])]);
-        let [values] = stack.each([[1, 1]], one)?;
-        return Ok(stack.result(&values.squeeze([-2, -1])));
-    };
-    let [values, inverses, adjugates] =
-        stack.each([[1, 1], [n, n], [n, n]], |a| Ok(cofactors(a, near)))?;
-    let values = values.squeeze([-2, -1]);
-    let first = traced(&adjugates.times(&d));
-    let share = inverses.times(&d);
-    let second = traced(&share).square().sub(traced(&share.times(&share)));
-    Ok(stack.result(&values.add(first).add(second.mul(&values).mul(0.5))))
+    let n = stack.rows;
+    let one = |a: &Matrix| Ok([Matrix::vector(vec![lu(a).determinant()]), a.clone()]);
+    let numbers = stack.each([[1, 1], [n, n]], one)?;
+    let [values, _] = stack.functions(numbers, [DETERMINANT, CONSTANT])?;
+    Ok(stack.result(&values.squeeze([-2, -1])))
+}
+
+const DETERMINANT: Derivative = Derivative { name: "det", gradients: of_determinant };
+const ADJUGATE: Derivative = Derivative { name: "adjugate", gradients: of_adjugate };
+/// A number that no change of the matrix changes.
+const CONSTANT: Derivative = Derivative { name: "constant", gradients: |_, _| Gradients::new() };
+
+/// The derivative of the determinant is the adjugate (Jacobi's formula), also of a singular matrix.
+fn of_determinant(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |determinant, [d]| {
+        let [_, x] = determinant.numbers();
+        let stack = Stack::square(&x)?;
+        let (n, near) = (stack.rows, stack.near());
+        let numbers = stack.each([[n, n], [n, n]], |a| Ok(cofactors(a, near)))?;
+        let [adjugate, _] = determinant.also(numbers, [ADJUGATE, CONSTANT])?;
+        Ok(traced(&adjugate.times(&d)).unsqueeze(-1).unsqueeze(-1))
+    })
+}
+
+/// Of a singular matrix the inverse is zeros, and the adjugate counts as a constant.
+fn of_adjugate(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |adjugate, [d]| {
+        let [_, inverses] = adjugate.numbers();
+        let [inverse] = adjugate.also([inverses], [INVERSE])?;
+        let (y, share) = (adjugate.value(), inverse.times(&d));
+        let trace = traced(&share).unsqueeze(-1).unsqueeze(-1);
+        Ok(y.mul(trace).sub(share.times(&y)))
+    })
 }
 
 fn log_determinants(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     let stack = Stack::square(x)?;
     let n = stack.rows;
     let both = |a: &Matrix| {
-        let lu = lu(a);
-        let (sign, log) = lu.log_determinant();
-        let inverse = match lu.is_singular() {
-            true => Matrix::zeros(n, n),
-            false => lu.solve(&Matrix::identity(n)),
-        };
-        Ok([Matrix::vector(vec![sign]), Matrix::vector(vec![log]), inverse])
+        let (sign, log) = lu(a).log_determinant();
+        Ok([Matrix::vector(vec![sign]), Matrix::vector(vec![log]), a.clone()])
     };
-    let [signs, logs, inverses] = stack.each([[1, 1], [1, 1], [n, n]], both)?;
-    let [signs, mut logs] = [signs, logs].map(|t| t.squeeze([-2, -1]));
-    if let Some(d) = stack.moved()? {
-        let share = inverses.times(&d);
-        logs = logs.add(traced(&share)).sub(traced(&share.times(&share)).mul(0.5));
-    }
+    let numbers = stack.each([[1, 1], [1, 1], [n, n]], both)?;
+    let [signs, logs, _] = stack.functions(numbers, [CONSTANT, LOG_DETERMINANT, CONSTANT])?;
+    let [signs, logs] = [signs, logs].map(|t| t.squeeze([-2, -1]));
     Ok((stack.result(&signs), stack.result(&logs)))
+}
+
+const LOG_DETERMINANT: Derivative = Derivative { name: "logdet", gradients: of_log_determinant };
+
+fn of_log_determinant(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |log, [d]| {
+        let [x] = log.numbers();
+        let stack = Stack::square(&x)?;
+        let n = stack.rows;
+        let inverses = stack.each([[n, n]], |a| Ok([inverse_or_zeros(&lu(a), n)]))?;
+        let [inverse] = log.also(inverses, [INVERSE])?;
+        Ok(traced(&inverse.times(&d)).unsqueeze(-1).unsqueeze(-1))
+    })
 }
 
 fn triangle(a: &Tensor, upper: bool, unit: bool) -> Result<Tensor, Fault> {
@@ -235,30 +271,30 @@ fn together(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor), Fault> {
 }
 
 fn solution(a: &Tensor, b: &Tensor, [n, columns]: [usize; 2]) -> Result<Tensor, Fault> {
-    let (of_a, of_b) = (Stack::new(a)?.moved()?, Stack::new(b)?.moved()?);
+    let inputs = [a.value()?, b.value()?];
     // beside each other they are one stack
     let both = Stack::new(&Tensor::cat([&a.detach(), &b.detach()], -1))?;
     let solve = |m: &Matrix| {
-        let right = m.columns_after(n);
-        let left = (0..n).flat_map(|i| &m.row(i)[..n]).copied().collect();
-        let lu = lu(&Matrix::new(n, n, left));
+        let left = Matrix::new(n, n, (0..n).flat_map(|i| &m.row(i)[..n]).copied().collect());
+        let lu = lu(&left);
         match lu.is_singular() {
             true => refuse!("the matrix is singular"),
-            false => Ok([lu.solve(&right), lu.solve(&Matrix::identity(n))]),
+            false => Ok([lu.solve(&m.columns_after(n)), left]),
         }
     };
-    let [x, inverse] = both.each([[n, columns], [n, n]], solve)?;
-    let step = |x: &Tensor| {
-        let of_a = of_a.as_ref().map(|d| d.times(x).neg());
-        let sum = match (&of_b, of_a) {
-            (Some(b), Some(a)) => b.add(a),
-            (Some(b), None) => b.clone(),
-            (None, Some(a)) => a,
-            (None, None) => return None,
-        };
-        Some(inverse.times(&sum))
-    };
-    // the first step has the first derivative, the second one the second
-    let first = step(&x).map(|change| x.add(change));
-    Ok(first.and_then(|first| step(&first)).map_or(x.clone(), |change| x.add(change)))
+    let numbers = both.each([[n, columns], [n, n]], solve)?;
+    let [x, _] = functions(&inputs, &numbers, [SOLUTION, CONSTANT])?;
+    Ok(x)
+}
+
+const SOLUTION: Derivative = Derivative { name: "solve", gradients: of_solution };
+
+fn of_solution(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |x, [of_a, of_b]| {
+        let [a] = x.numbers();
+        let stack = Stack::square(&a)?;
+        let n = stack.rows;
+        let [inverse] = x.also(stack.each([[n, n]], |a| Ok([inverse(a)?]))?, [INVERSE])?;
+        Ok(inverse.times(&of_b.sub(of_a.times(&x.value()))))
+    })
 }

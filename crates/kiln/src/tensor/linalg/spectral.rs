@@ -1,17 +1,20 @@
 //! Eigenvalues and singular values, and what follows from them.
 
 use super::dense::{Matrix, add_multiple};
+use super::derivative::{Number, transposed};
 use super::jacobi::{Svd, eigh, svd};
 use super::stack::{Stack, turned};
 use crate::error::Fault;
 use crate::origin::outermost;
 use crate::{DType, Tensor};
+use kiln_ir::UOp;
+use kiln_ir::arg::{Derivative, Gradients};
 
 /// Spectra.
 impl Tensor {
     /// The eigenvalues of each symmetric matrix of `[.., n, n]`, of which the lower triangle is read, in rising order,
-    /// `[.., n]`, and the eigenvectors as columns, `[.., n, n]`: floats. Computes the tensor. A gradient of its gradient is
-    /// NaN. Where eigenvalues are equal, the part of their vectors' is left out.
+    /// `[.., n]`, and the eigenvectors as columns, `[.., n, n]`: floats. Computes the tensor. Where eigenvalues are equal,
+    /// the gradient leaves out how their vectors turn into each other.
     ///
     /// ```
     /// let (values, vectors) = kiln::Tensor::from([[2.0f32, 0.0], [0.0, 1.0]]).eigh();
@@ -53,8 +56,9 @@ impl Tensor {
     }
 
     /// `u`, `s` and `vh` of each matrix `u diag(s) vh` of `[.., m, n]`: orthogonal columns, singular values in falling order,
-    /// and orthogonal rows, `min(m, n)` of each. If `full`, `u` and `vh` are square. Floats. Computes the tensor. A
-    /// gradient of its gradient is NaN. Where singular values are equal, the part of their vectors' is left out.
+    /// and orthogonal rows, `min(m, n)` of each. If `full`, `u` and `vh` are square; no gradient goes through what is more
+    /// than these. Floats. Computes the tensor. Where singular values are equal, the gradient leaves out how their vectors
+    /// turn into each other.
     ///
     /// ```
     /// let (u, s, vh) = kiln::Tensor::from([[0.0f32, 2.0], [1.0, 0.0]]).svd(false);
@@ -96,8 +100,7 @@ impl Tensor {
     }
 
     /// The pseudo-inverse of Moore and Penrose of each matrix of `[.., m, n]`: `[.., n, m]`, a float. Singular values below
-    /// `max(m, n)` units in the last place of the largest one count as zero. Computes the tensor. A gradient of its gradient
-    /// is NaN.
+    /// `max(m, n)` units in the last place of the largest one count as zero. Computes the tensor.
     ///
     /// ```
     /// let p = kiln::Tensor::from([[2.0f32], [0.0]]).pinv();
@@ -115,7 +118,7 @@ impl Tensor {
     }
 
     /// `x` with the least `|self x - b|` for each matrix of `[.., m, n]`, and of those the shortest. `b` is `[m]` or
-    /// `[.., m, k]`. Computes the tensor. A gradient of its gradient is NaN.
+    /// `[.., m, k]`. Computes the tensor.
     ///
     /// ```
     /// use kiln::Tensor;
@@ -201,19 +204,37 @@ fn gaps(values: &Tensor) -> Tensor {
 fn eigen(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     let stack = Stack::square(x)?;
     let (n, near) = (stack.rows, stack.near());
-    let [values, vectors] = stack.each([[1, n], [n, n]], |a| {
+    let numbers = stack.each([[1, n], [n, n]], |a| {
         let (values, rows) = eigh(a, near);
         Ok([Matrix::vector(values), Matrix::of_rows(&rows, n).transposed()])
     })?;
-    let mut both = (values.squeeze(-2), vectors);
-    if let Some(d) = stack.moved_once()? {
-        let (values, vectors) = &both;
-        let d = d.add(turned(&d)).mul(0.5);
-        let seen = turned(vectors).times(&d).times(vectors);
-        let moved = vectors.times(&seen.mul(gaps(values)));
-        both = (values.add(seen.diagonal(0, -2, -1)), vectors.add(moved));
-    }
-    Ok((stack.result(&both.0), stack.result(&both.1)))
+    let [values, vectors] = stack.functions(numbers, EIGH)?;
+    Ok((stack.result(&values.squeeze(-2)), stack.result(&vectors)))
+}
+
+const EIGH: [Derivative; 2] = [
+    Derivative { name: "values of eigh", gradients: of_eigenvalues },
+    Derivative { name: "vectors of eigh", gradients: of_eigenvectors },
+];
+
+/// The change as the eigenvectors see it. The lower triangle counts for both.
+fn seen(vectors: &Tensor, d: &Tensor) -> Tensor {
+    let d = d.add(turned(d)).mul(0.5);
+    turned(vectors).times(&d).times(vectors)
+}
+
+fn of_eigenvalues(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |values, [d]| {
+        let [_, vectors] = values.all(EIGH)?;
+        Ok(seen(&vectors, &d).diagonal(0, -2, -1).unsqueeze(-2))
+    })
+}
+
+fn of_eigenvectors(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |vectors, [d]| {
+        let [values, vectors] = vectors.all(EIGH)?;
+        Ok(vectors.times(&seen(&vectors, &d).mul(gaps(&values.squeeze(-2)))))
+    })
 }
 
 fn singular(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor), Fault> {
@@ -225,44 +246,52 @@ fn singular(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor), Fault> {
         let Svd { u, s, v } = svd(a, full, near);
         Ok([Matrix::of_rows(&u, m).transposed(), Matrix::vector(s), Matrix::of_rows(&v, n)])
     })?;
-    let s = s.squeeze(-2);
-    let (u, s, vh) = match stack.moved_once()? {
-        None => (u, s, vh),
-        Some(d) => {
-            let (own, rows) = (u.narrow(-1, 0, count), vh.narrow(-2, 0, count));
-            let (new_u, new_s, new_vh) = moved(&own, &s, &rows, &d);
-            let rest = |t: Tensor, new: Tensor, axis: i64, all: usize| match all - count {
-                0 => new,
-                more => Tensor::cat([&new, &t.narrow(axis, count, more)], axis),
-            };
-            (rest(u, new_u, -1, left), new_s, rest(vh, new_vh, -2, right))
-        }
+    let own = [u.narrow(-1, 0, count), s, vh.narrow(-2, 0, count)];
+    let [own_u, s, own_vh] = stack.functions(own, SVD)?;
+    let rest = |own: Tensor, all: Tensor, axis: i64, len: usize| match len - count {
+        0 => own,
+        more => Tensor::cat([&own, &all.narrow(axis, count, more)], axis),
     };
-    Ok((stack.result(&u), stack.result(&s), stack.result(&vh)))
+    let (u, vh) = (rest(own_u, u, -1, left), rest(own_vh, vh, -2, right));
+    Ok((stack.result(&u), stack.result(&s.squeeze(-2)), stack.result(&vh)))
 }
 
-/// With gradients: Townsend, "Differentiating the singular value decomposition", 2016.
-fn moved(u: &Tensor, s: &Tensor, vh: &Tensor, d: &Tensor) -> (Tensor, Tensor, Tensor) {
-    let v = turned(vh);
-    let seen = turned(u).times(d).times(&v);
-    let apart = gaps(&s.square());
-    let (across, down) = (s.unsqueeze(-2), s.unsqueeze(-1));
+const SVD: [Derivative; 3] = [
+    Derivative {
+        name: "u of svd",
+        gradients: |y, g| transposed(y, g, |u, [d]| Ok(changes(u, &d)?.0)),
+    },
+    Derivative {
+        name: "s of svd",
+        gradients: |y, g| transposed(y, g, |s, [d]| Ok(changes(s, &d)?.1)),
+    },
+    Derivative {
+        name: "vh of svd",
+        gradients: |y, g| transposed(y, g, |vh, [d]| Ok(changes(vh, &d)?.2)),
+    },
+];
+
+/// Townsend, "Differentiating the singular value decomposition", 2016.
+fn changes(number: &Number<'_>, d: &Tensor) -> Result<(Tensor, Tensor, Tensor), Fault> {
+    let [u, across, vh] = number.all(SVD)?;
+    let (s, v) = (across.squeeze(-2), turned(&vh));
+    let seen = turned(&u).times(d).times(&v);
+    let (apart, down) = (gaps(&s.square()), s.unsqueeze(-1));
     let turn_u = apart.mul(seen.mul(&across).add(turned(&seen).mul(&down)));
     let turn_v = apart.mul(seen.mul(&down).add(turned(&seen).mul(&across)));
-    let none = s.eq(0.0);
-    let inverse = none.where_(0.0, none.where_(1.0, s).reciprocal()).unsqueeze(-2);
+    let none = across.eq(0.0);
+    let inverse = none.where_(0.0, none.where_(1.0, &across).reciprocal());
     // what leaves the space of the columns
     let out_u = d.times(&v).sub(u.times(&seen)).mul(&inverse);
-    let out_v = turned(d).times(u).sub(v.times(&turned(&seen))).mul(&inverse);
-    let new_u = u.add(u.times(&turn_u)).add(out_u);
-    let new_v = v.add(v.times(&turn_v)).add(out_v);
-    (new_u, s.add(seen.diagonal(0, -2, -1)), turned(&new_v))
+    let out_v = turned(d).times(&u).sub(v.times(&turned(&seen))).mul(&inverse);
+    let (of_u, of_v) = (u.times(&turn_u).add(out_u), v.times(&turn_v).add(out_v));
+    Ok((of_u, seen.diagonal(0, -2, -1).unsqueeze(-2), turned(&of_v)))
 }
 
 fn pseudo_inverse(x: &Tensor) -> Result<Tensor, Fault> {
     let stack = Stack::new(x)?;
     let (m, n, near, least) = (stack.rows, stack.columns, stack.near(), least(x)?);
-    let [inverse] = stack.each([[n, m]], |a| {
+    let inverse = stack.each([[n, m]], |a| {
         let Svd { u, s, v } = svd(a, false, near);
         let mut sum = Matrix::zeros(n, m);
         let bound = s.first().copied().unwrap_or(0.0) * least;
@@ -271,20 +300,22 @@ fn pseudo_inverse(x: &Tensor) -> Result<Tensor, Fault> {
         }
         Ok([sum])
     })?;
-    Ok(stack.result(&match stack.moved_once()? {
-        None => inverse,
-        Some(d) => with_gradient(&inverse, &d, &stack.x.detach()),
-    }))
+    let [inverse] = stack.functions(inverse, [PSEUDO_INVERSE])?;
+    Ok(stack.result(&inverse))
 }
+
+const PSEUDO_INVERSE: Derivative = Derivative { name: "pinv", gradients: of_pseudo_inverse };
 
 /// Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate",
 /// 1973.
-fn with_gradient(p: &Tensor, d: &Tensor, a: &Tensor) -> Tensor {
-    let (turned_p, turned_d) = (turned(p), turned(d));
-    let direct = p.times(d).times(p);
-    let left = p.times(&turned_p).times(&turned_d);
-    let left = left.sub(left.times(a).times(p));
-    let right = turned_d.times(&turned_p).times(p);
-    let right = right.sub(p.times(a).times(&right));
-    p.sub(direct).add(left).add(right)
+fn of_pseudo_inverse(y: &UOp, g: &UOp) -> Gradients {
+    transposed(y, g, |p, [d]| {
+        let (p, a) = (p.value(), p.input(0));
+        let (turned_p, turned_d) = (turned(&p), turned(&d));
+        let left = p.times(&turned_p).times(&turned_d);
+        let left = left.sub(left.times(&a).times(&p));
+        let right = turned_d.times(&turned_p).times(&p);
+        let right = right.sub(p.times(&a).times(&right));
+        Ok(left.add(right).sub(p.times(&d).times(&p)))
+    })
 }

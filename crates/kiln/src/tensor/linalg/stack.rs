@@ -1,18 +1,23 @@
 //! A tensor as a stack of matrices: what is computed of each in memory, and how that depends on the tensor.
 //!
-//! A factorization is computed when its method is called, and its values are constants of the graph. Gradients come from what is
-//! added to these: the first terms of the factorization's series in `x - x.detach()`, which is zero.
+//! A factorization is computed when its method is called, and its values are constants of the graph. Beside each stands what it
+//! was computed from, and the derivative that leads there.
 
 use super::dense::Matrix;
+use super::derivative::functions;
 use crate::defaults::OrFloat;
-use crate::engine;
 use crate::error::{Fault, refuse};
 use crate::{DType, Tensor};
+use kiln_ir::UOp;
+use kiln_ir::arg::Derivative;
+use std::slice::from_ref;
 
 /// Matrices of one form.
 pub(super) struct Stack {
     /// In the dtype that sums are computed in.
     pub(super) x: Tensor,
+    /// Its value as it was before anything was computed.
+    node: UOp,
     /// What the results have.
     dtype: DType,
     lead: Vec<usize>,
@@ -30,7 +35,8 @@ impl Stack {
         };
         let dtype = x.dtype().or_float();
         let lead = lead.to_vec();
-        Ok(Stack { x: x.cast(dtype.accumulator()), dtype, lead, rows, columns })
+        let x = x.cast(dtype.accumulator());
+        Ok(Stack { node: x.value()?, x, dtype, lead, rows, columns })
     }
 
     pub(super) fn square(x: &Tensor) -> Result<Stack, Fault> {
@@ -46,19 +52,14 @@ impl Stack {
         if self.x.dtype() == DType::F64 { 1e-15 } else { 1e-10 }
     }
 
-    /// Zeros that depend on the tensor, if a gradient could reach it.
-    pub(super) fn moved(&self) -> Result<Option<Tensor>, Fault> {
-        let leads_on = engine::has_gradient(&self.x.value()?, None);
-        Ok(leads_on.then(|| self.x.sub(self.x.detach())))
-    }
-
-    /// As [`moved`](Stack::moved), for a series that has only its first term. A gradient of its gradient, which would lack
-    /// terms, is NaN.
-    pub(super) fn moved_once(&self) -> Result<Option<Tensor>, Fault> {
-        let once = |g: &Tensor| {
-            [g.with_gradient([g, &self.x], |again| [again.clone(), again.mul(f64::NAN)])]
-        };
-        Ok(self.moved()?.map(|zeros| zeros.detach().with_gradient([&self.x], once)))
+    /// These numbers of each matrix, as functions of it: `derivatives[i]` is that of `numbers[i]`. They see all of these
+    /// numbers, in this order; see [`derivative`](super::derivative).
+    pub(super) fn functions<const N: usize>(
+        &self,
+        numbers: [Tensor; N],
+        derivatives: [Derivative; N],
+    ) -> Result<[Tensor; N], Fault> {
+        functions(from_ref(&self.node), &numbers, derivatives)
     }
 
     /// What `f` makes of each matrix: tensors of matrices, of which all have one form.
