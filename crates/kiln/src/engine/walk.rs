@@ -160,6 +160,7 @@ impl Walk {
             Op::After => self.effect(node),
             Op::Copy => self.copies.push(self.nodes.len()),
             Op::Update => self.has_versions = true,
+            Op::Vjp => self.inputs(node),
             _ => {}
         }
         let mut is_filler = !matches!(op, Op::Buffer | Op::Copy);
@@ -185,6 +186,15 @@ impl Walk {
         reached.node.set_position(at);
         self.nodes.push(reached);
         at
+    }
+
+    /// Counts the references to what a value has its derivative by, if that was reached on the way to the value.
+    fn inputs(&mut self, vjp: &UOp) {
+        for input in &vjp.srcs()[1..] {
+            if let Some(at) = self.position(input) {
+                self.nodes[at].inside += 1;
+            }
+        }
     }
 
     /// Notes the effects of an `After`, which become roots of their own.

@@ -7,11 +7,13 @@ use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
 use crate::defaults::OrFloat;
 use crate::error::Fault;
-use kiln_ir::arg::{Axes, ReduceOp};
+use kiln_ir::arg::{Axes, Derivative, Gradients, ReduceOp};
 use kiln_ir::{DType, Op, UOp};
 
 /// The value less its largest along the axes, e to that, and the sum of those with axes kept.
 struct Parts {
+    /// The value, in the dtype that is computed in.
+    of: UOp,
     shifted: UOp,
     exps: UOp,
     sum: UOp,
@@ -41,25 +43,38 @@ impl Parts {
             Some(counts) => counts.where_(&x, &like(&x, other)),
             None => x,
         };
-        let x = only(x.cast(x.dtype().or_float().accumulator()), f64::NEG_INFINITY);
+        let of = x.cast(x.dtype().or_float().accumulator());
+        let x = only(of.clone(), f64::NEG_INFINITY);
         let kept = kept_shape(x.shape(), axes);
         let max = largest(&x, axes);
         let shifted = &x - by(&max).expand(x.shape().clone());
         let exps = only(UOp::unary(Op::Exp, &shifted), 0.0);
         let sum = wide_sum(&exps, axes).reshape(kept);
-        Parts { shifted, exps, sum }
+        Parts { of, shifted, exps, sum }
     }
 
     /// Each exponential over the sum: times its reciprocal, which is one division a row. The sum is at least 1, as the
     /// largest value gives 1, so no reciprocal overflows.
     fn shares(&self) -> UOp {
         let reciprocal = quotient(&like(&self.sum, 1), &self.sum);
-        &self.exps * self.spread(&reciprocal)
+        let shares = &self.exps * self.spread(&reciprocal);
+        shares.with_derivative(SOFTMAX, [self.of.clone(), self.sum.clone()])
     }
 
     fn spread(&self, x: &UOp) -> UOp {
         x.expand(self.exps.shape().clone())
     }
+}
+
+const SOFTMAX: Derivative = Derivative { name: "softmax", gradients: of_shares };
+
+/// `y (g - sum(g y))`: of all that is computed on the way to the shares `y`, nothing else is needed, so nothing else is kept.
+fn of_shares(y: &UOp, g: &UOp) -> Gradients {
+    let kept = y.src(2).shape();
+    // a sum along an axis of one element is that element
+    let axes: Axes = (0..kept.len()).filter(|&a| kept[a] == 1).collect();
+    let sum = wide_sum(&(g * y), &axes).reshape(kept.clone());
+    [None, Some(y * (g - sum.expand(y.shape().clone())))].into_iter().collect()
 }
 
 /// The largest value along the axes, which are kept. It has no gradient.

@@ -1,8 +1,9 @@
 //! The error function: a series near 0, and elsewhere `e^-x^2` times a polynomial.
 
 use super::inverse::{magnitude, series};
-use super::{as_float, like, quotient, wide, with_slope};
+use super::{as_float, like, quotient, wide};
 use crate::Tensor;
+use kiln_ir::arg::{Derivative, Gradients};
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -126,11 +127,11 @@ fn slope(x: &UOp) -> UOp {
 }
 
 fn erf(x: &UOp) -> UOp {
-    with_slope(&erf_of(x), x, &slope(x))
+    erf_of(x).with_derivative(ERF, [x.clone()])
 }
 
 fn erfc(x: &UOp) -> UOp {
-    with_slope(&complement(x), x, &-&slope(x))
+    complement(x).with_derivative(ERFC, [x.clone()])
 }
 
 fn erf_of(x: &UOp) -> UOp {
@@ -151,17 +152,44 @@ fn complement(x: &UOp) -> UOp {
     is_large.where_(&large, &small)
 }
 
-/// The share of the normal distribution below `x`, times `x`. Its slope is the share, and `x` times the share's slope.
+/// The share of the normal distribution below `x`, times `x`.
 fn gelu_erf(x: &UOp) -> UOp {
     // far out the share is 0 or 1, and x may be infinite
-    let (zero, end) = (&like(x, 0), &like(x, -40));
-    let scaled = &(x * like(x, -FRAC_1_SQRT_2));
-    let share = &(erfc(scaled) * like(x, 0.5));
-    let below = x.lt(end);
-    let y = below.where_(&(zero * x.maximum(end)), &(end.lt(x).where_(x, zero) * share));
-    let scaled = bounded(scaled);
+    let (zero, end) = (&like(x, 0), &far_out(x));
+    let inside = end.lt(x).where_(x, zero) * share_below(x);
+    let y = x.lt(end).where_(&(zero * x.maximum(end)), &inside);
+    y.with_derivative(GELU, [x.clone()])
+}
+
+/// From where down no share is left.
+fn far_out(x: &UOp) -> UOp {
+    like(x, -40)
+}
+
+fn share_below(x: &UOp) -> UOp {
+    erfc(&scaled(x)) * like(x, 0.5)
+}
+
+fn scaled(x: &UOp) -> UOp {
+    x * like(x, -FRAC_1_SQRT_2)
+}
+
+/// The share, and `x` times the share's slope.
+fn gelu_slope(x: &UOp) -> UOp {
+    let scaled = bounded(&scaled(x));
     let moves = bell(&scaled) * scaled * like(x, -FRAC_2_SQRT_PI / 2.0);
-    with_slope(&y, x, &below.where_(zero, &(share + moves)))
+    x.lt(&far_out(x)).where_(&like(x, 0), &(share_below(x) + moves))
+}
+
+const ERF: Derivative = Derivative { name: "erf", gradients: |y, g| along(g * slope(y.src(1))) };
+const ERFC: Derivative =
+    Derivative { name: "erfc", gradients: |y, g| along(-&(g * slope(y.src(1)))) };
+const GELU: Derivative =
+    Derivative { name: "gelu_erf", gradients: |y, g| along(g * gelu_slope(y.src(1))) };
+
+/// The gradient of a function of one value.
+fn along(grad: UOp) -> Gradients {
+    [None, Some(grad)].into_iter().collect()
 }
 
 /// Integrals of the bell curve; integers become f32 first.

@@ -22,7 +22,6 @@ pub(super) use pairs::logaddexp;
 use super::Tensor;
 use super::autocast::full;
 use super::broadcast::Pair;
-use super::gradient::custom::stand_in;
 use crate::defaults::OrFloat;
 use crate::element::{Operand, Value};
 use crate::engine;
@@ -287,12 +286,6 @@ impl Tensor {
 /// `f` of floats, the narrow ones in f32: the result rounds once.
 pub(super) fn wide(x: &UOp, f: impl FnOnce(&UOp) -> UOp) -> UOp {
     f(&x.cast(x.dtype().accumulator())).cast(x.dtype())
-}
-
-/// `y`, a function of `x` whose slope is known: its gradient is that, and not the slope of each step to `y`.
-pub(super) fn with_slope(y: &UOp, x: &UOp, slope: &UOp) -> UOp {
-    let seed = stand_in(y);
-    y.with_vjp(&seed, [(x.clone(), &seed * slope)])
 }
 
 /// A constant beside `x`.
