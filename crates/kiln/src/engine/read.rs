@@ -7,7 +7,7 @@ use super::realize::realize;
 use super::record;
 use super::resident::Resident;
 use super::sharded::gathered;
-use super::{Failure, checks};
+use super::{Failure, checks, watch};
 use crate::device::Device;
 use kiln_ir::UOp;
 use kiln_runtime::Buffer;
@@ -102,6 +102,7 @@ fn look<R>(
         Some(found) => found,
         None => Resident::all_of(realize(std::slice::from_ref(node), &[], device)?.remove(0)),
     };
+    watch::reads(&found.leaf);
     checks::sound(smallvec![found.leaf.clone()])?;
     let _access = leaf::buffer(&found.leaf)?.is_file().then(file::reading);
     // not earlier: the leaf of a file may have been copied out of it meanwhile

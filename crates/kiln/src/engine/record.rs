@@ -3,11 +3,13 @@
 //! A recording is complete or it is spoiled: whatever the function does that a [`Plan`] cannot do
 //! again, spoils it, with the reason. A value is known by the number of its leaf: leaves from before the recording are
 //! arguments, those that runs made are results, and data of this thread is the function's own. Data of another thread may be
-//! computed from arguments, so it spoils the recording.
+//! computed from arguments, so it spoils the recording. So does a read of such data by a thread that the function may have started:
+//! see [`watch`].
 
 use super::capture::Closed;
 use super::leaf;
 use super::plan::{Check, Guard, Plan, Run};
+use super::watch::{self, Watch};
 use crate::device::Device;
 use kiln_ir::UOp;
 use kiln_ir::arg::Arg;
@@ -44,8 +46,8 @@ struct Seen {
     checks: Vec<Check>,
 }
 
-/// Runs `f` and records what it computes on this thread.
-pub(crate) fn recorded<R>(f: impl FnOnce() -> R) -> (R, Recording) {
+/// Runs `f`, which is given the leaves `arguments`, and records what it computes on this thread.
+pub(crate) fn recorded<R>(arguments: &[UOp], f: impl FnOnce() -> R) -> (R, Recording) {
     /// Ends the recording, also after a panic.
     struct Recorder(Option<Recording>);
     impl Drop for Recorder {
@@ -53,14 +55,17 @@ pub(crate) fn recorded<R>(f: impl FnOnce() -> R) -> (R, Recording) {
             RECORDING.set(self.0.take());
         }
     }
-    let first = leaf::next_number();
+    let (first, watch) = (leaf::next_number(), Watch::begin(arguments));
     let (own, spoiled) = (FxHashMap::default(), None);
     let (made, guards) = Default::default();
     let new = Recording { first, runs: Vec::new(), made, own, guards, spoiled };
     let recorder = Recorder(RECORDING.replace(Some(new)));
     let result = f();
-    let recording = RECORDING.take().expect("put there above");
+    let mut recording = RECORDING.take().expect("put there above");
     drop(recorder);
+    if watch.saw_a_read() {
+        recording.spoiled.get_or_insert("a thread that it may have started reads a value");
+    }
     (result, recording)
 }
 
@@ -119,6 +124,7 @@ pub(super) fn begins(closed: &Closed) {
 
 /// A graph was computed.
 pub(super) fn computed(closed: &Closed, leaves: &[UOp], device: &Device) {
+    watch::computes(closed.leaves.iter().map(|&at| closed.node(at)), leaves);
     RECORDING.with_borrow_mut(|recording| {
         if let Some(recording) = recording {
             recording.runs.push(Seen {
@@ -135,7 +141,7 @@ pub(super) fn computed(closed: &Closed, leaves: &[UOp], device: &Device) {
 }
 
 /// The number of a leaf.
-fn number_of(leaf: &UOp) -> u64 {
+pub(super) fn number_of(leaf: &UOp) -> u64 {
     match leaf.arg() {
         Arg::Buffer { id, .. } => *id,
         _ => unreachable!("a leaf"),

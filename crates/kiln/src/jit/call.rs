@@ -110,7 +110,7 @@ fn recorded<R: Returned>(
 ) -> (R, Result<Recorded<R>, Refusal>) {
     let wanted: Vec<bool> = inputs.storages.all.iter().map(|s| s.requires_grad()).collect();
     let both = || noted(&arguments.steppers, || run(arguments, f));
-    let (((result, form, tensors), numbers), recording) = record::recorded(both);
+    let (((result, form, tensors), numbers), recording) = record::recorded(&inputs.leaves, both);
     let after = Storages::of(&arguments.again().tensors);
     let recorded = match (recording.spoiled(), form) {
         (Some(why), _) => Err(why),

@@ -60,7 +60,7 @@ pub use value::Value;
 /// [`no_grad`](crate::no_grad). Random numbers go on as they would without `jit`, and so do the steps and rates of
 /// optimizers. A call is never replayed if the function reads a value (`item`, `to_vec`), is given a tensor with a
 /// gradient's history or an error, returns what a gradient goes through, uses a tensor that is no argument (a static, say) or
-/// that another thread made meanwhile, a file or several devices, or returns an error. `DEBUG=1` says why, and `JIT=0`
+/// that another thread made meanwhile, starts a thread that reads a value, uses a file or several devices, or returns an error. `DEBUG=1` says why, and `JIT=0`
 /// replays nothing. Of one function 64
 /// kinds of calls are remembered at most. What else a function does, such as printing, happens on calls that are not replayed.
 ///

@@ -68,19 +68,30 @@ impl Parts {
 
 const SOFTMAX: Derivative = Derivative { name: "softmax", gradients: of_shares };
 
+const LOG_SOFTMAX: Derivative = Derivative { name: "log_softmax", gradients: of_logs };
+
 /// `y (g - sum(g y))`: of all that is computed on the way to the shares `y`, nothing else is needed, so nothing else is kept.
 fn of_shares(y: &UOp, g: &UOp) -> Gradients {
-    let kept = y.src(2).shape();
-    // a sum along an axis of one element is that element
-    let axes: Axes = (0..kept.len()).filter(|&a| kept[a] == 1).collect();
-    let sum = wide_sum(&(g * y), &axes).reshape(kept.clone());
-    [None, Some(y * (g - sum.expand(y.shape().clone())))].into_iter().collect()
+    [None, Some(y * (g - summed(y, &(g * y))))].into_iter().collect()
 }
 
-/// The largest value along the axes, which are kept. It has no gradient.
+/// `g - e^y sum(g)`.
+fn of_logs(y: &UOp, g: &UOp) -> Gradients {
+    [None, Some(g - UOp::unary(Op::Exp, y) * summed(y, g))].into_iter().collect()
+}
+
+/// The sums along the axes that are 1 in the third source of `y`, in each place. Along an axis of one element that element is
+/// the sum.
+fn summed(y: &UOp, x: &UOp) -> UOp {
+    let kept = y.src(2).shape();
+    let axes: Axes = (0..kept.len()).filter(|&a| kept[a] == 1).collect();
+    wide_sum(x, &axes).reshape(kept.clone()).expand(y.shape().clone())
+}
+
+/// The largest value along the axes, which are kept.
 fn largest(x: &UOp, axes: &Axes) -> UOp {
     let kept = kept_shape(x.shape(), axes);
-    x.reduce(ReduceOp::Max, axes.clone()).reshape(kept).detach()
+    x.reduce(ReduceOp::Max, axes.clone()).reshape(kept)
 }
 
 fn softmax(x: &UOp, axes: &Axes) -> UOp {
@@ -89,12 +100,13 @@ fn softmax(x: &UOp, axes: &Axes) -> UOp {
 
 fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
     let parts = Parts::new(x, axes);
-    &parts.shifted - parts.spread(&UOp::unary(Op::Log, &parts.sum))
+    let logs = &parts.shifted - parts.spread(&UOp::unary(Op::Log, &parts.sum));
+    logs.with_derivative(LOG_SOFTMAX, [parts.of, parts.sum])
 }
 
 fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
     let wide = x.cast(x.dtype().or_float().accumulator());
-    let max = largest(&wide, axes);
+    let max = largest(&wide, axes).detach();
     // infinity less infinity would be NaN
     let most = if max.dtype() == DType::F64 { f64::MAX } else { f32::MAX as f64 };
     let largest = max.maximum(&like(&max, -most)).minimum(&like(&max, most));

@@ -221,9 +221,14 @@ fn what_another_thread_makes_or_computes_is_part_of_the_call() -> Result<(), Err
         .expect("computes");
         y + x
     });
+    let read_there = jit(|x: &Tensor| {
+        let next = || (x.get(s![0]) + 1.0).item::<f32>().expect("a number");
+        x * std::thread::scope(|threads| threads.spawn(next).join().expect("no panic"))
+    });
     for i in 0..4 {
         let v = i as f32;
         let x = Tensor::from([v, 2.0]);
+        assert_eq!(read_there(&x).to_vec::<f32>()?, [v * (v + 1.0), 2.0 * (v + 1.0)], "{i}");
         assert_eq!(computed_there(&x).to_vec::<f32>()?, [4.0 * v, 8.0], "{i}");
         assert_eq!(made_there(&x).to_vec::<f32>()?, [2.0 * v, 4.0], "{i}");
         assert_eq!(x.to_vec::<f32>()?, [v + 1.0, 3.0], "{i}");

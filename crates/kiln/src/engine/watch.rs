@@ -1,0 +1,86 @@
+//! Reads by threads that a recorded function may have started, of what is computed from its arguments.
+
+use super::record::number_of;
+use kiln_ir::UOp;
+use rustc_hash::FxHashSet;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// How many recordings there are: mostly none, and then a read costs a load.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static ALL: Mutex<Vec<Arc<Recorder>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// Whether the thread has read a value while nothing was recorded: then it does not read for a recorded function alone, and
+    /// is taken for one of the program's. Threads of a server share weights, and go on to replay.
+    static IS_FREE: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Recorder {
+    thread: ThreadId,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
+    /// The numbers of the arguments' leaves, and of what any thread has computed from them.
+    leaves: FxHashSet<u64>,
+    read: bool,
+}
+
+/// Looks out for reads, from its beginning until it is dropped.
+pub(super) struct Watch(Arc<Recorder>);
+
+impl Watch {
+    pub(super) fn begin(arguments: &[UOp]) -> Watch {
+        let leaves = arguments.iter().map(number_of).collect();
+        let seen = Mutex::new(Seen { leaves, read: false });
+        let recorder = Arc::new(Recorder { thread: thread::current().id(), seen });
+        COUNT.fetch_add(1, Ordering::SeqCst);
+        locked(&ALL).push(recorder.clone());
+        Watch(recorder)
+    }
+
+    /// Whether another thread has read, which may read for this function alone.
+    pub(super) fn saw_a_read(&self) -> bool {
+        locked(&self.0.seen).read
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        locked(&ALL).retain(|recorder| !Arc::ptr_eq(recorder, &self.0));
+        COUNT.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// This thread reads a leaf.
+pub(super) fn reads(leaf: &UOp) {
+    if COUNT.load(Ordering::SeqCst) == 0 {
+        return IS_FREE.set(true);
+    }
+    let own = thread::current().id();
+    for recorder in locked(&ALL).iter().filter(|r| r.thread != own && !IS_FREE.get()) {
+        let mut seen = locked(&recorder.seen);
+        seen.read |= seen.leaves.contains(&number_of(leaf));
+    }
+}
+
+/// Some thread has computed leaves from others.
+pub(super) fn computes<'a>(inputs: impl Iterator<Item = &'a UOp> + Clone, results: &[UOp]) {
+    if COUNT.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    for recorder in locked(&ALL).iter() {
+        let mut seen = locked(&recorder.seen);
+        if inputs.clone().any(|leaf| seen.leaves.contains(&number_of(leaf))) {
+            seen.leaves.extend(results.iter().map(number_of));
+        }
+    }
+}
+
+/// What a panic left behind is whole.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
