@@ -313,8 +313,8 @@ impl fmt::Display for Decision {
             self.alternatives.iter().filter_map(|(name, price)| Some((name, (*price)?)));
         if let Some((name, price)) = prices.next() {
             let unit = self.unit;
-            write!(f, " ({name} {price:.1} {unit}")?;
-            prices.try_for_each(|(name, price)| write!(f, ", {name} {price:.1} {unit}"))?;
+            write!(f, " ({name} {price:.4} {unit}")?;
+            prices.try_for_each(|(name, price)| write!(f, ", {name} {price:.4} {unit}"))?;
             write!(f, ")")?;
         }
         if self.note.is_empty() { Ok(()) } else { write!(f, ": {}", self.note) }

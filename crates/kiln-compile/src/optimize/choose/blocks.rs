@@ -75,10 +75,10 @@ impl Planner<'_> {
 
     /// The same if there are other loops over outputs. Blocks go around all of them if the outermost reads so much
     /// again in each iteration that it does not fit the second cache, while the data of one block and all carried sums
-    /// do.
+    /// do. The first loop of the reduction with such blocks is divided: of a convolution's gradient, the one over channels,
+    /// which is inside of those over the window.
     fn chunk_around_others(&self, tile: &Tile) -> Option<(usize, usize)> {
         let room = self.target.cache_bytes[1] as f64 / 2.0;
-        let &i = self.reduces.first()?;
         let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
         let outputs: f64 = self.outputs.iter().map(|&o| self.size(o) as f64).product();
         let is_other = |&&o: &&usize| {
@@ -91,11 +91,19 @@ impl Planner<'_> {
         if outputs * bytes / self.target.threads.max(1) as f64 > room || all <= room {
             return None;
         }
-        let each: f64 = self.operands.iter().map(|o| self.span_without(o, i)).sum();
         // half of the cache: carried sums pass through it too, and pages do not share a cache evenly
-        let by = largest_divisor(self.size(i), ((room / 2.0 / each) as usize).max(1));
+        let first = *self.reduces.first()?;
+        let fits = |&&i: &&usize| self.bytes_of_an_iteration(i) <= room / 2.0;
+        let i = self.reduces.iter().find(fits).copied().unwrap_or(first);
+        let most = (room / 2.0 / self.bytes_of_an_iteration(i)) as usize;
+        let by = largest_divisor(self.size(i), most.max(1));
         (by as f64 * self.depth() / self.size(i) as f64 >= self.costs().least_depth as f64)
             .then_some((i, by))
+    }
+
+    /// What the operands read in one iteration of a loop.
+    fn bytes_of_an_iteration(&self, i: usize) -> f64 {
+        self.operands.iter().map(|o| self.span_without(o, i)).sum()
     }
 
     pub(super) fn blocks(
