@@ -208,6 +208,11 @@ costs! {
     second_line: f64 = 2.0, BENCH;
     /// The price of a line from the last cache or from memory.
     far_line: f64 = 8.0, RESNET;
+    /// The price of a line that results of a tile are stored to one by one, from the second cache. Stores are done in
+    /// order: nothing hides it.
+    second_result: f64 = 8.0, RESNET;
+    /// The same from the last cache or from memory.
+    far_result: f64 = 40.0, RESNET;
     /// The price of a line that is read contiguously.
     line_in_a_row: f64 = 0.7, RESNET;
     /// The price that a line from the second cache adds to a step of an inner product.

@@ -173,12 +173,16 @@ impl Planner<'_> {
             None => n as f64,
         };
         let columns = tile.lanes * tile.across;
-        let lines = along(tile.lane_loop, columns) * along(tile.row_loop, tile.rows);
+        let rows = along(tile.row_loop, tile.rows);
+        let lines = along(tile.lane_loop, columns) * rows;
         let each = match access.step(self.axis(tile.lane_loop)) {
             Some(step) if step < LINE => self.costs().line_in_a_row,
             step => {
-                let bytes = self.size(tile.lane_loop) as f64 * LINE * self.results().count() as f64;
-                self.line_price(bytes, LINE, step.unwrap_or(LINE))
+                let lines = self.size(tile.lane_loop) as f64 * rows * self.results().count() as f64;
+                let bytes = lines * LINE;
+                let costs = self.costs();
+                let prices = [costs.second_result, costs.far_result];
+                self.price_by_cache(prices, bytes, LINE, step.unwrap_or(LINE))
             }
         };
         lines * each / (columns * tile.rows) as f64
@@ -187,6 +191,11 @@ impl Planner<'_> {
     /// The price of a cache line that is read again and again: `bytes` in runs of `run` bytes, `step` apart. If `step`
     /// is a multiple of a large part of a way, only a part of the cache can be used.
     fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
+        self.price_by_cache([self.costs().second_line, self.costs().far_line], bytes, run, step)
+    }
+
+    /// The same at these prices of a line from the second cache, and from further off.
+    fn price_by_cache(&self, [second, far]: [f64; 2], bytes: f64, run: f64, step: f64) -> f64 {
         let holds = |cache: usize| {
             let way = (cache / self.costs().ways) as u64;
             let apart = gcd(step as u64, way).max(1);
@@ -194,8 +203,8 @@ impl Planner<'_> {
         };
         match self.target.cache_bytes {
             [first, ..] if holds(first) => 0.0,
-            [_, second, _] if holds(second) => self.costs().second_line,
-            _ => self.costs().far_line,
+            [_, cache, _] if holds(cache) => second,
+            _ => far,
         }
     }
 
