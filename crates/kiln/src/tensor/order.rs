@@ -1,5 +1,6 @@
-//! The order of elements, by Batcher's bitonic network (Sorting Networks and Their Applications, 1968): log^2 of the length
-//! steps, of which each compares all elements in pairs and is one elementwise kernel.
+//! The order of elements. Of few, by counting which ones are before each; of many, by Batcher's bitonic network (Sorting
+//! Networks and Their Applications, 1968): log^2 of the length steps, of which each compares all elements in pairs and is one
+//! elementwise kernel.
 //!
 //! An element's key is an integer, and the element's position is a part of it. So no two keys are equal, equal elements
 //! keep their order, and sorting keys is all there is to do: positions are read from sorted keys.
@@ -8,6 +9,9 @@ use super::elementwise::like;
 use super::reduce::positions;
 use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
 use kiln_ir::{DType, Op, UOp};
+
+/// Comparisons that are done at once: vectors do so many in the time of a few dozen kernels.
+const COMPARISONS: usize = 1 << 22;
 
 /// Columns that fill vectors: with fewer, the network works on several parts of a column at a time.
 const LANES: usize = 64;
@@ -33,7 +37,7 @@ struct Keys {
 const LAST: i64 = i64::MAX;
 
 /// An integer for each element, in their order: NaN is above everything, and -0.0 equals 0.0.
-fn rank(x: &UOp) -> UOp {
+pub(super) fn rank(x: &UOp) -> UOp {
     match x.dtype() {
         dtype if dtype.is_float() && dtype.size() < 4 => rank(&x.cast(DType::F32)),
         dtype if dtype.is_float() => {
@@ -100,7 +104,10 @@ impl Keys {
     /// Whether a key is less than the other.
     fn before(&self, other: &Keys) -> UOp {
         let pairs = self.words.iter().zip(&other.words).rev();
-        pairs.fold(UOp::constant(false, DType::Bool), |rest, (a, b)| a.lt(b) | (a.eq_(b) & rest))
+        let before = pairs.fold(None, |rest: Option<UOp>, (a, b)| {
+            Some(rest.map_or_else(|| a.lt(b), |rest| a.lt(b) | (a.eq_(b) & rest)))
+        });
+        before.expect("a key has a word")
     }
 
     /// The least key of each column of `[n, length, columns]`.
@@ -121,7 +128,7 @@ impl Keys {
 
     /// The first `count` keys, in order. They are in the `count` blocks whose least keys come first.
     fn first(&self, count: usize, as_rows: bool) -> Keys {
-        if self.len() <= BLOCK * count {
+        if self.len() <= BLOCK * count || self.is_short() {
             return self.sorted().cut(count);
         }
         let columns = self.columns();
@@ -166,6 +173,35 @@ impl Keys {
     }
 
     fn sorted(&self) -> Keys {
+        if self.is_short() { self.by_counting() } else { self.by_network() }
+    }
+
+    /// Whether each key may be compared with all others of its column.
+    fn is_short(&self) -> bool {
+        self.len() * self.words[0].numel() <= COMPARISONS
+    }
+
+    /// A key's place is the number of keys before it.
+    fn by_counting(&self) -> Keys {
+        let (n, columns) = (self.len(), self.columns());
+        let flat = Shape::from_slice(&[columns * n]);
+        let keys = self.map(|word| word.permute(&[1, 0][..]).reshape(flat.clone()).contiguous());
+        let pairs = Shape::from_slice(&[columns, n, n]);
+        let by = |axis: usize| {
+            let mut one = pairs.clone();
+            one[axis] = 1;
+            keys.map(|word| word.reshape(one.clone()).expand(pairs.clone()))
+        };
+        let before = by(1).before(&by(2)).cast(DType::I64);
+        let place = before.reduce(ReduceOp::Add, Axes::from_slice(&[2]));
+        let start = positions(place.shape(), 0).cast(DType::I64) * n as i64;
+        let at = (start + place).reshape(flat.clone()).contiguous();
+        let rows = Shape::from_slice(&[columns, n]);
+        let put = |word: &UOp| like(word, 0).broadcast_to(word.shape()).update(word, &at);
+        keys.map(|word| put(word).reshape(rows.clone()).permute(&[1, 0][..]))
+    }
+
+    fn by_network(&self) -> Keys {
         let (n, columns) = (self.len().next_power_of_two(), self.columns());
         let bits = n.ilog2() as usize;
         // with few columns each is two axes, of which one is compared along and the other one fills vectors

@@ -135,3 +135,12 @@ fn recurrent_inputs_are_multiplied_at_once() {
     let weights = (4 * 4 * hidden * inputs) as u64;
     assert!(counts.bytes <= 4 * weights, "{} of {weights} bytes", counts.bytes);
 }
+
+/// Where comparing each with each takes no longer than a few kernels, a sort is a count of what is before each element.
+#[test]
+fn a_sort_of_a_short_row_is_a_count() {
+    let x = data(&[1000]);
+    assert!(kernels(|| x.argsort(0, false)) <= 5);
+    assert!(kernels(|| x.topk(10, 0, true).0) <= 6);
+    assert!(kernels(|| Tensor::randperm(1000)) <= 6);
+}

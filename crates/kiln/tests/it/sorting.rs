@@ -76,11 +76,30 @@ fn elements_are_sorted_as_a_stable_sort_does_it() {
     }
 }
 
+/// Numbers in disorder, of which many are equal.
+fn disorder(n: u32) -> Vec<f32> {
+    (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as f32).collect()
+}
+
+/// Rows of lengths that are no powers of two, too long to be counted.
+#[test]
+fn long_rows_are_sorted() {
+    for (rows, n) in [(1, 20_003), (3, 4_001), (40, 515), (3, 700)] {
+        let values = disorder(rows * n);
+        let x = Tensor::from(values.clone()).reshape([rows as usize, n as usize]);
+        for (dtype, descending) in [(DType::F32, false), (DType::I64, true)] {
+            let places = x.cast(dtype).argsort(1, descending).to_vec::<i32>().expect("positions");
+            let row = |row: &[f32]| -> Vec<f64> { row.iter().map(|&x| f64::from(x)).collect() };
+            let want = values.chunks(n as usize).flat_map(|own| in_order(&row(own), descending));
+            assert!(places.into_iter().eq(want), "{dtype} [{rows}, {n}]");
+        }
+    }
+}
+
 /// A long axis goes through several rounds of selection.
 #[test]
 fn the_first_of_many_are_found_in_rounds() {
-    let values: Vec<f32> =
-        (0..20_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as f32).collect();
+    let values = disorder(20_000);
     let row: Vec<f64> = values.iter().map(|&x| f64::from(x)).collect();
     let x = Tensor::from(values);
     for (k, largest) in [(1, true), (40, true), (33, false)] {
