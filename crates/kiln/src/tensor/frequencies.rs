@@ -73,6 +73,10 @@ impl Tensor {
         if n < 2 {
             return sorted;
         }
+        // first for what differs, and again for what is chosen
+        if let Err(error) = sorted.realize() {
+            return Tensor::broken(error);
+        }
         let differs = sorted.piece(0, 1, n - 1).ne(sorted.piece(0, 0, n - 1));
         sorted
             .masked_select(&Tensor::cat([Tensor::full_with([1], true, self.device()), differs], 0))
