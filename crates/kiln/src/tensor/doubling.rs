@@ -1,9 +1,12 @@
-//! What accumulates along an axis other than sums: in log of the length steps, each of which reaches twice as far back.
+//! What accumulates along an axis other than sums: products in log of the length steps, each of which reaches twice as far
+//! back, and the positions of extremes.
 
 use super::Tensor;
 use super::autocast::full;
 use super::elementwise::like;
+use super::order::rank;
 use super::reduce::positions;
+use super::scan::running_max;
 use super::shape_args::{Int, axis};
 use crate::defaults::OrFloat;
 use crate::error::Fault;
@@ -58,19 +61,22 @@ fn added_logs(a: &UOp, b: &UOp) -> UOp {
 
 /// The positions of the largest, or smallest, so far; of equals the last, and NaN is the largest and the smallest.
 fn best_so_far(x: &UOp, op: Op) -> UOp {
-    let n = x.shape()[1];
-    let (mut value, mut place, mut by) = (x.clone(), positions(x.shape(), 1), 1);
-    while by < n {
-        let (before, its_place) = (delayed(&value, by), delayed(&place, by));
-        let nan = |x: &UOp| if x.dtype().is_float() { x.ne_(x) } else { x.lt(x) };
-        let better = if op == Op::Max { value.lt(&before) } else { before.lt(&value) };
-        let better = better | nan(&before);
-        let stays = (nan(&value) | better.not()) | has_one_before(&value, by).not();
-        value = stays.where_(&value, &before).contiguous();
-        place = stays.where_(&place, &its_place).contiguous();
-        by *= 2;
+    let columns = x.reshape(Shape::from_slice(&[x.shape()[0], x.shape()[1], 1]));
+    let rank = if op == Op::Max { rank(&columns) } else { rank_from_largest(&columns) };
+    let rank = (rank ^ i64::MIN).bitcast(DType::U64);
+    let is_best = rank.eq_(&running_max(&rank));
+    let place = positions(rank.shape(), 1);
+    let place = is_best.where_(&place, &like(&place, 0)).contiguous();
+    running_max(&place).reshape(x.shape().clone())
+}
+
+/// An integer for each element, in their order turned around, but for NaN, which is above everything.
+fn rank_from_largest(x: &UOp) -> UOp {
+    let turned = rank(x) ^ -1;
+    match x.dtype().is_float() {
+        true => x.ne_(x).where_(&like(&turned, i64::MAX), &turned),
+        false => turned,
     }
-    place
 }
 
 /// Accumulation.

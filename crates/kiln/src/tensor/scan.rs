@@ -2,10 +2,10 @@
 
 use super::Tensor;
 use super::autocast::full;
-use super::reduce::{positions, wide_sum};
+use super::reduce::positions;
 use super::shape_args::{Int, axis};
 use crate::error::Fault;
-use kiln_ir::arg::{Axes, PadAxis, Shape, SliceAxis};
+use kiln_ir::arg::{Axes, PadAxis, ReduceOp, Shape, SliceAxis};
 use kiln_ir::{DType, Op, UOp};
 
 /// Elements of a block that is summed directly, each result on its own: those of a vector, as this many additions are done
@@ -13,49 +13,60 @@ use kiln_ir::{DType, Op, UOp};
 const BLOCK: usize = 16;
 
 /// The same for sums of blocks. They are few, so more additions for each are better than more steps.
-const BLOCK_OF_SUMS: usize = 64;
+const BLOCK_OF_BLOCKS: usize = 64;
 
-/// Running sums along the middle one of three axes, in the accumulator's dtype. Axes longer than a block are summed block
-/// by block.
-fn running_sum(x: &UOp, block: usize) -> UOp {
-    if x.shape()[1] <= block { direct_sum(x) } else { blocked_sum(x, block) }
+/// Running sums along the middle one of three axes, in the accumulator's dtype.
+fn running_sum(x: &UOp) -> UOp {
+    running(&x.cast(x.dtype().sum_dtype().accumulator()), ReduceOp::Add, BLOCK)
 }
 
-/// Each result sums what is not after it.
-fn direct_sum(x: &UOp) -> UOp {
+/// The largest so far along the middle one of three axes, of integers that are not negative.
+pub(super) fn running_max(x: &UOp) -> UOp {
+    running(x, ReduceOp::Max, BLOCK)
+}
+
+/// Sums, or largest numbers, of what is not after each element; 0 changes neither. Axes longer than a block go block by block.
+fn running(x: &UOp, op: ReduceOp, block: usize) -> UOp {
+    if x.shape()[1] <= block { direct(x, op) } else { blocked(x, op, block) }
+}
+
+/// Each result is of what is not after it.
+fn direct(x: &UOp, op: ReduceOp) -> UOp {
     let [outer, n, inner] = axes_of(x);
     let square = Shape::from_slice(&[outer, n, n, inner]);
     let terms = x.reshape(Shape::from_slice(&[outer, 1, n, inner])).expand(square.clone());
     let (to, from) = (positions(&square, 1), positions(&square, 2));
-    let kept = to.lt(&from).where_(&UOp::constant(0, x.dtype()), &terms);
-    wide_sum(&kept, &Axes::from_slice(&[2]))
+    to.lt(&from).where_(&UOp::constant(0, x.dtype()), &terms).reduce(op, Axes::from_slice(&[2]))
 }
 
-/// Running sums inside blocks, plus the running sum of the blocks before.
-fn blocked_sum(x: &UOp, block: usize) -> UOp {
+/// Results inside blocks, combined with that of the blocks before.
+fn blocked(x: &UOp, op: ReduceOp, block: usize) -> UOp {
     let [outer, n, inner] = axes_of(x);
     let blocks = n.div_ceil(block);
     let mut pads = [PadAxis::default(); 3];
     pads[1].after = blocks * block - n;
     let padded = x.pad(&pads);
-    let inside = direct_sum(&padded.reshape(Shape::from_slice(&[outer * blocks, block, inner])));
+    let inside = direct(&padded.reshape(Shape::from_slice(&[outer * blocks, block, inner])), op);
     let split = Shape::from_slice(&[outer, blocks, block, inner]);
-    let totals = wide_sum(&padded.reshape(split.clone()), &Axes::from_slice(&[2]));
-    let before = before_each(&running_sum(&totals, BLOCK_OF_SUMS));
+    let totals = padded.reshape(split.clone()).reduce(op, Axes::from_slice(&[2]));
+    let before = before_each(&running(&totals, op, BLOCK_OF_BLOCKS));
     let before =
         before.reshape(Shape::from_slice(&[outer, blocks, 1, inner])).expand(split.clone());
-    let all = inside.reshape(split) + before;
+    let all = UOp::binary(op.alu(), &inside.reshape(split), &before);
+    let all = all.reshape(Shape::from_slice(&[outer, blocks * block, inner]));
+    // whole blocks are computed in vectors, blocks that are cut are not
+    let all = if blocks * block == n { all } else { all.contiguous() };
     let kept: Vec<_> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    all.reshape(Shape::from_slice(&[outer, blocks * block, inner])).slice(&kept)
+    all.slice(&kept)
 }
 
 /// Each element's predecessor along the middle axis, 0 for the first.
-fn before_each(sums: &UOp) -> UOp {
-    let mut slices = axes_of(sums).map(SliceAxis::full);
+fn before_each(x: &UOp) -> UOp {
+    let mut slices = axes_of(x).map(SliceAxis::full);
     slices[1].len -= 1;
     let mut pads = [PadAxis::default(); 3];
     pads[1].before = 1;
-    sums.slice(&slices).pad(&pads)
+    x.slice(&slices).pad(&pads)
 }
 
 /// The lengths of three axes.
@@ -86,7 +97,7 @@ impl Tensor {
             }
             let [outer, inner] = [&shape[..axis], &shape[axis + 1..]].map(|s| s.iter().product());
             let columns = x.reshape(Shape::from_slice(&[outer, shape[axis], inner]));
-            let sums = running_sum(&columns, BLOCK).reshape(shape.clone());
+            let sums = running_sum(&columns).reshape(shape.clone());
             Ok(sums.cast(full(x.dtype().sum_dtype())))
         };
         self.lift("cumsum", scan())
