@@ -56,6 +56,6 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn i0(&self) -> Tensor {
-        self.special("i0", |x| bessel(x, 0), |x| bessel(x, 1).copysign(x))
+        self.special("i0", |x| bessel(x, 0), |x, _| bessel(x, 1).copysign(x))
     }
 }

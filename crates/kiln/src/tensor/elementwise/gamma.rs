@@ -103,7 +103,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn lgamma(&self) -> Tensor {
-        self.special("lgamma", lgamma, digamma)
+        self.special("lgamma", lgamma, |x, _| digamma(x))
     }
 
     /// The derivative of [`lgamma`](Tensor::lgamma).
@@ -117,7 +117,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn digamma(&self) -> Tensor {
-        self.special("digamma", digamma, trigamma)
+        self.special("digamma", digamma, |x, _| trigamma(x))
     }
 
     /// The derivative number `n` of [`digamma`](Tensor::digamma). At 0 and negative integers it is
@@ -139,26 +139,27 @@ impl Tensor {
         let _method = outermost("polygamma");
         match n {
             0 => self.digamma(),
-            1 => self.special("polygamma", trigamma, |x| higher(2, x)),
-            2..=30 => self.special("polygamma", |x| higher(n, x), |x| higher(n + 1, x)),
+            1 => self.special("polygamma", trigamma, |x, _| higher(2, x)),
+            2..=30 => self.special("polygamma", |x| higher(n, x), |x, _| higher(n + 1, x)),
             _ => self.refused("polygamma", format!("derivative {n} is past the 30th").into()),
         }
     }
 
-    /// A function in f64 and its derivative, rounded once.
+    /// A function in f64 and its derivative from the argument and the value, rounded once.
     #[track_caller]
     pub(super) fn special(
         &self,
         op: &'static str,
         f: impl FnOnce(&Tensor) -> Tensor,
-        slope: impl FnOnce(&Tensor) -> Tensor,
+        slope: impl FnOnce(&Tensor, &Tensor) -> Tensor,
     ) -> Tensor {
         let _method = outermost(op);
         if self.error().is_some() {
             return self.clone();
         }
         let x = self.cast(DType::F64);
-        let y = f(&x.detach()).with_gradient([&x], |g| [g * slope(&x)]);
+        let y = f(&x);
+        let y = y.with_gradient([&x], |g| [g * slope(&x, &y)]);
         y.cast(self.dtype().or_float())
     }
 }
