@@ -1,8 +1,9 @@
 //! The modified Bessel functions of order 0 and 1: power series, and far out the asymptotic one (NIST Digital Library of
 //! Mathematical Functions, 10.25 and 10.40).
 
-use super::gamma::polynomial;
+use super::gamma::{by_slope, polynomial};
 use crate::Tensor;
+use kiln_ir::arg::Derivative;
 use std::f64::consts::PI;
 
 /// From here on the asymptotic series is exact.
@@ -56,6 +57,9 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn i0(&self) -> Tensor {
-        self.special("i0", |x| bessel(x, 0), |x, _| bessel(x, 1).copysign(x))
+        self.special("i0", |x| bessel(x, 0), I0)
     }
 }
+
+const I0: Derivative =
+    Derivative { name: "i0", gradients: |y, g| by_slope(y, g, |x, _, _| bessel(x, 1).copysign(x)) };

@@ -2,8 +2,11 @@
 //! it converges (NIST Digital Library of Mathematical Functions, chapter 5).
 
 use crate::defaults::OrFloat;
+use crate::error::Fault;
 use crate::origin::outermost;
-use crate::{DType, Tensor};
+use crate::{DType, Device, Tensor};
+use kiln_ir::UOp;
+use kiln_ir::arg::{Derivative, Gradients};
 use std::f64::consts::PI;
 
 /// Arguments below this are moved up by it.
@@ -103,7 +106,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn lgamma(&self) -> Tensor {
-        self.special("lgamma", lgamma, |x, _| digamma(x))
+        self.special("lgamma", lgamma, LGAMMA)
     }
 
     /// The derivative of [`lgamma`](Tensor::lgamma).
@@ -117,7 +120,7 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn digamma(&self) -> Tensor {
-        self.special("digamma", digamma, |x, _| trigamma(x))
+        self.special("digamma", digamma, DIGAMMA)
     }
 
     /// The derivative number `n` of [`digamma`](Tensor::digamma). At 0 and negative integers it is
@@ -139,29 +142,61 @@ impl Tensor {
         let _method = outermost("polygamma");
         match n {
             0 => self.digamma(),
-            1 => self.special("polygamma", trigamma, |x, _| higher(2, x)),
-            2..=30 => self.special("polygamma", |x| higher(n, x), |x, _| higher(n + 1, x)),
+            1 => self.special("polygamma", trigamma, POLYGAMMA),
+            2..=30 => self.special_of(n, "polygamma", |x| higher(n, x), POLYGAMMA),
             _ => self.refused("polygamma", format!("derivative {n} is past the 30th").into()),
         }
     }
 
-    /// A function in f64 and its derivative from the argument and the value, rounded once.
+    /// A function in f64, rounded once.
     #[track_caller]
     pub(super) fn special(
         &self,
         op: &'static str,
         f: impl FnOnce(&Tensor) -> Tensor,
-        slope: impl FnOnce(&Tensor, &Tensor) -> Tensor,
+        derivative: Derivative,
+    ) -> Tensor {
+        self.special_of(1, op, f, derivative)
+    }
+
+    /// The same of a function that has the number `n`, which its derivative is told.
+    #[track_caller]
+    fn special_of(
+        &self,
+        n: usize,
+        op: &'static str,
+        f: impl FnOnce(&Tensor) -> Tensor,
+        derivative: Derivative,
     ) -> Tensor {
         let _method = outermost(op);
-        if self.error().is_some() {
-            return self.clone();
-        }
-        let x = self.cast(DType::F64);
-        let y = f(&x);
-        let y = y.with_gradient([&x], |g| [g * slope(&x, &y)]);
-        y.cast(self.dtype().or_float())
+        let compute = || -> Result<UOp, Fault> {
+            let x = self.cast(DType::F64);
+            let inputs = [x.value()?, UOp::constant(n as i64, DType::I64)];
+            let y = f(&x).value()?.with_derivative(derivative, inputs);
+            Ok(y.cast(self.dtype().or_float()))
+        };
+        self.lift(op, compute())
     }
+}
+
+const LGAMMA: Derivative =
+    Derivative { name: "lgamma", gradients: |y, g| by_slope(y, g, |x, _, _| digamma(x)) };
+const DIGAMMA: Derivative =
+    Derivative { name: "digamma", gradients: |y, g| by_slope(y, g, |x, _, _| trigamma(x)) };
+const POLYGAMMA: Derivative =
+    Derivative { name: "polygamma", gradients: |y, g| by_slope(y, g, |x, _, n| higher(n + 1, x)) };
+
+/// The gradient of a [special](Tensor::special) function, whose slope is made of its argument, its value and its number.
+pub(super) fn by_slope(
+    y: &UOp,
+    g: &UOp,
+    slope: fn(&Tensor, &Tensor, usize) -> Tensor,
+) -> Gradients {
+    // the nodes go into a graph that has a device
+    let tensor = |n: &UOp| Tensor::from_node(n.clone(), &Device::default_device());
+    let n = y.src(2).as_const().map_or(0, |n| n.as_f64() as usize);
+    let grad = tensor(g).mul(slope(&tensor(y.src(1)), &tensor(y), n));
+    [None, grad.value().ok()].into_iter().collect()
 }
 
 /// Derivative `n` from 2 on. From 0 down it is what is left of the derivative of `pi cot(pi x)`, the sum over all integers,

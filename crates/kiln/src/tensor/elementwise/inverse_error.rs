@@ -1,8 +1,9 @@
-//! The inverse of the error function: a polynomial (M. Giles, Approximating the erfinv function, 2010), and two of Halley's
+//! The inverse of the error function: a polynomial (M. Giles, Approximating the erfinv function, 2010), and three of Halley's
 //! steps in f64.
 
-use super::gamma::polynomial;
+use super::gamma::{by_slope, polynomial};
 use crate::Tensor;
+use kiln_ir::arg::Derivative;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 /// Of `w - 2.5`, where `w = -log(1 - x^2)` is below 5.
@@ -65,6 +66,11 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn erfinv(&self) -> Tensor {
-        self.special("erfinv", erfinv, |_, y| y.square().exp() * (PI.sqrt() / 2.0))
+        self.special("erfinv", erfinv, ERFINV)
     }
 }
+
+const ERFINV: Derivative = Derivative {
+    name: "erfinv",
+    gradients: |y, g| by_slope(y, g, |_, y, _| y.square().exp() * (PI.sqrt() / 2.0)),
+};
