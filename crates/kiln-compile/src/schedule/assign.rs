@@ -335,7 +335,17 @@ impl Planner<'_> {
             in_order: self.plan.drafts[request.kernel].in_order,
             in_sum: depth > outer && self.only_summed[i],
             beside: depth <= outer && self.plan.drafts[request.kernel].tiled && self.is_tiled(i),
+            apart: depth <= outer && self.is_apart(i, request.kernel),
         }
+    }
+
+    /// Whether a kernel stores several values of a sum that will be tiled, and whose vectors are no neighbours in memory, as
+    /// its last axis is shorter than they are: the gradient of a convolution's weights, `[o, i, 3, 3]`, and an optimizer's step.
+    fn is_apart(&self, i: usize, kernel: usize) -> bool {
+        let last = self.plan.nodes[i].shape().iter().rev().find(|&&n| n > 1);
+        self.plan.drafts[kernel].outputs.len() > 1
+            && last.is_some_and(|&n| n < self.costs.short_row)
+            && self.is_tiled(i)
     }
 
     /// The axes that a demand depends on, and how many of the loops around it are around what it computes: all down to
@@ -446,8 +456,8 @@ impl Planner<'_> {
         let alone = |k: usize| requests.iter().filter(|r| r.kernel == k).count() == 1;
         requests.iter().enumerate().find_map(|(n, r)| {
             let room = self.plan.drafts[r.kernel].size <= MAX_KERNEL_NODES;
-            (room && fits(r) && alone(r.kernel) && !self.waits_for_other_user(i, r.kernel))
-                .then_some((r.kernel, n))
+            let suits = room && fits(r) && alone(r.kernel) && !self.is_apart(i, r.kernel);
+            (suits && !self.waits_for_other_user(i, r.kernel)).then_some((r.kernel, n))
         })
     }
 

@@ -103,6 +103,9 @@ pub(super) struct Use {
     pub(super) in_sum: bool,
     /// Whether the kernel that needs it has another sum of products already, and this is one too.
     pub(super) beside: bool,
+    /// Whether the kernel stores several values of such a sum, whose vectors are no neighbours in memory: see
+    /// [`Costs::sums_apart`].
+    pub(super) apart: bool,
 }
 
 /// The two prices of a value, in nanoseconds.
@@ -173,7 +176,8 @@ fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64
     let is_small = total < costs.launch_ns;
     let serial = times(u.parallel < costs.parallel && !is_small, costs.serial);
     let beside = times(u.beside, costs.sums_beside);
-    nested * serial * beside
+    let apart = times(u.apart, costs.sums_apart);
+    nested * serial * beside * apart
 }
 
 /// Whether so many wasted products cost more than so many kernels that store their results.

@@ -88,6 +88,7 @@ macro_rules! costs {
 
 const BENCH: Source = Source::Fitted("kiln-bench");
 const RESNET: Source = Source::Fitted("the layers of ResNet-18 in kiln-bench");
+const MODELS: Source = Source::Fitted("training steps of the models in kiln-bench");
 const OPTIMIZATION: Source = Source::Manual("Fog, Optimizing software in C++, 2023");
 const TABLES: Source = Source::Manual("Fog, Instruction tables, 2022, Zen 3 and Skylake");
 
@@ -130,6 +131,11 @@ costs! {
     merged_sums: f64 = 0.5, BENCH;
     /// The factor for two sums of products beside each other: they share registers and caches.
     sums_beside: f64 = 1.02, RESNET;
+    /// The factor for a sum of products of which several values are stored, an optimizer's step, and whose vectors are no
+    /// neighbours in memory. Each element is then an operation of its own, and code for many of them leaves no room for tiles.
+    sums_apart: f64 = 2.0, MODELS;
+    /// Axes that are shorter do not make vectors.
+    short_row: usize = 8, MODELS;
     /// Elements of a value that is small enough to be in a register or the first cache when it is used again.
     few_elements: f64 = 1024.0, BENCH;
     /// Uses of each element of such a value from which on it counts as small.
