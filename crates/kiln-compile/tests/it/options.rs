@@ -533,6 +533,55 @@ fn rows_go_around_windows_that_fit_the_second_cache() {
     assert_eq!(inside(65536), [image, x, y]);
 }
 
+/// The gradient of a convolution's input sums over the window first, then over channels; blocks are of channels, as those of
+/// the window leave too many weights for the cache.
+#[test]
+fn blocks_of_a_reduction_are_of_the_loop_that_makes_them_small() {
+    let (n, o, c, h) = (2, 64, 64, 10);
+    let window = |axis| WindowArg { axis, len: h, size: 3, stride: 1, dilation: 1 };
+    let all = &[n, o, c, h - 2, 3, h - 2, 3][..];
+    let dy = param(0, &[n, o, h - 2, h - 2]).reshape(&[n, o, 1, h - 2, 1, h - 2, 1][..]);
+    let k = param(1, &[o, c, 3, 3]).reshape(&[1, o, c, 1, 3, 1, 3][..]).expand(all);
+    let products = (dy.expand(all) * k).reduce(ReduceOp::Add, &[1][..]);
+    let covered = products.unwindow(window(4)).unwindow(window(2));
+    let kernel = kernel_of(&covered.reduce(ReduceOp::Add, &[3, 5][..]));
+    let caches = [1 << 12, 1 << 18, 1 << 25];
+    let target = Target { vector_registers: 32, cache_bytes: caches, ..small_target(64, true) };
+    let optimized = optimize(&kernel, &target, true);
+    assert!(run(&optimized.ast, &target) == run(&plain(&kernel), &Target::interp()));
+    let [y, x, channels] = axes(&kernel, RangeKind::Reduce)[..] else { panic!("three loops") };
+    let has_blocks =
+        |of| optimized.applied.iter().any(|o| matches!(*o, Opt::Block { axis, .. } if axis == of));
+    assert_eq!([y, x, channels].map(has_blocks), [false, false, true]);
+}
+
+/// Channels are 2^14 bytes apart: what vectors over them store goes to lines of one set of the cache.
+#[test]
+fn vectors_of_results_lie_in_lines_that_caches_can_hold() {
+    let lanes = |h: usize| {
+        let (o, c) = (32, 64);
+        let pad = PadAxis { before: 1, between: 0, after: 1 };
+        let none = PadAxis::default();
+        let window = |axis| WindowArg { axis, len: h + 2, size: 3, stride: 1, dilation: 1 };
+        let all = &[c, o, h, 3, h, 3][..];
+        let x = param(0, &[o, h, h]).pad(&[none, pad, pad]).window(window(1)).window(window(3));
+        let x = x.reshape(&[1, o, h, 3, h, 3][..]).expand(all);
+        let k = param(1, &[c, o, 3, 3]).reshape(&[c, o, 1, 3, 1, 3][..]).expand(all);
+        let kernel = kernel_of(&(x * k).reduce(ReduceOp::Add, &[1, 3, 5][..]));
+        let caches = [3 << 14, 1 << 20, 1 << 25];
+        let target = Target { vector_registers: 32, cache_bytes: caches, ..small_target(64, true) };
+        let applied = optimize(&kernel, &target, true).applied;
+        let axis = applied.iter().find_map(|o| match *o {
+            Opt::Split { kind: RangeKind::Vector, axis, .. } => Some(axis),
+            _ => None,
+        });
+        let loops = axes(&kernel, RangeKind::Loop);
+        loops.iter().position(|a| Some(*a) == axis).expect("vectors")
+    };
+    // of channels, rows and columns
+    assert_eq!((lanes(60), lanes(64)), (0, 2));
+}
+
 #[test]
 fn what_is_done_with_results_is_done_in_vectors() {
     let mut root = product([1024, 1024, 1024], false, true);

@@ -313,8 +313,12 @@ impl fmt::Display for Decision {
             self.alternatives.iter().filter_map(|(name, price)| Some((name, (*price)?)));
         if let Some((name, price)) = prices.next() {
             let unit = self.unit;
-            write!(f, " ({name} {price:.4} {unit}")?;
-            prices.try_for_each(|(name, price)| write!(f, ", {name} {price:.4} {unit}"))?;
+            // cycles of a point are parts of one
+            let digits = |price: f64| if price < 10.0 { 3 } else { 1 };
+            write!(f, " ({name} {price:.*} {unit}", digits(price))?;
+            prices.try_for_each(|(name, price)| {
+                write!(f, ", {name} {price:.*} {unit}", digits(price))
+            })?;
             write!(f, ")")?;
         }
         if self.note.is_empty() { Ok(()) } else { write!(f, ": {}", self.note) }

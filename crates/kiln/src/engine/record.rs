@@ -124,8 +124,9 @@ pub(super) fn begins(closed: &Closed) {
 
 /// A graph was computed.
 pub(super) fn computed(closed: &Closed, leaves: &[UOp], device: &Device) {
-    watch::computes(closed.leaves.iter().map(|&at| closed.node(at)), leaves);
     RECORDING.with_borrow_mut(|recording| {
+        let inputs = closed.leaves.iter().map(|&at| closed.node(at));
+        watch::computes(recording.is_some(), inputs, leaves);
         if let Some(recording) = recording {
             recording.runs.push(Seen {
                 device: device.clone(),

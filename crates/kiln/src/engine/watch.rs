@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// How many recordings there are: mostly none, and then a read costs a load.
+/// How many recordings there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static ALL: Mutex<Vec<Arc<Recorder>>> = Mutex::new(Vec::new());
 
@@ -24,7 +24,7 @@ struct Recorder {
 }
 
 struct Seen {
-    /// The numbers of the arguments' leaves, and of what any thread has computed from them.
+    /// The numbers of the arguments' leaves, and of what was computed from them by threads that are not free.
     leaves: FxHashSet<u64>,
     read: bool,
 }
@@ -56,22 +56,39 @@ impl Drop for Watch {
 }
 
 /// This thread reads a leaf.
+#[inline]
 pub(super) fn reads(leaf: &UOp) {
+    if !IS_FREE.get() {
+        reads_first(leaf);
+    }
+}
+
+#[cold]
+fn reads_first(leaf: &UOp) {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return IS_FREE.set(true);
     }
     let own = thread::current().id();
-    for recorder in locked(&ALL).iter().filter(|r| r.thread != own && !IS_FREE.get()) {
+    for recorder in locked(&ALL).iter().filter(|r| r.thread != own) {
         let mut seen = locked(&recorder.seen);
         seen.read |= seen.leaves.contains(&number_of(leaf));
     }
 }
 
-/// Some thread has computed leaves from others.
-pub(super) fn computes<'a>(inputs: impl Iterator<Item = &'a UOp> + Clone, results: &[UOp]) {
-    if COUNT.load(Ordering::SeqCst) == 0 {
-        return;
+/// This thread, which `records` or not, has computed leaves from others.
+#[inline]
+pub(super) fn computes<'a>(
+    records: bool,
+    inputs: impl Iterator<Item = &'a UOp> + Clone,
+    results: &[UOp],
+) {
+    if records || !IS_FREE.get() {
+        computes_for_some(inputs, results);
     }
+}
+
+#[cold]
+fn computes_for_some<'a>(inputs: impl Iterator<Item = &'a UOp> + Clone, results: &[UOp]) {
     for recorder in locked(&ALL).iter() {
         let mut seen = locked(&recorder.seen);
         if inputs.clone().any(|leaf| seen.leaves.contains(&number_of(leaf))) {

@@ -244,6 +244,28 @@ fn a_step_overwrites_in_place() {
     }
 }
 
+/// The gradient of weights `[o, i, 3, 3]` is stored before AdamW's step, whose operations on single elements would leave no
+/// room for a tile. That of a matrix is not: the step is in its kernel.
+#[test]
+fn the_gradient_of_a_convolution_is_a_kernel_before_the_step() {
+    let kernels = |weight: &[usize], x: &[usize], f: fn(&Tensor, &Tensor) -> Tensor| {
+        let w = Tensor::randn(weight).set_requires_grad(true);
+        let x = Tensor::randn(x);
+        let opt = AdamW::new([&w], 0.1);
+        let mut count = 0;
+        for _ in 0..3 {
+            opt.zero_grad();
+            f(&x, &w).sum(..).backward().unwrap();
+            count = measure(|| opt.step().unwrap()).1.kernels;
+        }
+        count
+    };
+    let convolution =
+        kernels(&[32, 32, 3, 3], &[2, 32, 10, 10], |x, w| x.conv2d(w, None, 1, 1, 1, 1).square());
+    let product = kernels(&[64, 64], &[64, 64], |x, w| x.matmul(w).square());
+    assert_eq!((convolution, product), (4, 3));
+}
+
 #[test]
 fn equal_parameters_stay_apart() {
     let a = Tensor::zeros([3]).set_requires_grad(true);
