@@ -1,8 +1,8 @@
 //! The typed payloads of nodes, for every stage.
 
 use crate::dtype::{Const, DType};
-use crate::uop::UOp;
 use smallvec::SmallVec;
+use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -113,17 +113,14 @@ pub enum Arg {
     },
 }
 
-/// One gradient per source of a node; `None` where none passes.
-pub type Gradients = SmallVec<[Option<UOp>; 3]>;
-
 /// What makes the gradients of a function whose value was not computed by ops, or whose gradient is simpler than what follows
-/// from them. Softmax is one: `y * (g - sum(g * y))` needs its value `y` alone.
+/// from them. Softmax is one: `y * (g - sum(g * y))` needs its value `y` alone. See [`derivative!`](crate::derivative!).
 #[derive(Clone, Copy)]
 pub struct Derivative {
     /// No other derivative has it: equal names are equal derivatives.
     pub name: &'static str,
-    /// From the `Vjp` node and its gradient to those of its sources, the value's (`None`) first.
-    pub gradients: fn(&UOp, &UOp) -> Gradients,
+    /// A `GradientRule`, whose type arguments do not know.
+    pub(crate) rule: &'static (dyn Any + Send + Sync),
 }
 
 impl PartialEq for Derivative {

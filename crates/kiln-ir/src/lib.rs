@@ -10,6 +10,8 @@ pub mod fp8;
 pub mod op;
 /// Typed payloads that nodes of any stage carry.
 pub mod arg;
+/// How nodes come by gradients that do not follow from ops.
+pub mod derivative;
 /// The lengths among those payloads.
 mod lengths;
 /// Sets of loops.

@@ -6,7 +6,8 @@
 
 mod rules;
 
-use kiln_ir::arg::{Arg, Axes, Gradients, PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, SliceAxis};
+use kiln_ir::derivative::Gradients;
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,7 +1,8 @@
 //! The gradient of every op: what a node's gradient becomes for each of its sources. For `x * y` and a gradient `g`
 //! these are `g * y` and `g * x`.
 
-use kiln_ir::arg::{Arg, Axes, Gradients, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
+use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
+use kiln_ir::derivative::{Gradients, derived};
 use kiln_ir::uop::{substitute, toposort_all};
 use kiln_ir::{DType, Op, UOp, region};
 use rustc_hash::FxHashMap;
@@ -80,10 +81,7 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
 }
 
 fn vjp(y: &UOp, g: &UOp) -> Gradients {
-    match y.arg() {
-        Arg::Derivative(of) => (of.gradients)(y, g),
-        _ => given(y, g),
-    }
+    derived(y, g).unwrap_or_else(|| given(y, g))
 }
 
 /// Each input gets the gradient that follows it, in which the seed stands for the value's.

@@ -5,7 +5,7 @@ use super::measure::count;
 use super::sharded::{Sharded, moved};
 use super::{Failure, device, testing};
 use crate::device::Device;
-use kiln_ir::arg::Shape;
+use kiln_ir::arg::{Arg, Shape};
 use kiln_ir::uop::Payload;
 use kiln_ir::{Const, DType, Op, UOp, WeakUOp, eval};
 use kiln_runtime::Buffer;
@@ -88,6 +88,14 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// No leaf that exists has this number or a higher one.
 pub(super) fn next_number() -> u64 {
     NEXT.load(Ordering::Relaxed)
+}
+
+/// The number of a leaf.
+pub(super) fn number_of(leaf: &UOp) -> u64 {
+    match leaf.arg() {
+        Arg::Buffer { id, .. } => *id,
+        _ => unreachable!("a leaf"),
+    }
 }
 
 fn with_state(state: State, dtype: DType, shape: Shape, device: &Device) -> UOp {

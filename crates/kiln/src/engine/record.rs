@@ -7,7 +7,7 @@
 //! see [`watch`].
 
 use super::capture::Closed;
-use super::leaf;
+use super::leaf::{self, number_of};
 use super::plan::{Check, Guard, Plan, Run};
 use super::watch::{self, Watch};
 use crate::device::Device;
@@ -139,14 +139,6 @@ pub(super) fn computed(closed: &Closed, leaves: &[UOp], device: &Device) {
             });
         }
     });
-}
-
-/// The number of a leaf.
-pub(super) fn number_of(leaf: &UOp) -> u64 {
-    match leaf.arg() {
-        Arg::Buffer { id, .. } => *id,
-        _ => unreachable!("a leaf"),
-    }
 }
 
 /// The numbers of a plan's values, by those of leaves.

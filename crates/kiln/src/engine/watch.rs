@@ -1,6 +1,6 @@
 //! Reads by threads that a recorded function may have started, of what is computed from its arguments.
 
-use super::record::number_of;
+use super::leaf::number_of;
 use kiln_ir::UOp;
 use rustc_hash::FxHashSet;
 use std::cell::Cell;

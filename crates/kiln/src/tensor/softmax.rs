@@ -7,7 +7,9 @@ use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
 use crate::defaults::OrFloat;
 use crate::error::Fault;
-use kiln_ir::arg::{Axes, Derivative, Gradients, ReduceOp};
+use kiln_ir::arg::{Axes, Derivative, ReduceOp};
+use kiln_ir::derivative;
+use kiln_ir::derivative::Gradients;
 use kiln_ir::{DType, Op, UOp};
 
 /// The value less its largest along the axes, e to that, and the sum of those with axes kept.
@@ -66,9 +68,9 @@ impl Parts {
     }
 }
 
-const SOFTMAX: Derivative = Derivative { name: "softmax", gradients: of_shares };
+const SOFTMAX: Derivative = derivative!("softmax", of_shares);
 
-const LOG_SOFTMAX: Derivative = Derivative { name: "log_softmax", gradients: of_logs };
+const LOG_SOFTMAX: Derivative = derivative!("log_softmax", of_logs);
 
 /// `y (g - sum(g y))`: of all that is computed on the way to the shares `y`, nothing else is needed, so nothing else is kept.
 fn of_shares(y: &UOp, g: &UOp) -> Gradients {

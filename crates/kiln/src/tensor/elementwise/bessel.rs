@@ -4,6 +4,7 @@
 use super::gamma::{by_slope, polynomial};
 use crate::Tensor;
 use kiln_ir::arg::Derivative;
+use kiln_ir::derivative;
 use std::f64::consts::PI;
 
 /// From here on the asymptotic series is exact.
@@ -61,5 +62,4 @@ impl Tensor {
     }
 }
 
-const I0: Derivative =
-    Derivative { name: "i0", gradients: |y, g| by_slope(y, g, |x, _, _| bessel(x, 1).copysign(x)) };
+const I0: Derivative = derivative!("i0", |y, g| by_slope(y, g, |x, _, _| bessel(x, 1).copysign(x)));

@@ -6,7 +6,9 @@ use crate::error::Fault;
 use crate::origin::outermost;
 use crate::{DType, Device, Tensor};
 use kiln_ir::UOp;
-use kiln_ir::arg::{Derivative, Gradients};
+use kiln_ir::arg::Derivative;
+use kiln_ir::derivative;
+use kiln_ir::derivative::Gradients;
 use std::f64::consts::PI;
 
 /// Arguments below this are moved up by it.
@@ -179,12 +181,10 @@ impl Tensor {
     }
 }
 
-const LGAMMA: Derivative =
-    Derivative { name: "lgamma", gradients: |y, g| by_slope(y, g, |x, _, _| digamma(x)) };
-const DIGAMMA: Derivative =
-    Derivative { name: "digamma", gradients: |y, g| by_slope(y, g, |x, _, _| trigamma(x)) };
+const LGAMMA: Derivative = derivative!("lgamma", |y, g| by_slope(y, g, |x, _, _| digamma(x)));
+const DIGAMMA: Derivative = derivative!("digamma", |y, g| by_slope(y, g, |x, _, _| trigamma(x)));
 const POLYGAMMA: Derivative =
-    Derivative { name: "polygamma", gradients: |y, g| by_slope(y, g, |x, _, n| higher(n + 1, x)) };
+    derivative!("polygamma", |y, g| by_slope(y, g, |x, _, n| higher(n + 1, x)));
 
 /// The gradient of a [special](Tensor::special) function, whose slope is made of its argument, its value and its number.
 pub(super) fn by_slope(

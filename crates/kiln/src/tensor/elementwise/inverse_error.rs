@@ -4,6 +4,7 @@
 use super::gamma::{by_slope, polynomial};
 use crate::Tensor;
 use kiln_ir::arg::Derivative;
+use kiln_ir::derivative;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 /// Of `w - 2.5`, where `w = -log(1 - x^2)` is below 5.
@@ -70,7 +71,5 @@ impl Tensor {
     }
 }
 
-const ERFINV: Derivative = Derivative {
-    name: "erfinv",
-    gradients: |y, g| by_slope(y, g, |_, y, _| y.square().exp() * (PI.sqrt() / 2.0)),
-};
+const ERFINV: Derivative =
+    derivative!("erfinv", |y, g| by_slope(y, g, |_, y, _| y.square().exp() * (PI.sqrt() / 2.0)));

@@ -10,7 +10,8 @@ use crate::tensor::storage::next_id;
 use crate::{Device, Tensor, engine};
 use kiln_compile::grad::gradient;
 use kiln_ir::UOp;
-use kiln_ir::arg::{Arg, Derivative, Gradients};
+use kiln_ir::arg::{Arg, Derivative};
+use kiln_ir::derivative::Gradients;
 use kiln_ir::uop::toposort;
 
 /// `numbers` as functions of `inputs` with these derivatives.

@@ -7,7 +7,9 @@ use crate::Tensor;
 use crate::error::Fault;
 use crate::origin::outermost;
 use kiln_ir::UOp;
-use kiln_ir::arg::{Derivative, Gradients};
+use kiln_ir::arg::Derivative;
+use kiln_ir::derivative;
+use kiln_ir::derivative::Gradients;
 
 /// Factors.
 impl Tensor {
@@ -98,7 +100,7 @@ fn lower_root(x: &Tensor) -> Result<Tensor, Fault> {
     Ok(stack.result(&l))
 }
 
-const CHOLESKY: Derivative = Derivative { name: "cholesky", gradients: of_cholesky };
+const CHOLESKY: Derivative = derivative!("cholesky", of_cholesky);
 
 fn of_cholesky(y: &UOp, g: &UOp) -> Gradients {
     transposed(y, g, |l, [d]| {
@@ -118,14 +120,8 @@ fn orthogonal(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
 }
 
 const QR: [Derivative; 2] = [
-    Derivative {
-        name: "q of qr",
-        gradients: |y, g| transposed(y, g, |q, [d]| Ok(changes(q, &d)?.0)),
-    },
-    Derivative {
-        name: "r of qr",
-        gradients: |y, g| transposed(y, g, |r, [d]| Ok(changes(r, &d)?.1)),
-    },
+    derivative!("q of qr", |y, g| transposed(y, g, |q, [d]| Ok(changes(q, &d)?.0))),
+    derivative!("r of qr", |y, g| transposed(y, g, |r, [d]| Ok(changes(r, &d)?.1))),
 ];
 
 /// Walter and Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum experimental

@@ -9,7 +9,9 @@ use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::UOp;
-use kiln_ir::arg::{Derivative, Gradients};
+use kiln_ir::arg::Derivative;
+use kiln_ir::derivative;
+use kiln_ir::derivative::Gradients;
 
 /// Equations.
 impl Tensor {
@@ -122,7 +124,7 @@ fn inverted(x: &Tensor) -> Result<Tensor, Fault> {
     Ok(stack.result(&inverse))
 }
 
-const INVERSE: Derivative = Derivative { name: "inv", gradients: of_inverse };
+const INVERSE: Derivative = derivative!("inv", of_inverse);
 
 fn of_inverse(y: &UOp, g: &UOp) -> Gradients {
     transposed(y, g, |inverse, [d]| {
@@ -178,10 +180,10 @@ fn determinants(x: &Tensor) -> Result<Tensor, Fault> {
     Ok(stack.result(&values.squeeze([-2, -1])))
 }
 
-const DETERMINANT: Derivative = Derivative { name: "det", gradients: of_determinant };
-const ADJUGATE: Derivative = Derivative { name: "adjugate", gradients: of_adjugate };
+const DETERMINANT: Derivative = derivative!("det", of_determinant);
+const ADJUGATE: Derivative = derivative!("adjugate", of_adjugate);
 /// A number that no change of the matrix changes.
-const CONSTANT: Derivative = Derivative { name: "constant", gradients: |_, _| Gradients::new() };
+const CONSTANT: Derivative = derivative!("constant", |_, _| Gradients::new());
 
 /// The derivative of the determinant is the adjugate (Jacobi's formula), also of a singular matrix.
 fn of_determinant(y: &UOp, g: &UOp) -> Gradients {
@@ -219,7 +221,7 @@ fn log_determinants(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     Ok((stack.result(&signs), stack.result(&logs)))
 }
 
-const LOG_DETERMINANT: Derivative = Derivative { name: "logdet", gradients: of_log_determinant };
+const LOG_DETERMINANT: Derivative = derivative!("logdet", of_log_determinant);
 
 fn of_log_determinant(y: &UOp, g: &UOp) -> Gradients {
     transposed(y, g, |log, [d]| {
@@ -287,7 +289,7 @@ fn solution(a: &Tensor, b: &Tensor, [n, columns]: [usize; 2]) -> Result<Tensor, 
     Ok(x)
 }
 
-const SOLUTION: Derivative = Derivative { name: "solve", gradients: of_solution };
+const SOLUTION: Derivative = derivative!("solve", of_solution);
 
 fn of_solution(y: &UOp, g: &UOp) -> Gradients {
     transposed(y, g, |x, [of_a, of_b]| {

@@ -8,7 +8,9 @@ use crate::error::Fault;
 use crate::origin::outermost;
 use crate::{DType, Tensor};
 use kiln_ir::UOp;
-use kiln_ir::arg::{Derivative, Gradients};
+use kiln_ir::arg::Derivative;
+use kiln_ir::derivative;
+use kiln_ir::derivative::Gradients;
 
 /// Spectra.
 impl Tensor {
@@ -213,8 +215,8 @@ fn eigen(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
 }
 
 const EIGH: [Derivative; 2] = [
-    Derivative { name: "values of eigh", gradients: of_eigenvalues },
-    Derivative { name: "vectors of eigh", gradients: of_eigenvectors },
+    derivative!("values of eigh", of_eigenvalues),
+    derivative!("vectors of eigh", of_eigenvectors),
 ];
 
 /// The change as the eigenvectors see it. The lower triangle counts for both.
@@ -257,18 +259,9 @@ fn singular(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor), Fault> {
 }
 
 const SVD: [Derivative; 3] = [
-    Derivative {
-        name: "u of svd",
-        gradients: |y, g| transposed(y, g, |u, [d]| Ok(changes(u, &d)?.0)),
-    },
-    Derivative {
-        name: "s of svd",
-        gradients: |y, g| transposed(y, g, |s, [d]| Ok(changes(s, &d)?.1)),
-    },
-    Derivative {
-        name: "vh of svd",
-        gradients: |y, g| transposed(y, g, |vh, [d]| Ok(changes(vh, &d)?.2)),
-    },
+    derivative!("u of svd", |y, g| transposed(y, g, |u, [d]| Ok(changes(u, &d)?.0))),
+    derivative!("s of svd", |y, g| transposed(y, g, |s, [d]| Ok(changes(s, &d)?.1))),
+    derivative!("vh of svd", |y, g| transposed(y, g, |vh, [d]| Ok(changes(vh, &d)?.2))),
 ];
 
 /// Townsend, "Differentiating the singular value decomposition", 2016.
@@ -304,7 +297,7 @@ fn pseudo_inverse(x: &Tensor) -> Result<Tensor, Fault> {
     Ok(stack.result(&inverse))
 }
 
-const PSEUDO_INVERSE: Derivative = Derivative { name: "pinv", gradients: of_pseudo_inverse };
+const PSEUDO_INVERSE: Derivative = derivative!("pinv", of_pseudo_inverse);
 
 /// Golub and Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate",
 /// 1973.

@@ -1,0 +1,43 @@
+//! Derivatives as arguments: how a `Vjp` node comes by its gradients.
+
+use crate::arg::{Arg, Derivative};
+use crate::uop::UOp;
+use smallvec::SmallVec;
+
+/// One gradient per source of a node; `None` where none passes.
+pub type Gradients = SmallVec<[Option<UOp>; 3]>;
+
+/// From a node and its gradient to those of its sources.
+pub type GradientRule = fn(&UOp, &UOp) -> Gradients;
+
+/// See the macro [`derivative`](crate::derivative!).
+pub const fn named(name: &'static str, rule: &'static GradientRule) -> Derivative {
+    Derivative { name, rule }
+}
+
+/// The derivative of a name that no other one has. Its rule, a function or a closure that captures nothing, is given the `Vjp`
+/// node and its gradient. It gives `None` for the first source, which is the value.
+///
+/// ```
+/// use kiln_ir::arg::Derivative;
+/// const SINE: Derivative = kiln_ir::derivative!("sine", |y, g| {
+///     let slope = kiln_ir::UOp::unary(kiln_ir::Op::Cos, y.src(1));
+///     [None, Some(g * slope)].into_iter().collect()
+/// });
+/// assert_eq!(SINE.name, "sine");
+/// ```
+#[macro_export]
+macro_rules! derivative {
+    ($name:literal, $rule:expr) => {{
+        const RULE: $crate::derivative::GradientRule = $rule;
+        $crate::derivative::named($name, &RULE)
+    }};
+}
+
+/// The gradients of a `Vjp` with a derivative.
+pub fn derived(y: &UOp, g: &UOp) -> Option<Gradients> {
+    match y.arg() {
+        Arg::Derivative(of) => of.rule.downcast_ref::<GradientRule>().map(|rule| rule(y, g)),
+        _ => None,
+    }
+}
