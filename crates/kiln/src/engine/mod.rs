@@ -18,6 +18,7 @@ mod matrices;
 mod number;
 /// From live nodes down to leaves.
 mod walk;
+/// Reads by threads that a recorded function may have started.
 mod watch;
 /// From a walk to a closed graph and its key.
 mod capture;

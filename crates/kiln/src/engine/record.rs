@@ -3,8 +3,8 @@
 //! A recording is complete or it is spoiled: whatever the function does that a [`Plan`] cannot do
 //! again, spoils it, with the reason. A value is known by the number of its leaf: leaves from before the recording are
 //! arguments, those that runs made are results, and data of this thread is the function's own. Data of another thread may be
-//! computed from arguments, so it spoils the recording. So does a read of such data by a thread that the function may have started:
-//! see [`watch`].
+//! computed from arguments, so it spoils the recording. So does a thread that the function may have started, if it reads what is
+//! computed from arguments: see [`watch`].
 
 use super::capture::Closed;
 use super::leaf::{self, number_of};
