@@ -3,7 +3,7 @@
 
 use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::derivative::{Gradients, derived};
-use kiln_ir::uop::{substitute, toposort_all};
+use kiln_ir::uop::{device_of, substitute};
 use kiln_ir::{DType, Op, UOp, region};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -313,19 +313,9 @@ fn gather(y: &UOp, g: &UOp) -> Gradients {
 
 /// Back to the device that the source is on.
 fn copy(y: &UOp, g: &UOp) -> Gradients {
-    let Some(arg) = device(y.src(0)) else { return one(g.clone()) };
-    // first where the gradient is: what it is made of may not say so
-    let to =
-        |g: &UOp, arg: &Arg| UOp::new(Op::Copy, g.dtype(), 1, smallvec![g.clone()], arg.clone());
-    one(to(&to(g, y.arg()), &arg))
-}
-
-/// The device of a value, which the nearest copies and buffers under it say.
-fn device(x: &UOp) -> Option<Arg> {
-    let says = |n: &UOp| match n.arg() {
-        Arg::Device(_) => Some(n.arg().clone()),
-        Arg::Buffer { device, .. } => Some(Arg::Device(device.clone())),
-        _ => None,
+    let (Some(from), Some(to)) = (device_of(y.src(0)), y.arg().device()) else {
+        return one(g.clone());
     };
-    toposort_all(std::slice::from_ref(x), |n| says(n).is_none()).iter().find_map(says)
+    // first where the gradient is: what it is made of may not say so
+    one(g.on_device(to).on_device(from))
 }

@@ -5,6 +5,7 @@ use super::{Srcs, UOp};
 use crate::arg::{Arg, RangeKind};
 use crate::op::Op;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// How deep walks go as a rule.
 const FEW: usize = 64;
@@ -46,6 +47,12 @@ pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
 /// Whether the walk meets the node for the first time. A node that is referred to once is met once.
 fn is_new(seen: &mut Seen, node: &UOp) -> bool {
     node.ref_count() == 1 || seen.insert(node.id())
+}
+
+/// The device of a value, which the nearest copies and buffers under it say.
+pub fn device_of(x: &UOp) -> Option<Arc<str>> {
+    let all = toposort_all(std::slice::from_ref(x), |n| n.arg().device().is_none());
+    all.iter().find_map(|n| n.arg().device())
 }
 
 /// Whether the root reaches a node for which `is_wanted` holds. Sources of a node for which `enter` is false are not
