@@ -1,11 +1,11 @@
 //! Values that are computed again on the way back, so that they need not be kept until then.
 
-use super::custom::stand_in;
+use super::custom::{placeholder, stand_in};
 use super::marks::storage_id;
 use crate::Tensor;
 use crate::engine;
 use crate::error::Fault;
-use crate::tensor::storage::{marked_storage, next_id};
+use crate::tensor::storage::marked_storage;
 use kiln_compile::grad::gradient;
 use kiln_ir::uop::{substitute, toposort_all};
 use kiln_ir::{Op, UOp};
@@ -81,7 +81,6 @@ fn kept(root: &UOp, inputs: &FxHashSet<UOp>) -> (Vec<UOp>, Vec<UOp>) {
     let kept = nodes.into_iter().filter(|n| inputs.contains(n) || is_read(n));
     // a constant has no identity, and is everybody's
     let kept: Vec<UOp> = kept.filter(|n| n.as_const().is_none()).collect();
-    let stand_in = |x: &UOp| x.const_like(0).broadcast_to(x.shape()).mark(next_id(), true);
-    let stand_ins = kept.iter().map(stand_in).collect();
+    let stand_ins = kept.iter().map(placeholder).collect();
     (kept, stand_ins)
 }

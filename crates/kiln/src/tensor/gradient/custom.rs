@@ -82,8 +82,12 @@ fn float(t: &Tensor) -> Result<(), Fault> {
     }
 }
 
-/// A node that stands for something of a value's shape and dtype, and for nothing else in any graph.
+/// A node that stands for something of a value's shape and dtype, and for nothing else in any graph. Gradients lead to it.
+pub(in crate::tensor) fn placeholder(value: &UOp) -> UOp {
+    value.const_like(0).broadcast_to(value.shape()).mark(next_id(), true)
+}
+
+/// The same, which no gradient leads to.
 pub(in crate::tensor) fn stand_in(value: &UOp) -> UOp {
-    let zeros = value.const_like(0).broadcast_to(value.shape());
-    zeros.mark(next_id(), true).detach()
+    placeholder(value).detach()
 }

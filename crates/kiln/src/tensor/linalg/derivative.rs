@@ -6,25 +6,26 @@
 //! as functions of the inputs, so that it can be differentiated again.
 
 use crate::error::{Error, Fault};
+use crate::tensor::gradient::custom::placeholder;
 use crate::tensor::storage::next_id;
 use crate::{Device, Tensor, engine};
 use kiln_compile::grad::gradient;
 use kiln_ir::UOp;
-use kiln_ir::arg::{Arg, Derivative};
+use kiln_ir::arg::Derivative;
 use kiln_ir::derivative::Gradients;
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::device_of;
 
-/// `numbers` as functions of `inputs` with these derivatives.
+/// The first of these numbers as functions of `inputs` with these derivatives, which see all numbers.
 pub(super) fn functions<const N: usize>(
     inputs: &[UOp],
-    numbers: &[Tensor; N],
+    numbers: &[Tensor],
     derivatives: [Derivative; N],
 ) -> Result<[Tensor; N], Fault> {
     let leads_on = inputs.iter().any(|x| engine::has_gradient(x, None));
     let nodes = numbers.iter().map(Tensor::value).collect::<Result<Vec<UOp>, Error>>()?;
-    let mut each = numbers.iter().zip(&nodes).zip(derivatives);
-    Ok(std::array::from_fn(|_| {
-        let ((number, node), derivative) = each.next().expect("as many");
+    let mut each = numbers.iter().zip(&nodes);
+    Ok(derivatives.map(|derivative| {
+        let (number, node) = each.next().expect("a number for each derivative");
         // a mark says that gradients pass, which the number does not show
         let value = if leads_on { node.mark(next_id(), true) } else { node.clone() };
         let seen = inputs.iter().chain(&nodes).cloned();
@@ -60,16 +61,16 @@ impl Number<'_> {
         &self,
         derivatives: [Derivative; N],
     ) -> Result<[Tensor; N], Fault> {
-        functions(&self.node.srcs()[1..2], &self.numbers(), derivatives)
+        self.also(&self.numbers::<N>(), derivatives)
     }
 
-    /// These numbers, which were computed later, as functions of the first input.
+    /// The first of these numbers, which were computed later, as functions of the first input.
     pub(super) fn also<const N: usize>(
         &self,
-        numbers: [Tensor; N],
+        numbers: &[Tensor],
         derivatives: [Derivative; N],
     ) -> Result<[Tensor; N], Fault> {
-        functions(&self.node.srcs()[1..2], &numbers, derivatives)
+        functions(&self.node.srcs()[1..2], numbers, derivatives)
     }
 
     fn tensor(&self, node: &UOp) -> Tensor {
@@ -85,9 +86,9 @@ pub(super) fn transposed<const N: usize>(
     change: impl FnOnce(&Number<'_>, [Tensor; N]) -> Result<Tensor, Fault>,
 ) -> Gradients {
     let inputs = &y.srcs()[1..1 + N];
-    let number = Number { node: y, device: device(y.src(0)) };
-    let zeros = |x: &UOp| x.const_like(0).broadcast_to(x.shape()).mark(next_id(), true);
-    let moves: [UOp; N] = std::array::from_fn(|i| zeros(&inputs[i]));
+    let device = device_of(y.src(0)).map_or_else(Device::default_device, |d| Device::exact(&d));
+    let number = Number { node: y, device };
+    let moves: [UOp; N] = std::array::from_fn(|i| placeholder(&inputs[i]));
     let changed = change(&number, moves.each_ref().map(|d| number.tensor(d)));
     let changed = changed.and_then(|t| Ok(t.value()?));
     let nan = |x: &UOp| x.const_like(f64::NAN).broadcast_to(x.shape());
@@ -96,13 +97,4 @@ pub(super) fn transposed<const N: usize>(
         Err(_) => inputs.iter().map(|x| Some(nan(x))).collect(),
     };
     [None].into_iter().chain(grads).collect()
-}
-
-/// Where the numbers are.
-fn device(numbers: &UOp) -> Device {
-    let name = |n: &UOp| match n.arg() {
-        Arg::Buffer { device, .. } => Some(Device::exact(device)),
-        _ => None,
-    };
-    toposort(numbers).iter().find_map(name).unwrap_or_else(Device::default_device)
 }

@@ -96,7 +96,7 @@ fn lower_half(x: &Tensor) -> Tensor {
 fn lower_root(x: &Tensor) -> Result<Tensor, Fault> {
     let stack = Stack::square(x)?;
     let n = stack.rows;
-    let [l] = stack.functions(stack.each([[n, n]], |a| Ok([cholesky(a)?]))?, [CHOLESKY])?;
+    let [l] = stack.functions(&stack.each([[n, n]], |a| Ok([cholesky(a)?]))?, [CHOLESKY])?;
     Ok(stack.result(&l))
 }
 
@@ -115,7 +115,7 @@ fn orthogonal(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
     let (m, n) = (stack.rows, stack.columns);
     let count = m.min(n);
     let numbers = stack.each([[m, count], [count, n]], |a| Ok(qr(a).into()))?;
-    let [q, r] = stack.functions(numbers, QR)?;
+    let [q, r] = stack.functions(&numbers, QR)?;
     Ok((stack.result(&q), stack.result(&r)))
 }
 

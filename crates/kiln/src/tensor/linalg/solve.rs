@@ -120,7 +120,7 @@ fn inverted(x: &Tensor) -> Result<Tensor, Fault> {
     let stack = Stack::square(x)?;
     let n = stack.rows;
     let inverse = stack.each([[n, n]], |a| Ok([inverse(a)?]))?;
-    let [inverse] = stack.functions(inverse, [INVERSE])?;
+    let [inverse] = stack.functions(&inverse, [INVERSE])?;
     Ok(stack.result(&inverse))
 }
 
@@ -176,14 +176,14 @@ fn determinants(x: &Tensor) -> Result<Tensor, Fault> {
     let n = stack.rows;
     let one = |a: &Matrix| Ok([Matrix::vector(vec![lu(a).determinant()]), a.clone()]);
     let numbers = stack.each([[1, 1], [n, n]], one)?;
-    let [values, _] = stack.functions(numbers, [DETERMINANT, CONSTANT])?;
+    let [values] = stack.functions(&numbers, [DETERMINANT])?;
     Ok(stack.result(&values.squeeze([-2, -1])))
 }
 
 const DETERMINANT: Derivative = derivative!("det", of_determinant);
 const ADJUGATE: Derivative = derivative!("adjugate", of_adjugate);
-/// A number that no change of the matrix changes.
-const CONSTANT: Derivative = derivative!("constant", |_, _| Gradients::new());
+/// The sign of the determinant moves in steps.
+const SIGN: Derivative = derivative!("sign of slogdet", |_, _| Gradients::new());
 
 /// The derivative of the determinant is the adjugate (Jacobi's formula), also of a singular matrix.
 fn of_determinant(y: &UOp, g: &UOp) -> Gradients {
@@ -192,8 +192,8 @@ fn of_determinant(y: &UOp, g: &UOp) -> Gradients {
         let stack = Stack::square(&x)?;
         let (n, near) = (stack.rows, stack.near());
         let numbers = stack.each([[n, n], [n, n]], |a| Ok(cofactors(a, near)))?;
-        let [adjugate, _] = determinant.also(numbers, [ADJUGATE, CONSTANT])?;
-        Ok(traced(&adjugate.times(&d)).unsqueeze(-1).unsqueeze(-1))
+        let [adjugate] = determinant.also(&numbers, [ADJUGATE])?;
+        Ok(traced(&adjugate.times(&d)))
     })
 }
 
@@ -201,10 +201,9 @@ fn of_determinant(y: &UOp, g: &UOp) -> Gradients {
 fn of_adjugate(y: &UOp, g: &UOp) -> Gradients {
     transposed(y, g, |adjugate, [d]| {
         let [_, inverses] = adjugate.numbers();
-        let [inverse] = adjugate.also([inverses], [INVERSE])?;
+        let [inverse] = adjugate.also(&[inverses], [INVERSE])?;
         let (y, share) = (adjugate.value(), inverse.times(&d));
-        let trace = traced(&share).unsqueeze(-1).unsqueeze(-1);
-        Ok(y.mul(trace).sub(share.times(&y)))
+        Ok(y.mul(traced(&share)).sub(share.times(&y)))
     })
 }
 
@@ -216,7 +215,7 @@ fn log_determinants(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
         Ok([Matrix::vector(vec![sign]), Matrix::vector(vec![log]), a.clone()])
     };
     let numbers = stack.each([[1, 1], [1, 1], [n, n]], both)?;
-    let [signs, logs, _] = stack.functions(numbers, [CONSTANT, LOG_DETERMINANT, CONSTANT])?;
+    let [signs, logs] = stack.functions(&numbers, [SIGN, LOG_DETERMINANT])?;
     let [signs, logs] = [signs, logs].map(|t| t.squeeze([-2, -1]));
     Ok((stack.result(&signs), stack.result(&logs)))
 }
@@ -229,8 +228,8 @@ fn of_log_determinant(y: &UOp, g: &UOp) -> Gradients {
         let stack = Stack::square(&x)?;
         let n = stack.rows;
         let inverses = stack.each([[n, n]], |a| Ok([inverse_or_zeros(&lu(a), n)]))?;
-        let [inverse] = log.also(inverses, [INVERSE])?;
-        Ok(traced(&inverse.times(&d)).unsqueeze(-1).unsqueeze(-1))
+        let [inverse] = log.also(&inverses, [INVERSE])?;
+        Ok(traced(&inverse.times(&d)))
     })
 }
 
@@ -285,7 +284,7 @@ fn solution(a: &Tensor, b: &Tensor, [n, columns]: [usize; 2]) -> Result<Tensor, 
         }
     };
     let numbers = both.each([[n, columns], [n, n]], solve)?;
-    let [x, _] = functions(&inputs, &numbers, [SOLUTION, CONSTANT])?;
+    let [x] = functions(&inputs, &numbers, [SOLUTION])?;
     Ok(x)
 }
 
@@ -296,7 +295,7 @@ fn of_solution(y: &UOp, g: &UOp) -> Gradients {
         let [a] = x.numbers();
         let stack = Stack::square(&a)?;
         let n = stack.rows;
-        let [inverse] = x.also(stack.each([[n, n]], |a| Ok([inverse(a)?]))?, [INVERSE])?;
+        let [inverse] = x.also(&stack.each([[n, n]], |a| Ok([inverse(a)?]))?, [INVERSE])?;
         Ok(inverse.times(&of_b.sub(of_a.times(&x.value()))))
     })
 }

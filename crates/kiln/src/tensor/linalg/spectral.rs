@@ -210,7 +210,7 @@ fn eigen(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
         let (values, rows) = eigh(a, near);
         Ok([Matrix::vector(values), Matrix::of_rows(&rows, n).transposed()])
     })?;
-    let [values, vectors] = stack.functions(numbers, EIGH)?;
+    let [values, vectors] = stack.functions(&numbers, EIGH)?;
     Ok((stack.result(&values.squeeze(-2)), stack.result(&vectors)))
 }
 
@@ -249,7 +249,7 @@ fn singular(x: &Tensor, full: bool) -> Result<(Tensor, Tensor, Tensor), Fault> {
         Ok([Matrix::of_rows(&u, m).transposed(), Matrix::vector(s), Matrix::of_rows(&v, n)])
     })?;
     let own = [u.narrow(-1, 0, count), s, vh.narrow(-2, 0, count)];
-    let [own_u, s, own_vh] = stack.functions(own, SVD)?;
+    let [own_u, s, own_vh] = stack.functions(&own, SVD)?;
     let rest = |own: Tensor, all: Tensor, axis: i64, len: usize| match len - count {
         0 => own,
         more => Tensor::cat([&own, &all.narrow(axis, count, more)], axis),
@@ -293,7 +293,7 @@ fn pseudo_inverse(x: &Tensor) -> Result<Tensor, Fault> {
         }
         Ok([sum])
     })?;
-    let [inverse] = stack.functions(inverse, [PSEUDO_INVERSE])?;
+    let [inverse] = stack.functions(&inverse, [PSEUDO_INVERSE])?;
     Ok(stack.result(&inverse))
 }
 

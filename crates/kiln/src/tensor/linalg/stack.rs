@@ -52,14 +52,14 @@ impl Stack {
         if self.x.dtype() == DType::F64 { 1e-15 } else { 1e-10 }
     }
 
-    /// These numbers of each matrix, as functions of it: `derivatives[i]` is that of `numbers[i]`. They see all of these
-    /// numbers, in this order; see [`derivative`](super::derivative).
+    /// The first of these numbers of each matrix, as functions of it with these derivatives, which see all numbers: see
+    /// [`derivative`](super::derivative).
     pub(super) fn functions<const N: usize>(
         &self,
-        numbers: [Tensor; N],
+        numbers: &[Tensor],
         derivatives: [Derivative; N],
     ) -> Result<[Tensor; N], Fault> {
-        functions(from_ref(&self.node), &numbers, derivatives)
+        functions(from_ref(&self.node), numbers, derivatives)
     }
 
     /// What `f` makes of each matrix: tensors of matrices, of which all have one form.
@@ -105,7 +105,7 @@ pub(super) fn turned(x: &Tensor) -> Tensor {
     x.transpose(-2, -1)
 }
 
-/// The sum of each diagonal.
+/// The sum of each diagonal, as a matrix of one element.
 pub(super) fn traced(x: &Tensor) -> Tensor {
-    x.diagonal(0, -2, -1).sum(-1)
+    x.diagonal(0, -2, -1).sum_keepdim(-1).unsqueeze(-1)
 }
