@@ -10,6 +10,11 @@ pub type Gradients = SmallVec<[Option<UOp>; 3]>;
 /// From a node and its gradient to those of its sources.
 pub type GradientRule = fn(&UOp, &UOp) -> Gradients;
 
+/// The gradients of a function of one input: this one.
+pub fn of_one(grad: UOp) -> Gradients {
+    [None, Some(grad)].into_iter().collect()
+}
+
 /// See the macro [`derivative`](crate::derivative!).
 pub const fn named(name: &'static str, rule: &'static GradientRule) -> Derivative {
     Derivative { name, rule }
@@ -19,11 +24,8 @@ pub const fn named(name: &'static str, rule: &'static GradientRule) -> Derivativ
 /// node and its gradient. It gives `None` for the first source, which is the value.
 ///
 /// ```
-/// use kiln_ir::arg::Derivative;
-/// const SINE: Derivative = kiln_ir::derivative!("sine", |y, g| {
-///     let slope = kiln_ir::UOp::unary(kiln_ir::Op::Cos, y.src(1));
-///     [None, Some(g * slope)].into_iter().collect()
-/// });
+/// use kiln_ir::{Op, UOp, arg::Derivative, derivative, derivative::of_one};
+/// const SINE: Derivative = derivative!("sine", |y, g| of_one(g * UOp::unary(Op::Cos, y.src(1))));
 /// assert_eq!(SINE.name, "sine");
 /// ```
 #[macro_export]

@@ -9,7 +9,7 @@ use crate::defaults::OrFloat;
 use crate::error::Fault;
 use kiln_ir::arg::{Axes, Derivative, ReduceOp};
 use kiln_ir::derivative;
-use kiln_ir::derivative::Gradients;
+use kiln_ir::derivative::{Gradients, of_one};
 use kiln_ir::{DType, Op, UOp};
 
 /// The value less its largest along the axes, e to that, and the sum of those with axes kept.
@@ -72,18 +72,18 @@ const SOFTMAX: Derivative = derivative!("softmax", of_shares);
 
 const LOG_SOFTMAX: Derivative = derivative!("log_softmax", of_logs);
 
-/// `y (g - sum(g y))`: of all that is computed on the way to the shares `y`, nothing else is needed, so nothing else is kept.
+/// `y (g - sum(g y))`. It needs the shares `y` alone, so no exponential and no sum is kept for it.
 fn of_shares(y: &UOp, g: &UOp) -> Gradients {
-    [None, Some(y * (g - summed(y, &(g * y))))].into_iter().collect()
+    of_one(y * (g - summed(y, &(g * y))))
 }
 
 /// `g - e^y sum(g)`.
 fn of_logs(y: &UOp, g: &UOp) -> Gradients {
-    [None, Some(g - UOp::unary(Op::Exp, y) * summed(y, g))].into_iter().collect()
+    of_one(g - UOp::unary(Op::Exp, y) * summed(y, g))
 }
 
-/// The sums along the axes that are 1 in the third source of `y`, in each place. Along an axis of one element that element is
-/// the sum.
+/// The sums of `x` along the axes of the softmax `y`, repeated along them. These axes have length 1 in the third source of `y`.
+/// Another axis of length 1 does no harm: its one element is its sum.
 fn summed(y: &UOp, x: &UOp) -> UOp {
     let kept = y.src(2).shape();
     let axes: Axes = (0..kept.len()).filter(|&a| kept[a] == 1).collect();

@@ -5,7 +5,7 @@ use super::{as_float, like, quotient, wide};
 use crate::Tensor;
 use kiln_ir::arg::Derivative;
 use kiln_ir::derivative;
-use kiln_ir::derivative::Gradients;
+use kiln_ir::derivative::of_one;
 use kiln_ir::{DType, Op, UOp};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -183,14 +183,9 @@ fn gelu_slope(x: &UOp) -> UOp {
     x.lt(&far_out(x)).where_(&like(x, 0), &(share_below(x) + moves))
 }
 
-const ERF: Derivative = derivative!("erf", |y, g| along(g * slope(y.src(1))));
-const ERFC: Derivative = derivative!("erfc", |y, g| along(-&(g * slope(y.src(1)))));
-const GELU: Derivative = derivative!("gelu_erf", |y, g| along(g * gelu_slope(y.src(1))));
-
-/// The gradient of a function of one value.
-fn along(grad: UOp) -> Gradients {
-    [None, Some(grad)].into_iter().collect()
-}
+const ERF: Derivative = derivative!("erf", |y, g| of_one(g * slope(y.src(1))));
+const ERFC: Derivative = derivative!("erfc", |y, g| of_one(-&(g * slope(y.src(1)))));
+const GELU: Derivative = derivative!("gelu_erf", |y, g| of_one(g * gelu_slope(y.src(1))));
 
 /// Integrals of the bell curve; integers become f32 first.
 impl Tensor {

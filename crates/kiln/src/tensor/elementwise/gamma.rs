@@ -8,7 +8,7 @@ use crate::{DType, Device, Tensor};
 use kiln_ir::UOp;
 use kiln_ir::arg::Derivative;
 use kiln_ir::derivative;
-use kiln_ir::derivative::Gradients;
+use kiln_ir::derivative::{Gradients, of_one};
 use std::f64::consts::PI;
 
 /// Arguments below this are moved up by it.
@@ -195,8 +195,8 @@ pub(super) fn by_slope(
     // the nodes go into a graph that has a device
     let tensor = |n: &UOp| Tensor::from_node(n.clone(), &Device::default_device());
     let n = y.src(2).as_const().map_or(0, |n| n.as_f64() as usize);
-    let grad = tensor(g).mul(slope(&tensor(y.src(1)), &tensor(y), n));
-    [None, grad.value().ok()].into_iter().collect()
+    let slope = slope(&tensor(y.src(1)), &tensor(y), n).value();
+    of_one(g * slope.expect("made of nodes without errors"))
 }
 
 /// Derivative `n` from 2 on. From 0 down it is what is left of the derivative of `pi cot(pi x)`, the sum over all integers,
