@@ -309,17 +309,15 @@ pub struct Decision {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.about, self.alternatives[self.chosen].0)?;
-        let mut prices =
-            self.alternatives.iter().filter_map(|(name, price)| Some((name, (*price)?)));
-        if let Some((name, price)) = prices.next() {
-            let unit = self.unit;
-            // cycles of a point are parts of one
-            let digits = |price: f64| if price < 10.0 { 3 } else { 1 };
-            write!(f, " ({name} {price:.*} {unit}", digits(price))?;
-            prices.try_for_each(|(name, price)| {
-                write!(f, ", {name} {price:.*} {unit}", digits(price))
-            })?;
-            write!(f, ")")?;
+        let priced = |(name, price): &(Cow<'static, str>, Option<f64>)| {
+            let price = (*price)?;
+            // a point takes a part of a cycle
+            let digits = if price < 10.0 { 3 } else { 1 };
+            Some(format!("{name} {price:.digits$} {}", self.unit))
+        };
+        let prices: Vec<String> = self.alternatives.iter().filter_map(priced).collect();
+        if !prices.is_empty() {
+            write!(f, " ({})", prices.join(", "))?;
         }
         if self.note.is_empty() { Ok(()) } else { write!(f, ": {}", self.note) }
     }

@@ -103,11 +103,9 @@ impl Keys {
 
     /// Whether a key is less than the other.
     fn before(&self, other: &Keys) -> UOp {
-        let pairs = self.words.iter().zip(&other.words).rev();
-        let before = pairs.fold(None, |rest: Option<UOp>, (a, b)| {
-            Some(rest.map_or_else(|| a.lt(b), |rest| a.lt(b) | (a.eq_(b) & rest)))
-        });
-        before.expect("a key has a word")
+        let mut pairs = self.words.iter().zip(&other.words).rev();
+        let (a, b) = pairs.next().expect("a key has a word");
+        pairs.fold(a.lt(b), |rest, (a, b)| a.lt(b) | (a.eq_(b) & rest))
     }
 
     /// The least key of each column of `[n, length, columns]`.

@@ -178,11 +178,10 @@ impl Planner<'_> {
         let each = match access.step(self.axis(tile.lane_loop)) {
             Some(step) if step < LINE => self.costs().line_in_a_row,
             step => {
-                let lines = self.size(tile.lane_loop) as f64 * rows * self.results().count() as f64;
-                let bytes = lines * LINE;
+                let met = self.size(tile.lane_loop) as f64 * rows * self.results().count() as f64;
                 let costs = self.costs();
                 let prices = [costs.second_result, costs.far_result];
-                self.price_by_cache(prices, bytes, LINE, step.unwrap_or(LINE))
+                self.price_by_cache(prices, met * LINE, LINE, step.unwrap_or(LINE))
             }
         };
         lines * each / (columns * tile.rows) as f64
