@@ -113,13 +113,14 @@ pub enum Arg {
     },
 }
 
-/// What makes the gradients of a function whose value was not computed by ops, or whose gradient is simpler than what follows
-/// from them. Softmax is one: `y * (g - sum(g * y))` needs its value `y` alone. See [`derivative!`](crate::derivative!).
+/// A rule for the gradients of one function. It replaces those that follow from the ops of the function's value. A
+/// factorization is not computed by ops. A softmax is, but its own gradient `y * (g - sum(g * y))` needs its value `y` alone.
+/// See [`derivative!`](crate::derivative!).
 #[derive(Clone, Copy)]
 pub struct Derivative {
     /// No other derivative has it: equal names are equal derivatives.
     pub name: &'static str,
-    /// A `GradientRule`, whose type arguments do not know.
+    /// A `GradientRule`. Its type has nodes in it, and this module is below them.
     pub(crate) rule: &'static (dyn Any + Send + Sync),
 }
 

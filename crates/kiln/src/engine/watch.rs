@@ -13,9 +13,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static ALL: Mutex<Vec<Arc<Recorder>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// Whether the thread has read a value while nothing was recorded: then it does not read for a recorded function alone, and
-    /// is taken for one of the program's. Threads of a server share weights, and go on to replay.
-    static IS_FREE: Cell<bool> = const { Cell::new(false) };
+    /// Whether the thread has read a value while nothing was recorded. Then a recorded function has not started it to read for
+    /// it, and its reads do not count: threads of a server share weights, and each of them may go on to replay.
+    static IS_INDEPENDENT: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Recorder {
@@ -24,7 +24,8 @@ struct Recorder {
 }
 
 struct Seen {
-    /// The numbers of the arguments' leaves, and of what was computed from them by threads that are not free.
+    /// The numbers of the arguments' leaves, and of leaves that the recording thread, or one that is not independent, has
+    /// computed from them.
     leaves: FxHashSet<u64>,
     read: bool,
 }
@@ -42,7 +43,7 @@ impl Watch {
         Watch(recorder)
     }
 
-    /// Whether another thread has read, which may read for this function alone.
+    /// Whether a thread that is not independent has read one of the leaves.
     pub(super) fn saw_a_read(&self) -> bool {
         locked(&self.0.seen).read
     }
@@ -58,7 +59,7 @@ impl Drop for Watch {
 /// This thread reads a leaf.
 #[inline]
 pub(super) fn reads(leaf: &UOp) {
-    if !IS_FREE.get() {
+    if !IS_INDEPENDENT.get() {
         reads_first(leaf);
     }
 }
@@ -66,7 +67,7 @@ pub(super) fn reads(leaf: &UOp) {
 #[cold]
 fn reads_first(leaf: &UOp) {
     if COUNT.load(Ordering::SeqCst) == 0 {
-        return IS_FREE.set(true);
+        return IS_INDEPENDENT.set(true);
     }
     let own = thread::current().id();
     for recorder in locked(&ALL).iter().filter(|r| r.thread != own) {
@@ -82,7 +83,7 @@ pub(super) fn computes<'a>(
     inputs: impl Iterator<Item = &'a UOp> + Clone,
     results: &[UOp],
 ) {
-    if records || !IS_FREE.get() {
+    if records || !IS_INDEPENDENT.get() {
         computes_for_some(inputs, results);
     }
 }

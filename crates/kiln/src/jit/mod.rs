@@ -58,11 +58,16 @@ pub use value::Value;
 /// A call is replayed if everything but the data is as it was: values bit for bit; of each tensor its dtype, device, shape
 /// and view, which of them share a storage, whether it wants a gradient and has one; settings and scopes such as
 /// [`no_grad`](crate::no_grad). Random numbers go on as they would without `jit`, and so do the steps and rates of
-/// optimizers. A call is never replayed if the function reads a value (`item`, `to_vec`), is given a tensor with a
-/// gradient's history or an error, returns what a gradient goes through, uses a tensor that is no argument (a static, say) or
-/// that another thread made meanwhile, starts a thread that reads a value, uses a file or several devices, or returns an error. `DEBUG=1` says why, and `JIT=0`
-/// replays nothing. Of one function 64
-/// kinds of calls are remembered at most. What else a function does, such as printing, happens on calls that are not replayed.
+/// optimizers.
+///
+/// A call is never replayed if the function
+///
+/// - reads a value (`item`, `to_vec`), or starts a thread that reads one that is computed from an argument;
+/// - is given a tensor with a gradient's history or an error, or returns an error, or what a gradient goes through;
+/// - uses a tensor that is no argument (a static, say) or that another thread made meanwhile, a file or several devices.
+///
+/// `DEBUG=1` says why, and `JIT=0` replays nothing. Of one function 64 kinds of calls are remembered at most. What else a
+/// function does, such as printing, happens on calls that are not replayed.
 ///
 /// A function that captures something does not compile:
 ///

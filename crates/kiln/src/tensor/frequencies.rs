@@ -73,7 +73,7 @@ impl Tensor {
         if n < 2 {
             return sorted;
         }
-        // first for what differs, and again for what is chosen
+        // neighbours are compared now, and elements are chosen from it later: it would be sorted twice
         if let Err(error) = sorted.realize() {
             return Tensor::broken(error);
         }
