@@ -3,7 +3,7 @@
 use super::dense::{Lu, Matrix, add_multiple, inverse, lu};
 use super::derivative::{functions, transposed};
 use super::jacobi::{Svd, svd};
-use super::stack::{Stack, traced};
+use super::stack::{Stack, traced, turned};
 use crate::Tensor;
 use crate::defaults::OrFloat;
 use crate::error::{Fault, refuse};
@@ -32,7 +32,8 @@ impl Tensor {
         Tensor::or_broken("inv", inverted(self))
     }
 
-    /// The determinant of each matrix of `[.., n, n]`, a float `[..]`. Computes the tensor.
+    /// The determinant of each matrix of `[.., n, n]`, a float `[..]`. Computes the tensor. It has derivatives of any order, of
+    /// a singular matrix the first two; a third one leaves parts out.
     ///
     /// ```
     /// let a = kiln::Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
@@ -141,34 +142,60 @@ fn inverse_or_zeros(lu: &Lu, n: usize) -> Matrix {
     }
 }
 
-/// The adjugate, and the inverse or zeros.
-fn cofactors(a: &Matrix, near: f64) -> [Matrix; 2] {
+/// The adjugate and what its derivative is made of: the inverse, or of a singular matrix its [`Spectrum`]. The other is zeros.
+fn cofactors(a: &Matrix, near: f64) -> [Matrix; 5] {
     let (n, lu) = (a.rows, lu(a));
     let inverse = inverse_or_zeros(&lu, n);
+    let zeros = || Matrix::zeros(n, n);
     if lu.is_singular() {
-        return [adjugate(a, near), inverse];
+        let spectrum = Spectrum::of(a, near);
+        let [u, v] = [&spectrum.u, &spectrum.v].map(|rows| Matrix::of_rows(rows, n));
+        return [spectrum.adjugate(), inverse, u, spectrum.without_pairs(), v];
     }
     let determinant = lu.determinant();
     let data = inverse.data.iter().map(|x| x * determinant).collect();
-    [Matrix::new(n, n, data), inverse]
+    [Matrix::new(n, n, data), inverse, zeros(), zeros(), zeros()]
 }
 
-/// Of a singular matrix, by its singular values.
-fn adjugate(a: &Matrix, near: f64) -> Matrix {
-    let Svd { u, s, v } = svd(a, true, near);
-    let n = a.rows;
-    let sign =
-        lu(&Matrix::of_rows(&u, n)).determinant() * lu(&Matrix::of_rows(&v, n)).determinant();
-    let others =
-        |i: usize| s.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, s)| s).product::<f64>();
-    let mut result = Matrix::zeros(n, n);
-    for k in 0..n {
-        let weight = sign.signum() * others(k);
-        for (i, x) in v[k].iter().enumerate() {
-            add_multiple(result.row_mut(i), weight * x, &u[k]);
-        }
+/// Singular values and vectors of a square matrix, and the sign of the product of both determinants of the vectors.
+struct Spectrum {
+    u: Vec<Vec<f64>>,
+    s: Vec<f64>,
+    v: Vec<Vec<f64>>,
+    sign: f64,
+}
+
+impl Spectrum {
+    fn of(a: &Matrix, near: f64) -> Spectrum {
+        let Svd { u, s, v } = svd(a, true, near);
+        let determinant = |rows: &[Vec<f64>]| lu(&Matrix::of_rows(rows, a.rows)).determinant();
+        let sign = (determinant(&u) * determinant(&v)).signum();
+        Spectrum { u, s, v, sign }
     }
-    result
+
+    /// The product of the singular values but for these.
+    fn product_without(&self, i: usize, j: usize) -> f64 {
+        let others = self.s.iter().enumerate().filter(|(k, _)| *k != i && *k != j);
+        self.sign * others.map(|(_, s)| s).product::<f64>()
+    }
+
+    fn adjugate(&self) -> Matrix {
+        let n = self.s.len();
+        let mut result = Matrix::zeros(n, n);
+        for (k, (u, v)) in self.u.iter().zip(&self.v).enumerate() {
+            let weight = self.product_without(k, k);
+            (0..n).for_each(|i| add_multiple(result.row_mut(i), weight * v[i], u));
+        }
+        result
+    }
+
+    /// For each pair of two singular values the product of all others.
+    fn without_pairs(&self) -> Matrix {
+        let n = self.s.len();
+        let pair = |i, j| if i == j { 0.0 } else { self.product_without(i, j) };
+        let data = (0..n).flat_map(|i| (0..n).map(move |j| pair(i, j))).collect();
+        Matrix::new(n, n, data)
+    }
 }
 
 fn determinants(x: &Tensor) -> Result<Tensor, Fault> {
@@ -191,20 +218,31 @@ fn of_determinant(y: &UOp, g: &UOp) -> Gradients {
         let [_, x] = determinant.numbers();
         let stack = Stack::square(&x)?;
         let (n, near) = (stack.rows, stack.near());
-        let numbers = stack.each([[n, n], [n, n]], |a| Ok(cofactors(a, near)))?;
+        let numbers = stack.each([[n, n]; 5], |a| Ok(cofactors(a, near)))?;
         let [adjugate] = determinant.also(&numbers, [ADJUGATE])?;
         Ok(traced(&adjugate.times(&d)))
     })
 }
 
-/// Of a singular matrix the inverse is zeros, and the adjugate counts as a constant.
+/// Of a matrix with an inverse, `adj tr(inv d) - inv d adj`.
 fn of_adjugate(y: &UOp, g: &UOp) -> Gradients {
     transposed(y, g, |adjugate, [d]| {
-        let [_, inverses] = adjugate.numbers();
+        let [inverses, u, pairs, v] = adjugate.numbers();
         let [inverse] = adjugate.also(&[inverses], [INVERSE])?;
         let (y, share) = (adjugate.value(), inverse.times(&d));
-        Ok(y.mul(traced(&share)).sub(share.times(&y)))
+        let regular = y.mul(traced(&share)).sub(share.times(&y));
+        Ok(regular.add(change_of_singular(&u, &pairs, &v, &d)))
     })
+}
+
+/// How much the adjugate of a singular matrix changes. Between its singular vectors the matrix is diagonal, and so is its
+/// adjugate: of a change `e` each element beside the diagonal has the factor `-p`, and each on it adds `p e` to all others,
+/// where `p` is the product of the other singular values.
+fn change_of_singular(u: &Tensor, pairs: &Tensor, v: &Tensor, d: &Tensor) -> Tensor {
+    let seen = u.times(d).times(&turned(v));
+    let added = pairs.mul(seen.diagonal(0, -2, -1).unsqueeze(-2)).sum_keepdim(-1);
+    let eye = Tensor::eye_with(u.shape()[u.ndim() - 1], (u.dtype(), u.device()));
+    turned(v).times(&added.mul(eye).sub(pairs.mul(&seen))).times(u)
 }
 
 fn log_determinants(x: &Tensor) -> Result<(Tensor, Tensor), Fault> {
