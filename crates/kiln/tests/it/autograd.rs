@@ -205,6 +205,42 @@ fn gradients_of_linear_algebra() {
     }
 }
 
+/// Of rank 2, 1 and 0, and a stack with a regular matrix. Elimination finds no rank, but an exact zero.
+#[test]
+fn determinants_of_singular_matrices_have_two_derivatives() {
+    let rank_2 = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [-1.0, 1.0, 0.5]];
+    let rank_1 = [[1.0, 2.0, -1.0], [2.0, 4.0, -2.0], [-0.5, -1.0, 0.5]];
+    let regular = [[2.0, 0.5, -0.3], [0.4, 3.0, 0.2], [-0.1, 0.6, 1.5]];
+    for x in [rank_2, rank_1, [[0.0; 3]; 3]] {
+        let x = Tensor::stack([&Tensor::from(x), &Tensor::from(regular)], 0);
+        gradcheck(|x| x[0].det(), [&x]).expect("right");
+        gradgradcheck(|x| x[0].det(), [&x]).expect("twice");
+    }
+}
+
+/// Whole numbers have formulas of their own next to poles, and 0 is where a quotient has a limit.
+#[test]
+fn special_functions_have_derivatives_of_derivatives_at_whole_numbers() {
+    let functions: [fn(&Tensor) -> Tensor; 6] = [
+        Tensor::lgamma,
+        Tensor::digamma,
+        |x| x.polygamma(1),
+        |x| x.polygamma(4),
+        Tensor::i0,
+        Tensor::erfinv,
+    ];
+    for (i, f) in functions.into_iter().enumerate() {
+        let at = match i {
+            4 => vec![0.0, 1.0, -2.0, 7.0],
+            5 => vec![0.0, 0.5, -0.25],
+            _ => vec![1.0, 2.0, 3.0, 7.0, 0.5, -0.5, -2.25],
+        };
+        let x = Tensor::from(at);
+        gradcheck(|x| f(&x[0]), [&x]).expect("right");
+        gradgradcheck(|x| f(&x[0]), [&x]).expect("twice");
+    }
+}
+
 /// A path through a factorization counts beside another one, whether the target is marked or not, and whether what is
 /// factorized is the target or computed from it.
 #[test]

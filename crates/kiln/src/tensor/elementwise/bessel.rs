@@ -60,6 +60,19 @@ impl Tensor {
     pub fn i0(&self) -> Tensor {
         self.special("i0", |x| bessel(x, 0), I0)
     }
+
+    /// That of order 1.
+    #[track_caller]
+    fn i1(&self) -> Tensor {
+        self.special("i0", |x| bessel(x, 1).copysign(x), I1)
+    }
 }
 
-const I0: Derivative = derivative!("i0", |y, g| by_slope(y, g, |x, _, _| bessel(x, 1).copysign(x)));
+const I0: Derivative = derivative!("i0", |y, g| by_slope(y, g, |x, _, _| x.i1()));
+const I1: Derivative = derivative!("i1", |y, g| by_slope(y, g, slope_of_i1));
+
+/// `i0(x) - i1(x) / x`, which is 1/2 at 0.
+fn slope_of_i1(x: &Tensor, i1: &Tensor, _: usize) -> Tensor {
+    let is_zero = x.eq(0.0);
+    is_zero.where_(0.5, x.i0() - i1 / is_zero.where_(1.0, x))
+}

@@ -144,10 +144,16 @@ impl Tensor {
         let _method = outermost("polygamma");
         match n {
             0 => self.digamma(),
-            1 => self.special("polygamma", trigamma, POLYGAMMA),
-            2..=30 => self.special_of(n, "polygamma", |x| higher(n, x), POLYGAMMA),
+            1..=30 => self.derivative_of_digamma(n),
             _ => self.refused("polygamma", format!("derivative {n} is past the 30th").into()),
         }
+    }
+
+    /// [`polygamma`](Tensor::polygamma) from 1 on, past the 30th too: a gradient of the 30th is the 31st.
+    #[track_caller]
+    fn derivative_of_digamma(&self, n: usize) -> Tensor {
+        let f = |x: &Tensor| if n == 1 { trigamma(x) } else { higher(n, x) };
+        self.special_of(n, "polygamma", f, POLYGAMMA)
     }
 
     /// A function in f64, rounded once.
@@ -181,10 +187,11 @@ impl Tensor {
     }
 }
 
-const LGAMMA: Derivative = derivative!("lgamma", |y, g| by_slope(y, g, |x, _, _| digamma(x)));
-const DIGAMMA: Derivative = derivative!("digamma", |y, g| by_slope(y, g, |x, _, _| trigamma(x)));
+const LGAMMA: Derivative = derivative!("lgamma", |y, g| by_slope(y, g, |x, _, _| x.digamma()));
+const DIGAMMA: Derivative =
+    derivative!("digamma", |y, g| by_slope(y, g, |x, _, _| x.derivative_of_digamma(1)));
 const POLYGAMMA: Derivative =
-    derivative!("polygamma", |y, g| by_slope(y, g, |x, _, n| higher(n + 1, x)));
+    derivative!("polygamma", |y, g| by_slope(y, g, |x, _, n| x.derivative_of_digamma(n + 1)));
 
 /// The gradient of a [special](Tensor::special) function, whose slope is made of its argument, its value and its number.
 pub(super) fn by_slope(
