@@ -205,13 +205,14 @@ fn gradients_of_linear_algebra() {
     }
 }
 
-/// Of rank 2, 1 and 0, and a stack with a regular matrix. Elimination finds no rank, but an exact zero.
+/// Of rank 2, 1 and 0, and of one that elimination takes for regular, as its last pivot is rounded. Beside each is a regular one.
 #[test]
 fn determinants_of_singular_matrices_have_two_derivatives() {
     let rank_2 = [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [-1.0, 1.0, 0.5]];
     let rank_1 = [[1.0, 2.0, -1.0], [2.0, 4.0, -2.0], [-0.5, -1.0, 0.5]];
     let regular = [[2.0, 0.5, -0.3], [0.4, 3.0, 0.2], [-0.1, 0.6, 1.5]];
-    for x in [rank_2, rank_1, [[0.0; 3]; 3]] {
+    let rounded = [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.7, 0.8, 0.9]];
+    for x in [rank_2, rank_1, rounded, [[0.0; 3]; 3]] {
         let x = Tensor::stack([&Tensor::from(x), &Tensor::from(regular)], 0);
         gradcheck(|x| x[0].det(), [&x]).expect("right");
         gradgradcheck(|x| x[0].det(), [&x]).expect("twice");
@@ -239,6 +240,12 @@ fn special_functions_have_derivatives_of_derivatives_at_whole_numbers() {
         gradcheck(|x| f(&x[0]), [&x]).expect("right");
         gradgradcheck(|x| f(&x[0]), [&x]).expect("twice");
     }
+}
+
+#[test]
+fn polygammas_have_no_value_at_minus_infinity() {
+    let x = Tensor::from([f64::NEG_INFINITY]);
+    assert!((0..6).all(|n| floats(&x.polygamma(n))[0].is_nan()));
 }
 
 /// A path through a factorization counts beside another one, whether the target is marked or not, and whether what is

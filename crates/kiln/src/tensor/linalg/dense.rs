@@ -125,6 +125,12 @@ impl Lu {
         (0..self.factors.rows).map(|i| self.factors.row(i)[i])
     }
 
+    /// Whether an inverse has lost half of its digits, or there is none.
+    pub(super) fn is_nearly_singular(&self) -> bool {
+        let sizes = || self.pivots().map(f64::abs);
+        sizes().fold(f64::INFINITY, f64::min) <= 1e-8 * sizes().fold(0.0, f64::max)
+    }
+
     pub(super) fn is_singular(&self) -> bool {
         self.pivots().any(|p| p == 0.0)
     }

@@ -33,7 +33,7 @@ impl Tensor {
     }
 
     /// The determinant of each matrix of `[.., n, n]`, a float `[..]`. Computes the tensor. It has derivatives of any order, of
-    /// a singular matrix the first two; a third one leaves parts out.
+    /// a singular matrix, or almost one, the first two; a third one leaves parts out.
     ///
     /// ```
     /// let a = kiln::Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
@@ -142,17 +142,17 @@ fn inverse_or_zeros(lu: &Lu, n: usize) -> Matrix {
     }
 }
 
-/// The adjugate and what its derivative is made of: the inverse, or of a singular matrix its [`Spectrum`]. The other is zeros.
+/// The adjugate and what its derivative is made of: the inverse, or of a singular matrix, or almost one, its [`Spectrum`]. The
+/// other is zeros.
 fn cofactors(a: &Matrix, near: f64) -> [Matrix; 5] {
     let (n, lu) = (a.rows, lu(a));
-    let inverse = inverse_or_zeros(&lu, n);
     let zeros = || Matrix::zeros(n, n);
-    if lu.is_singular() {
+    if lu.is_nearly_singular() {
         let spectrum = Spectrum::of(a, near);
         let [u, v] = [&spectrum.u, &spectrum.v].map(|rows| Matrix::of_rows(rows, n));
-        return [spectrum.adjugate(), inverse, u, spectrum.without_pairs(), v];
+        return [spectrum.adjugate(), zeros(), u, spectrum.without_pairs(), v];
     }
-    let determinant = lu.determinant();
+    let (inverse, determinant) = (lu.solve(&Matrix::identity(n)), lu.determinant());
     let data = inverse.data.iter().map(|x| x * determinant).collect();
     [Matrix::new(n, n, data), inverse, zeros(), zeros(), zeros()]
 }
