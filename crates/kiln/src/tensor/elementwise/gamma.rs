@@ -216,7 +216,8 @@ fn higher(n: usize, x: &Tensor) -> Tensor {
     let (sine, cosine) = turn(x);
     let whole = polynomial(&(cosine / (sine * PI)), &cotangent(n)) * PI.powi(n as i32 + 1);
     let lower = x.eq(x.floor()).where_(f64::INFINITY, whole - &upper * sign);
-    is_low.where_(lower, &upper) * sign
+    let value = is_low.where_(lower, &upper) * sign;
+    x.eq(f64::NEG_INFINITY).where_(f64::NAN, value)
 }
 
 /// Derivative `n` of the cotangent as a polynomial in it, all of whose coefficients are made positive.
