@@ -62,7 +62,7 @@ pub use value::Value;
 ///
 /// A call is never replayed if the function
 ///
-/// - reads a value (`item`, `to_vec`), or starts a thread that reads one that is computed from an argument;
+/// - reads a value (`item`, `to_vec`), or starts a thread that, before the function returns, reads one computed from an argument;
 /// - is given a tensor with a gradient's history or an error, or returns an error, or what a gradient goes through;
 /// - uses a tensor that is no argument (a static, say) or that another thread made meanwhile, a file or several devices.
 ///
