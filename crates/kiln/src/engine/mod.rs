@@ -104,6 +104,7 @@ pub(crate) use read::{copied, read, read_at, read_parts, realized_view, shards, 
 pub(crate) use realize::{realize_all, write};
 pub(crate) use resident::{is_in_memory, memory_of};
 pub use search::{Found, regret, search};
+pub(crate) use watch::is_recorded_somewhere;
 
 /// What a program computes at once: mostly one value, for which nothing is allocated.
 pub(crate) type Few<T> = smallvec::SmallVec<[T; 2]>;

@@ -56,6 +56,11 @@ impl Drop for Watch {
     }
 }
 
+/// Whether some thread records now.
+pub(crate) fn is_recorded_somewhere() -> bool {
+    COUNT.load(Ordering::SeqCst) > 0
+}
+
 /// This thread reads a leaf.
 #[inline]
 pub(super) fn reads(leaf: &UOp) {
@@ -66,7 +71,7 @@ pub(super) fn reads(leaf: &UOp) {
 
 #[cold]
 fn reads_first(leaf: &UOp) {
-    if COUNT.load(Ordering::SeqCst) == 0 {
+    if !is_recorded_somewhere() {
         return IS_INDEPENDENT.set(true);
     }
     let own = thread::current().id();

@@ -84,6 +84,11 @@ pub(crate) fn drawn<const N: usize>(
     let values = words.map(|word| (Const::from(word), DType::U32));
     match scalars(Source::Draw(n), &values).and_then(|nodes| nodes.try_into().ok()) {
         Some(nodes) => nodes,
+        // A thread that another thread's function has started may draw for it. A number that the recording has not
+        // given spoils it, if it gets into it.
+        None if engine::is_recorded_somewhere() => {
+            values.map(|(value, dtype)| engine::number(value, dtype))
+        }
         None => words.map(constant),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{bits, both, ran, runs};
 use kiln::nn::{self, Dropout, Linear};
-use kiln::{DType, Error, Tensor, jit, no_grad, s};
+use kiln::{DType, Error, Rng, Tensor, jit, no_grad, s};
 
 fn numbers(n: usize) -> Tensor {
     Tensor::from_vec((0..n).map(|i| (i * 5 % 7) as f32 - 3.0).collect(), [n])
@@ -208,22 +208,18 @@ fn an_error_on_the_way_keeps_what_was_written() -> Result<(), Error> {
 #[test]
 fn what_another_thread_makes_or_computes_is_part_of_the_call() -> Result<(), Error> {
     let made_there = jit(|x: &Tensor| {
-        let twice =
-            std::thread::scope(|threads| threads.spawn(|| x * 2.0).join().expect("no panic"));
+        let twice = joined(|| x * 2.0);
         x.assign(x + 1.0);
         twice
     });
     let computed_there = jit(|x: &Tensor| {
         let y = x * 3.0;
-        std::thread::scope(|threads| {
-            threads.spawn(|| y.realize().map(drop)).join().expect("no panic")
-        })
-        .expect("computes");
+        joined(|| y.realize().map(drop)).expect("computes");
         y + x
     });
     let read_there = jit(|x: &Tensor| {
         let next = || (x.get(s![0]) + 1.0).item::<f32>().expect("a number");
-        x * std::thread::scope(|threads| threads.spawn(next).join().expect("no panic"))
+        x * joined(next)
     });
     for i in 0..4 {
         let v = i as f32;
@@ -234,6 +230,33 @@ fn what_another_thread_makes_or_computes_is_part_of_the_call() -> Result<(), Err
         assert_eq!(x.to_vec::<f32>()?, [v + 1.0, 3.0], "{i}");
     }
     Ok(())
+}
+
+#[test]
+fn what_another_thread_draws_is_drawn_in_every_call() -> Result<(), Error> {
+    static OWN: Rng = Rng::new(7);
+    let shared = jit(|x: &Tensor| x + joined(|| Tensor::rand([2])));
+    let own = jit(|x: &Tensor| x + joined(|| OWN.rand([2])));
+    let realized = jit(|x: &Tensor| x + joined(|| computed(Tensor::rand([2]))));
+    let x = Tensor::from([0.0, 0.0]);
+    for f in [&shared as &dyn Fn(&Tensor) -> Tensor, &own, &realized] {
+        let mut seen = Vec::new();
+        for i in 0..4 {
+            let bits = bits(&f(&x))?;
+            assert!(!seen.contains(&bits), "call {i}");
+            seen.push(bits);
+        }
+    }
+    Ok(())
+}
+
+fn computed(x: Tensor) -> Tensor {
+    x.realize().expect("computes");
+    x
+}
+
+fn joined<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|threads| threads.spawn(f).join().expect("no panic"))
 }
 
 #[test]
