@@ -6,7 +6,7 @@
 
 use super::capture::Closed;
 use super::device::Opened;
-use super::families::Families;
+use super::families::{self, Found};
 use super::generations::Generations;
 use super::measure::count;
 use super::observed::Graph;
@@ -288,8 +288,11 @@ pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<
         c.schedule_ns += took.as_nanos() as u64;
     });
     let mut plans = std::mem::take(&mut schedule.kernels);
-    let mut found = Families::in_graph(closed.outline);
-    let more: Vec<_> = plans.iter_mut().map(|plan| general(plan, &mut found)).collect();
+    let found = match search::width() {
+        0 => families::general(closed.outline, plans.iter().map(|plan| &plan.ast)),
+        _ => plans.iter().map(|_| None).collect(),
+    };
+    let more: Vec<_> = plans.iter_mut().zip(found).map(general).collect();
     observed::scheduled(graph(closed, device), &roots, &schedule, &plans, (start, took));
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
@@ -313,11 +316,9 @@ pub(super) fn scheduled(
 /// Puts the general kernel in place of one that has one. Returns the bytes that the kernel stores in its first argument,
 /// if it changes that, and of a general kernel the further launch-time scalars and what it does.
 fn general(
-    plan: &mut ScheduledKernel,
-    kernels: &mut Families,
+    (plan, found): (&mut ScheduledKernel, Option<Found>),
 ) -> (Range<usize>, Option<(Vec<i64>, Work)>) {
     let stored = plan.stored_bytes();
-    let found = if search::width() == 0 { kernels.find(&plan.ast) } else { None };
     let Some(found) = found else { return (stored, None) };
     (plan.ast, plan.vars) = (found.ast, plan.vars[..found.slot].to_vec());
     let numbers = found.numbers.into_iter().map(|(value, dtype)| raw(value, dtype));

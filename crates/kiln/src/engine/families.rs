@@ -1,7 +1,8 @@
 //! Families of kernels: those that are equal but for numbers, and do the same in graphs that are equal but for numbers.
 //! From the third length on they share one general kernel, so that a loop in which lengths vary stops compiling.
 //!
-//! The layers of one network are no family though their kernels may be: they stand at different places of one graph.
+//! Kernels of one graph that differ in positions alone are siblings, and share a general kernel at once. Other kernels of one
+//! graph are no family though they may be alike, such as those of two layers: they stand at different places of it.
 //!
 //! What a kernel gets depends on the kernels that the program has made before, in their order, and on nothing else.
 
@@ -10,7 +11,7 @@ use super::generations::Generations;
 use kiln_compile::optimize::{self, Skeleton, Work};
 use kiln_ir::uop::Mixer;
 use kiln_ir::{Const, DType, UOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Kernels with one skeleton.
@@ -43,6 +44,9 @@ const EXACT_LENGTHS: usize = 2;
 /// The same if only positions vary, which cost a kernel nothing.
 const EXACT_POSITIONS: usize = 1;
 
+/// So many siblings get code of their own.
+const EXACT_SIBLINGS: usize = 2;
+
 /// A family that needed more general kernels than this gets no other: its numbers have no pattern.
 const MOST_SEEN: usize = 16;
 
@@ -65,31 +69,32 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The general kernels of one graph.
-pub(super) struct Families {
-    /// A hash of the graph without numbers.
+/// For each kernel of a graph, in order, a general kernel that computes the same, if its family or its siblings have one.
+/// `outline` is a hash of the graph without numbers.
+pub(super) fn general<'a>(
+    outline: u128,
+    kernels: impl Iterator<Item = &'a UOp> + Clone,
+) -> Vec<Option<Found>> {
+    let mode = env::LENGTHS.get();
+    if mode == 0 {
+        return kernels.map(|_| None).collect();
+    }
+    let skeletons: Vec<Skeleton> = kernels.map(Skeleton::of).collect();
+    let siblings = Siblings::among(&skeletons);
+    let mut families = Families { outline, met: FxHashMap::default() };
+    let mut of_family = |skeleton| locked(&families.family(skeleton)).general(skeleton, mode);
+    let find = |skeleton| of_family(skeleton).or_else(|| siblings.general(skeleton));
+    skeletons.iter().map(find).collect()
+}
+
+/// The families of the kernels of one graph.
+struct Families {
     outline: u128,
     /// How many kernels with a skeleton there have been.
     met: FxHashMap<u128, u128>,
 }
 
 impl Families {
-    /// For the kernels of a graph, which are asked for in order.
-    pub(super) fn in_graph(outline: u128) -> Families {
-        Families { outline, met: FxHashMap::default() }
-    }
-
-    /// The general kernel that computes what this kernel computes, if its family has or gets one.
-    pub(super) fn find(&mut self, kernel: &UOp) -> Option<Found> {
-        let mode = env::LENGTHS.get();
-        if mode == 0 {
-            return None;
-        }
-        let skeleton = Skeleton::of(kernel);
-        let family = self.family(&skeleton);
-        locked(&family).general(&skeleton, mode)
-    }
-
     fn family(&mut self, skeleton: &Skeleton) -> Arc<Mutex<Family>> {
         let met = self.met.entry(skeleton.key).or_default();
         *met += 1;
@@ -165,4 +170,39 @@ impl Family {
 fn found(general: &optimize::General, numbers: &[Const], work: Work) -> Option<Found> {
     let numbers = general.fits(numbers)?;
     Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work })
+}
+
+/// Kernels of one graph that do the same at other places of memory. Example: the steps of a loop that the program unrolls,
+/// each of which reads its row of a matrix. They share one general kernel, so such a loop costs one compilation.
+struct Siblings(FxHashMap<Alike, optimize::General>);
+
+/// What siblings have in common: the key of the skeleton, and the numbers that are no positions.
+type Alike = (u128, Vec<Const>);
+
+impl Siblings {
+    fn among(skeletons: &[Skeleton]) -> Siblings {
+        let mut alike: FxHashMap<Alike, Vec<&Skeleton>> = FxHashMap::default();
+        skeletons.iter().for_each(|s| alike.entry(Siblings::key(s)).or_default().push(s));
+        Siblings(alike.into_iter().filter_map(|(key, all)| Some((key, shared(&all)?))).collect())
+    }
+
+    fn key(skeleton: &Skeleton) -> Alike {
+        (skeleton.key, skeleton.but_positions())
+    }
+
+    fn general(&self, skeleton: &Skeleton) -> Option<Found> {
+        found(self.0.get(&Siblings::key(skeleton))?, &skeleton.numbers, skeleton.work())
+    }
+}
+
+/// A kernel for all of these, if there are enough at different places.
+fn shared(alike: &[&Skeleton]) -> Option<optimize::General> {
+    let mut kernels = FxHashSet::default();
+    let mut distinct: Vec<&Skeleton> = alike.to_vec();
+    distinct.retain(|skeleton| kernels.insert(skeleton.kernel()));
+    if distinct.len() <= EXACT_SIBLINGS || distinct[0].work().iterations > MOST_ITERATIONS {
+        return None;
+    }
+    let seen: Vec<Vec<Const>> = distinct.iter().map(|s| s.numbers.clone()).collect();
+    optimize::General::of(distinct[0], &seen)
 }

@@ -197,3 +197,31 @@ fn a_read_through_a_write_makes_no_copy() {
         assert!(n.peak_memory < 480, "{device}: {} bytes", n.peak_memory);
     }
 }
+
+#[test]
+fn steps_of_an_unrolled_loop_share_a_kernel() {
+    let (steps, width) = (14, 40);
+    for device in DEVICES {
+        // small integers, so that every order of a sum gives the same bits
+        let small = |shape: &[usize], n: f32| {
+            let t = numbers(shape, device);
+            let t = (&t - (&t / n).floor() * n).contiguous();
+            t.realize().expect("realizes");
+            t
+        };
+        let (rows, weight) = (small(&[steps, 1, width], 7.0), small(&[width, width], 3.0));
+        let last = || {
+            let state = |state: Tensor, i: i64| {
+                let next = state.matmul(&weight) - rows.get(s![i]);
+                next.clamp(-9.0, 9.0).contiguous()
+            };
+            floats(&(0..steps as i64).fold(rows.get(s![0]), state))
+        };
+        let (seen, n) = measure(last);
+        assert_eq!(n.kernels, steps as u64, "{device}");
+        // the first row is where the memory begins
+        assert!(n.compiled + n.loaded <= 2, "{device}: {n:?}");
+        let exact = kiln::with([("LENGTHS", 0)], last).expect("a setting");
+        assert_eq!(seen, exact, "{device}");
+    }
+}

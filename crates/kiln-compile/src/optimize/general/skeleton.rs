@@ -105,6 +105,14 @@ impl Skeleton {
         done[&self.ast].clone()
     }
 
+    /// The numbers that are no positions. A position is added to an index of memory: kernels that differ in positions alone
+    /// do the same elsewhere.
+    pub fn but_positions(&self) -> Vec<Const> {
+        let sums = sums_in_indices(&self.ast);
+        let moves = |u: &Use| u.source.is_some() && sums.contains(&u.node.id());
+        self.uses.iter().zip(&self.numbers).filter(|(u, _)| !moves(u)).map(|(_, n)| *n).collect()
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> &UOp {
         &self.ast
@@ -117,6 +125,20 @@ impl Skeleton {
         let mut lengths = lengths.map(|(at, _)| at);
         lengths.any(|at| seen.iter().any(|numbers| numbers[at] != seen[0][at]))
     }
+}
+
+/// The sums that make up indices: `a + b` and `(a + b) + c` of the index `(a + b) + c`.
+fn sums_in_indices(ast: &UOp) -> FxHashSet<usize> {
+    let mut sums = FxHashSet::default();
+    for access in toposort(ast).iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {
+        let mut stack = vec![access.src(1).clone()];
+        while let Some(node) = stack.pop() {
+            if node.op() == Op::Add && sums.insert(node.id()) {
+                stack.extend(node.srcs().iter().cloned());
+            }
+        }
+    }
+    sums
 }
 
 fn hashes(ast: &UOp) -> Hashes {
