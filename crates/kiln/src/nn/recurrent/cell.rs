@@ -34,6 +34,12 @@ impl Gates {
         x.linear(&self.weight_ih.t(), Some(&self.bias_ih))
     }
 
+    /// The same weights. Those of the state lie in memory as each step's product reads them: once for all steps.
+    #[track_caller]
+    pub(super) fn for_many_steps(&self) -> Gates {
+        Gates { weight_hh: self.weight_hh.t().contiguous().t(), ..self.clone() }
+    }
+
     /// The shares of an input and of the state in each gate. That of the input is known.
     #[track_caller]
     pub(super) fn of(&self, from_input: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
