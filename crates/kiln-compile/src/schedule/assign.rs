@@ -26,6 +26,9 @@ use std::rc::Rc;
 /// A kernel with more demands than this takes no more values in: compilers slow down faster than kernels gain.
 pub(super) const MAX_KERNEL_NODES: usize = 512;
 
+/// How many kernels are looked at to find that one waits for another, where a miss costs little.
+const NEAR: usize = 16;
+
 /// Writes of at most this many elements become one kernel with their neighbours: they are not worth dividing among
 /// threads.
 const SMALL_WRITE: usize = 4096;
@@ -318,7 +321,19 @@ impl Planner<'_> {
             _ => 1,
         };
         let uses: Vec<Use> = (0..self.plan.requests[i].len()).map(|r| self.usage(i, r)).collect();
-        cost::price(&self.costs, &node, &self.below[i], reduced, &uses)
+        let price = cost::price(&self.costs, &node, &self.below[i], reduced, &uses);
+        let matters = price.inline_wins() && !price.along().inline_wins();
+        if matters && self.is_stored_along(i) { price.along() } else { price }
+    }
+
+    /// Whether a kernel that runs anyway, and before all others that need the node, can store it. Example: an LSTM's cell `c`,
+    /// beside `o * tanh(c)`, which the next cell waits for. If the others do not wait for it, they may become one kernel with
+    /// it while they compute the node themselves.
+    fn is_stored_along(&self, i: usize) -> bool {
+        let Some((kernel, _)) = self.joinable(i) else { return false };
+        let ends = FxHashSet::from_iter([kernel]);
+        let users = self.plan.requests[i].iter().map(|r| r.kernel);
+        users.filter(|&user| user != kernel).all(|user| self.waits_for(user, &ends, NEAR))
     }
 
     fn usage(&mut self, i: usize, r: usize) -> Use {
@@ -475,11 +490,16 @@ impl Planner<'_> {
             },
             Users::Several => return true,
         }
-        if others.is_empty() {
-            return false;
-        }
+        !others.is_empty() && self.waits_for(kernel, &others, usize::MAX)
+    }
+
+    /// Whether `kernel` reads, directly or through at most so many kernels, what one of `others` computes.
+    fn waits_for(&self, kernel: usize, others: &FxHashSet<usize>, most: usize) -> bool {
         let (mut stack, mut seen) = (vec![kernel], FxHashSet::default());
         while let Some(k) = stack.pop() {
+            if seen.len() > most {
+                break;
+            }
             for &read in &self.plan.drafts[k].reads {
                 let Placement::Stored { kernel: source, .. } = self.plan.placement[read] else {
                     continue;

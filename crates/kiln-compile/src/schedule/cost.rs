@@ -114,6 +114,8 @@ pub(super) struct Price {
     inline: f64,
     stored: f64,
     uses: usize,
+    /// What of `stored` is the launch of the kernel that stores it.
+    launch: f64,
 }
 
 impl Price {
@@ -131,6 +133,11 @@ impl Price {
     /// Whether recomputing costs no more than storing.
     pub(super) fn inline_wins(&self) -> bool {
         self.inline <= self.stored
+    }
+
+    /// The price if a kernel that runs anyway stores the value.
+    pub(super) fn along(self) -> Price {
+        Price { stored: self.stored - self.launch, launch: 0.0, ..self }
     }
 }
 
@@ -159,7 +166,7 @@ pub(super) fn price(
     let element = memory(costs, node.dtype());
     let reads: f64 = uses.iter().map(|u| u.evaluations * element).sum();
     let stored = compute(numel) + numel * costs.write * element + reads + costs.launch_ns;
-    Price { inline, stored, uses: uses.len() }
+    Price { inline, stored, uses: uses.len(), launch: costs.launch_ns }
 }
 
 /// The factor on the price of a reduction that is inlined.
