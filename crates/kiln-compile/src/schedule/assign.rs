@@ -10,7 +10,7 @@ use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
 use super::index::Index;
 use super::lookup::Lookups;
-use super::split;
+use super::terms;
 use super::writes::same_memory;
 use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
@@ -70,8 +70,8 @@ pub(super) struct Draft {
     in_order: bool,
     pub(super) next_axis: u32,
     pub(super) size: usize,
-    /// Whether a reduction inside its own loops will be tiled.
-    tiled: bool,
+    /// Products in the reductions inside its own loops that will be tiled.
+    tiles: usize,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
     /// Positions of the stored nodes that it waits for and does not read.
@@ -142,6 +142,7 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
         hazards: FxHashMap::default(),
         waiting: FxHashMap::default(),
         only_summed: only_summed(&nodes, &position),
+        all_tiles: Vec::new(),
         below: vec![SmallVec::new(); nodes.len()],
         seen: vec![FxHashMap::default(); nodes.len()],
         plan: Plan {
@@ -174,6 +175,8 @@ pub(super) struct Planner<'a> {
     waiting: FxHashMap<usize, Vec<usize>>,
     /// By node: the updates that start from it.
     overwritten: Vec<Users>,
+    /// By node: the products that a kernel tiles that computes it.
+    all_tiles: Vec<usize>,
     /// A node's distinct sources, by its position.
     below: Vec<SmallVec<[Below; 3]>>,
     /// Whether a node's value is only ever summed, as it is or padded with zeros. A sum there becomes part of those
@@ -186,6 +189,7 @@ pub(super) struct Planner<'a> {
 impl Planner<'_> {
     fn run(&mut self) {
         self.estimate_work();
+        self.all_tiles = self.all_tiles();
         for &r in &self.plan.roots {
             self.is_root[r] =
                 !matches!(self.plan.nodes[r].op(), Op::Param) && self.plan.nodes[r].numel() > 0;
@@ -255,25 +259,44 @@ impl Planner<'_> {
         }
     }
 
-    /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for another.
+    /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for many.
     fn note_tiles(&mut self, i: usize, r: usize) {
         let request = self.plan.requests[i][r].clone();
         let outer = self.plan.drafts[request.kernel].loops.len();
         if self.is_tiled(i) && self.depth(&request).1 <= outer {
-            self.plan.drafts[request.kernel].tiled = true;
+            self.plan.drafts[request.kernel].tiles += self.tiles_of(i);
         }
     }
 
     /// Whether a node sums products whose factors are each used in many products: such a sum will be tiled.
     fn is_tiled(&self, i: usize) -> bool {
+        self.tiles_of(i) > 0
+    }
+
+    /// The products that will be tiled in a node, which is a sum of them.
+    fn tiles_of(&self, i: usize) -> usize {
         let node = &self.plan.nodes[i];
         if node.op() != Op::Reduce || node.arg().reduce_op() != Some(ReduceOp::Add) {
-            return false;
+            return 0;
         }
-        let product = split::viewed(node.src(0));
-        let factors = &self.below[self.plan.position[product]];
-        product.op() == Op::Mul
-            && factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
+        let products = terms::products(node.src(0));
+        let is_in_many = |product: &UOp| {
+            let factors = &self.below[self.plan.position[product]];
+            factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
+        };
+        if products.iter().all(is_in_many) { products.len() } else { 0 }
+    }
+
+    /// The same of sums that become part of it, as it is computed from the same elements of them.
+    fn all_tiles(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = Vec::with_capacity(self.plan.nodes.len());
+        for (i, node) in self.plan.nodes.iter().enumerate() {
+            let is_alike = cost::is_elementwise(node) || node.op() == Op::Contiguous;
+            let below = node.srcs().iter().map(|s| all[self.plan.position[s]]);
+            let below = if is_alike { below.fold(0, usize::saturating_add) } else { 0 };
+            all.push(below.saturating_add(self.tiles_of(i)));
+        }
+        all
     }
 
     /// Whether a node is stored. Roots and `contiguous` are. A kernel that is full takes nothing in. For the rest the
@@ -349,9 +372,16 @@ impl Planner<'_> {
             in_reduce: depth > outer,
             in_order: self.plan.drafts[request.kernel].in_order,
             in_sum: depth > outer && self.only_summed[i],
-            beside: depth <= outer && self.plan.drafts[request.kernel].tiled && self.is_tiled(i),
+            beside: depth <= outer && self.has_tiles(i, r, request.kernel) && self.is_tiled(i),
             apart: depth <= outer && self.is_apart(i, request.kernel),
         }
+    }
+
+    /// Whether a kernel has a tiled reduction before it takes in this demand of the node: another one, or this one at another
+    /// index. Example of the latter: the four gates of an LSTM are slices of one product.
+    fn has_tiles(&self, i: usize, r: usize, kernel: usize) -> bool {
+        let earlier = &self.plan.requests[i][..r];
+        self.plan.drafts[kernel].tiles > 0 || earlier.iter().any(|request| request.kernel == kernel)
     }
 
     /// Whether a kernel stores several values of a sum that will be tiled, and whose vectors are no neighbours in memory, as
@@ -470,10 +500,17 @@ impl Planner<'_> {
         };
         let alone = |k: usize| requests.iter().filter(|r| r.kernel == k).count() == 1;
         requests.iter().enumerate().find_map(|(n, r)| {
-            let room = self.plan.drafts[r.kernel].size <= MAX_KERNEL_NODES;
+            let room = self.plan.drafts[r.kernel].size <= MAX_KERNEL_NODES
+                && self.has_room_for_tiles(i, r.kernel);
             let suits = room && fits(r) && alone(r.kernel) && !self.is_apart(i, r.kernel);
             (suits && !self.waits_for_other_user(i, r.kernel)).then_some((r.kernel, n))
         })
+    }
+
+    /// Whether a kernel does not tile too many products if it stores the node too.
+    fn has_room_for_tiles(&self, i: usize, kernel: usize) -> bool {
+        let (own, more) = (self.plan.drafts[kernel].tiles, self.all_tiles[i]);
+        own == 0 || more == 0 || own.saturating_add(more) <= self.costs.products_together
     }
 
     /// Whether `kernel` reads, directly or not, what another user of node `i` computes.
@@ -540,7 +577,7 @@ impl Planner<'_> {
             in_order: false,
             next_axis: shape.len() as u32,
             size: 0,
-            tiled: false,
+            tiles: 0,
             reads: FxHashSet::default(),
             after: BTreeSet::new(),
         });

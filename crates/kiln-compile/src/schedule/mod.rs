@@ -19,6 +19,8 @@ mod one_hot;
 mod shares;
 /// Large reductions to few elements, in two steps.
 mod split;
+/// Sums of many products, a few at a time.
+mod terms;
 /// The index map of each movement op.
 mod index;
 /// What prices decide, to be decided again.

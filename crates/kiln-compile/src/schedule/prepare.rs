@@ -4,7 +4,7 @@
 //! f16 or bf16 is accumulated in f32.
 
 use super::choices::Choices;
-use super::{index, one_hot, shares, split, writes};
+use super::{index, one_hot, shares, split, terms, writes};
 use crate::target::Costs;
 use kiln_ir::arg::{Arg, PadAxis, ReduceOp, SliceAxis};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort_all};
@@ -136,6 +136,11 @@ fn reduce(node: &UOp, srcs: Srcs, costs: &Costs, choices: &Choices) -> UOp {
         && let Some((x, axes)) = shares::one_sum(&x, axes, costs, choices)
     {
         return x.reduce(ReduceOp::Add, axes).cast(node.dtype());
+    }
+    if *op == ReduceOp::Add
+        && let Some(sum) = terms::in_groups(node, &x, axes, costs, choices)
+    {
+        return sum.cast(node.dtype());
     }
     let reduced = split::in_blocks(node, &x, *op, axes, costs, choices);
     reduced.unwrap_or_else(|| x.reduce(*op, axes.clone())).cast(node.dtype())

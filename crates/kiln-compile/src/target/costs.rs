@@ -134,6 +134,8 @@ costs! {
     /// The factor for a sum of products of which several values are stored, an optimizer's step, and whose vectors are no
     /// neighbours in memory. Each element is then an operation of its own, and code for many of them leaves no room for tiles.
     sums_apart: f64 = 2.0, MODELS;
+    /// Products of one sum that a kernel tiles at once.
+    products_together: usize = 4, MODELS;
     /// Axes that are shorter do not make vectors.
     short_row: usize = 8, MODELS;
     /// Elements of a value that is small enough to be in a register or the first cache when it is used again.

@@ -470,3 +470,62 @@ fn few_sums_of_products_of_much_are_taken_in_blocks() {
     assert_eq!(count(128, 8), 1);
     assert_eq!(count(32, 1), 1);
 }
+
+/// The sum over `b` of `x1[b, i] * y1[b, j] + x2[b, i] * y2[b, j] + ..` for so many pairs, all from parameters, plus `more`.
+fn sum_of_products(pairs: usize, rows: usize, n: usize, more: Option<&UOp>) -> UOp {
+    let all = &[rows, n, n][..];
+    let factor = |slot, shape: &[usize]| param(slot, &[rows, n]).reshape(shape).expand(all);
+    let product = |i| factor(2 * i, &[rows, n, 1]) * factor(2 * i + 1, &[rows, 1, n]);
+    let products = (0..pairs).map(product).chain(more.map(|m| m.expand(all)));
+    products.reduce(|a, b| a + b).expect("a pair").reduce(ReduceOp::Add, &[0][..])
+}
+
+#[test]
+fn many_products_are_added_up_a_few_at_a_time() {
+    let (rows, n) = (3, 32);
+    let data = |slot: usize| -> Vec<i32> {
+        (0..rows * n).map(|i| (i * (slot + 2) % 11) as i32 - 5).collect()
+    };
+    for (pairs, kernels) in [(1, 1), (4, 1), (5, 2), (13, 4)] {
+        let inputs: Vec<Vec<i32>> = (0..=2 * pairs).map(data).collect();
+        let inputs: Vec<&[i32]> = inputs.iter().map(Vec::as_slice).collect();
+        let more = param(2 * pairs, &[rows, n]).reshape(&[rows, n, 1][..]);
+        for more in [None, Some(&more)] {
+            let (s, out) = run(&[sum_of_products(pairs, rows, n, more)], &inputs);
+            let term = |b: usize, i: usize, j: usize| -> i32 {
+                let pair = |p: usize| inputs[2 * p][b * n + i] * inputs[2 * p + 1][b * n + j];
+                let more = more.map_or(0, |_| inputs[2 * pairs][b * n + i]);
+                (0..pairs).map(pair).sum::<i32>() + more
+            };
+            let sum = |at| (0..rows).map(|b| term(b, at / n, at % n)).sum::<i32>();
+            assert_eq!(out[0], (0..n * n).map(sum).collect::<Vec<_>>(), "{pairs}");
+            // what is no product is one group more
+            let group = usize::from(more.is_some() && pairs > 4);
+            assert!(
+                (kernels..=kernels + group).contains(&s.kernels.len()),
+                "{pairs}: {}",
+                s.kernels.len()
+            );
+        }
+    }
+}
+
+/// A cell's memory, which the next cell needs beside what the output became, is stored with the output and not computed again.
+#[test]
+fn what_a_later_kernel_needs_is_stored_along_the_way() {
+    let n = 64;
+    let float = |slot| UOp::param(slot, DType::F32, &[n, n][..]);
+    let weight = float(0);
+    let (mut memory, mut output) = (float(1), float(2));
+    for _ in 0..5 {
+        let gate = product(&output, &weight, n);
+        let costly = |x: &UOp| UOp::unary(Op::Exp, &UOp::unary(Op::Sin, &UOp::unary(Op::Exp, x)));
+        memory = &memory * costly(&gate) + UOp::unary(Op::Sin, &memory);
+        output = UOp::unary(Op::Exp, &memory);
+    }
+    let s = schedule(&[output]);
+    let is_costly = |node: &&UOp| matches!(node.op(), Op::Exp | Op::Sin);
+    let costly: Vec<usize> =
+        s.kernels.iter().map(|k| toposort(&k.ast).iter().filter(is_costly).count()).collect();
+    assert_eq!(costly.iter().sum::<usize>(), 5 * 5, "{costly:?}");
+}
