@@ -1,7 +1,7 @@
 //! Families of kernels: those that are equal but for numbers, and do the same in graphs that are equal but for numbers.
 //! From the third length on they share one general kernel, so that a loop in which lengths vary stops compiling.
 //!
-//! Kernels of one graph that differ in positions alone are siblings, and share a general kernel at once. Other kernels of one
+//! Kernels of one graph that differ in where they read and write are siblings, and share a general kernel at once. Other kernels of one
 //! graph are no family though they may be alike, such as those of two layers: they stand at different places of it.
 //!
 //! What a kernel gets depends on the kernels that the program has made before, in their order, and on nothing else.
@@ -172,11 +172,12 @@ fn found(general: &optimize::General, numbers: &[Const], work: Work) -> Option<F
     Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work })
 }
 
-/// Kernels of one graph that do the same at other places of memory. Example: the steps of a loop that the program unrolls,
-/// each of which reads its row of a matrix. They share one general kernel, so such a loop costs one compilation.
+/// Kernels of one graph that do the same at other places of memory, or with other numbers that cost nothing as scalars. Example:
+/// the steps of a loop that the program unrolls, each of which reads its row of a matrix. They share one general kernel, so such
+/// a loop costs one compilation.
 struct Siblings(FxHashMap<Alike, optimize::General>);
 
-/// What siblings have in common: the key of the skeleton, and the numbers that are no positions.
+/// What siblings have in common: the key of the skeleton, and the numbers that would cost something as scalars.
 type Alike = (u128, Vec<Const>);
 
 impl Siblings {
@@ -187,7 +188,7 @@ impl Siblings {
     }
 
     fn key(skeleton: &Skeleton) -> Alike {
-        (skeleton.key, skeleton.but_positions())
+        (skeleton.key, skeleton.costly())
     }
 
     fn general(&self, skeleton: &Skeleton) -> Option<Found> {
@@ -195,7 +196,7 @@ impl Siblings {
     }
 }
 
-/// A kernel for all of these, if there are enough at different places.
+/// A kernel for all of these, if enough of them differ.
 fn shared(alike: &[&Skeleton]) -> Option<optimize::General> {
     let mut kernels = FxHashSet::default();
     let mut distinct: Vec<&Skeleton> = alike.to_vec();

@@ -43,6 +43,18 @@ impl Use {
         self.source.map_or(DType::Index, |i| self.node.src(i).dtype())
     }
 
+    /// Whether a scalar in place of the number costs nothing. Such are operands of the `sums` of indices, and those of data
+    /// that no rule of arithmetic makes cheaper.
+    fn is_free(&self, sums: &FxHashSet<usize>) -> bool {
+        use Op::{Add, CmpEq, CmpLt, CmpNe, Max, Min, Mul, Sub, Where};
+        match (self.source, self.node.op()) {
+            (None, _) => false,
+            _ if self.dtype() == DType::Index => sums.contains(&self.node.id()),
+            (_, Add | Sub | CmpLt | CmpEq | CmpNe | Max | Min | Where) => true,
+            (_, op) => op == Mul && self.dtype().is_float(),
+        }
+    }
+
     /// Whether it is how often a loop runs.
     pub(super) fn is_trip_count(&self) -> bool {
         self.node.op() == Op::Range && self.source.is_some()
@@ -105,12 +117,12 @@ impl Skeleton {
         done[&self.ast].clone()
     }
 
-    /// The numbers that are no positions. A position is added to an index of memory: kernels that differ in positions alone
-    /// do the same elsewhere.
-    pub fn but_positions(&self) -> Vec<Const> {
+    /// The numbers that would cost the kernel something as scalars. A position costs nothing: it is added to an index of memory.
+    /// Nor does a number that data are compared with or added to. A length or a stride does.
+    pub fn costly(&self) -> Vec<Const> {
         let sums = sums_in_indices(&self.ast);
-        let moves = |u: &Use| u.source.is_some() && sums.contains(&u.node.id());
-        self.uses.iter().zip(&self.numbers).filter(|(u, _)| !moves(u)).map(|(_, n)| *n).collect()
+        let all = self.uses.iter().zip(&self.numbers);
+        all.filter(|(u, _)| !u.is_free(&sums)).map(|(_, number)| *number).collect()
     }
 
     /// The kernel.
