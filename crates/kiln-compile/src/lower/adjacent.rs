@@ -6,7 +6,7 @@
 
 use super::fold::{add_constant, constant_of};
 use kiln_ir::arg::Space;
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, rebuild, remade};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -15,13 +15,10 @@ const LANES: usize = 4;
 
 /// The kernel, whose indices are in normal form, with neighbouring stores joined.
 pub(super) fn join_stores(kernel: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(kernel) {
-        let srcs = mapped(&node, &done);
-        let srcs = if node.op() == Op::Sink { joined(flat(srcs)) } else { srcs };
-        done.insert(node.clone(), rebuild(&node, srcs));
-    }
-    done[kernel].clone()
+    remade(kernel, |node, srcs| match node.op() {
+        Op::Sink => rebuild(node, joined(flat(srcs))),
+        _ => rebuild(node, srcs),
+    })
 }
 
 /// Effects, of which some are groups, one by one.

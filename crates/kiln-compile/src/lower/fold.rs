@@ -1,7 +1,7 @@
 //! Index arithmetic that several passes of stage `lower` share: constants fold, and constant factors are known.
 
 use kiln_ir::affine::{Affine, Term, gcd};
-use kiln_ir::uop::{Srcs, mapped, rebuild};
+use kiln_ir::uop::{Srcs, rebuild, remade_all};
 use kiln_ir::{DType, Op, UOp};
 
 /// The node with other sources; index arithmetic on constants is done.
@@ -147,13 +147,6 @@ fn scalar_op(node: &UOp, srcs: Srcs) -> UOp {
 /// One scalar lane of an index or condition: taken by computing it for that lane alone.
 pub(super) fn scalar_lane(x: &UOp, lane: u16) -> UOp {
     let through = |n: &UOp| n.lanes() > 1 && n.op().is_elementwise();
-    let mut done: rustc_hash::FxHashMap<UOp, UOp> = Default::default();
-    for node in kiln_ir::uop::toposort_all(std::slice::from_ref(x), through) {
-        let new = match through(&node) {
-            true => scalar_op(&node, mapped(&node, &done)),
-            false => node.lane(lane),
-        };
-        done.insert(node, new);
-    }
-    done[x].clone()
+    let end = |n: &UOp| (!through(n)).then(|| n.lane(lane));
+    remade_all(std::slice::from_ref(x), end, scalar_op).pop().expect("one lane")
 }

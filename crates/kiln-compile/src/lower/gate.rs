@@ -2,24 +2,17 @@
 //! that is the same in every lane is a scalar, and no value is masked that a predicated load has masked already.
 
 use super::fold;
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, rebuild, remade, toposort};
 use kiln_ir::{Const, Op, UOp};
-use rustc_hash::FxHashMap;
 
 /// Simplifies the gates of the kernel.
 pub(super) fn simplify_gates(kernel: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(kernel) {
-        let srcs = mapped(&node, &done);
-        let new = match node.op() {
-            Op::Load => load(&node, srcs),
-            Op::Store => store(&node, srcs),
-            Op::Where => masked(&srcs).unwrap_or_else(|| rebuild(&node, srcs)),
-            _ => rebuild(&node, srcs),
-        };
-        done.insert(node, new);
-    }
-    done[kernel].clone()
+    remade(kernel, |node, srcs| match node.op() {
+        Op::Load => load(node, srcs),
+        Op::Store => store(node, srcs),
+        Op::Where => masked(&srcs).unwrap_or_else(|| rebuild(node, srcs)),
+        _ => rebuild(node, srcs),
+    })
 }
 
 fn load(node: &UOp, mut srcs: Srcs) -> UOp {

@@ -3,19 +3,15 @@
 //! A node is i32 if its bounds and its operands' bounds fit, else i64; casts stand between the two. Memory and
 //! launch-time scalars of dtype index are i64.
 
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, rebuild, remade};
 use kiln_ir::{Arg, DType, Op, UOp};
-use rustc_hash::FxHashMap;
 
 /// Gives every index of the kernel a machine integer's dtype.
 pub(super) fn lower_index(kernel: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(kernel) {
-        let srcs = mapped(&node, &done);
-        let new = if node.dtype() == DType::Index { index(&node, srcs) } else { user(&node, srcs) };
-        done.insert(node, new);
-    }
-    done[kernel].clone()
+    remade(kernel, |node, srcs| match node.dtype() {
+        DType::Index => index(node, srcs),
+        _ => user(node, srcs),
+    })
 }
 
 /// The dtype in which the node can be computed exactly.

@@ -9,7 +9,7 @@ use crate::target::{Mma, Target};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::{RangeKind, ReduceOp, Space};
 use kiln_ir::scope::closed_ranges;
-use kiln_ir::uop::{axis_of, free_local, kind_of, mapped, rebuild, substitute, toposort};
+use kiln_ir::uop::{axis_of, free_local, kind_of, rebuild, remade, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::slice::from_ref;
@@ -214,13 +214,8 @@ fn as_loops(kernel: &UOp) -> UOp {
             kinds.insert((*side).clone(), kind);
         }
     }
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in &nodes {
-        let new = match kinds.get(node) {
-            Some(kind) => UOp::range(axis_of(node), *kind, node.src(0).max() as usize),
-            None => rebuild(node, mapped(node, &done)),
-        };
-        done.insert(node.clone(), new);
-    }
-    done[kernel].clone()
+    remade(kernel, |node, srcs| match kinds.get(node) {
+        Some(kind) => UOp::range(axis_of(node), *kind, node.src(0).max() as usize),
+        None => rebuild(node, srcs),
+    })
 }

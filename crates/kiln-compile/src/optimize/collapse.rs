@@ -7,7 +7,7 @@
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, mapped, toposort};
+use kiln_ir::uop::{Srcs, rebuild, remade, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -142,17 +142,13 @@ fn closed_together(ast: &UOp, a: &UOp, b: &UOp) -> bool {
 
 /// Both halves brought the merged range along; one is enough.
 fn once_each(ast: &UOp) -> UOp {
-    let mut map: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let mut srcs = mapped(&node, &map);
+    remade(ast, |node, mut srcs| {
         if matches!(node.op(), Op::End | Op::Reduce | Op::After) {
             let mut seen = FxHashSet::default();
             srcs.retain(|s| s.op() != Op::Range || seen.insert(s.id()));
         }
-        let new = kiln_ir::uop::rebuild(&node, srcs);
-        map.insert(node, new);
-    }
-    map[ast].clone()
+        rebuild(node, srcs)
+    })
 }
 
 /// Divisions and remainders: what an index should not gain.

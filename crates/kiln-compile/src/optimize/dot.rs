@@ -3,7 +3,7 @@
 
 use super::ranges::{axis_of, replace_ranges, size_of, substitute};
 use kiln_ir::arg::{RangeKind, ReduceOp};
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, rebuild, remade, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -105,19 +105,15 @@ fn packed(x: &UOp, range: &UOp, packs: &UOp) -> UOp {
 /// `x` where `range` is below its bound, else 0, without touching memory.
 fn within(x: &UOp, range: &UOp) -> UOp {
     let valid = range.lt(range.src(0));
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(x) {
-        let mut srcs = mapped(&node, &done);
+    let gated = remade(x, |node, mut srcs| {
         if node.op() == Op::Load {
             match srcs.get(2).cloned() {
                 Some(gate) => srcs[2] = gate.and(&valid),
                 None => srcs.push(valid.clone()),
             }
         }
-        let new = rebuild(&node, srcs);
-        done.insert(node, new);
-    }
-    let gated = done[x].clone();
+        rebuild(node, srcs)
+    });
     if x.op() == Op::Load { gated } else { valid.where_(&gated, &x.const_like(0)) }
 }
 

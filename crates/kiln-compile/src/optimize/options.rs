@@ -10,7 +10,7 @@ use super::keep::keep;
 use super::loops::{Loops, Part, Staged, packed};
 use super::mma::{through_scratch, without_matrices};
 use super::opt::Opt;
-use super::ranges::{axis_of, kind_of, next_axis, replace_all};
+use super::ranges::{axis_of, kind_of, next_axis, replace_ranges_of};
 use super::stage::{Panel, outer_loops, stage};
 use super::together::together;
 use kiln_ir::arg::RangeKind;
@@ -49,7 +49,9 @@ impl Loops {
             };
             ast = follow(gate(&ast, range, &valid, |_| true), &ast);
         }
-        ast = follow(replace_all(&ast, &map), &ast);
+        values.insert(0, ast);
+        let mut values = replace_ranges_of(&values, &map);
+        ast = values.remove(0);
         let (loops, over) = (outer_loops(&ast), blocks_of_reductions(&ast));
         let panels: Vec<Vec<UOp>> = (self.staged.iter().zip(&values))
             .map(|(staged, value)| {

@@ -5,7 +5,7 @@ pub(super) use kiln_ir::uop::{axis_of, kind_of};
 
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::Ranges;
-use kiln_ir::uop::{Srcs, find_all, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, find_all, rebuild, remade_all, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -34,33 +34,25 @@ pub(super) fn size_of(range: &UOp) -> usize {
 
 /// Replaces ranges by expressions over new ranges; what closed the old ranges closes the new ones.
 pub(super) fn replace_ranges(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
-    replace_all(ast, map)[ast].clone()
+    replace_ranges_of(std::slice::from_ref(ast), map).pop().expect("one graph")
 }
 
-/// The same for all nodes of a graph.
-pub(super) fn replace_all(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> FxHashMap<UOp, UOp> {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let new = match (map.get(&node), node.op()) {
-            (Some((value, _)), _) => value.clone(),
-            (None, Op::End | Op::Reduce | Op::After) => rebuild_closing(&node, &done, map),
-            (None, _) => rebuild(&node, mapped(&node, &done)),
-        };
-        done.insert(node, new);
-    }
-    done
+/// The same for graphs that share nodes.
+pub(super) fn replace_ranges_of(graphs: &[UOp], map: &FxHashMap<UOp, (UOp, Srcs)>) -> Vec<UOp> {
+    let end = |node: &UOp| map.get(node).map(|(value, _)| value.clone());
+    let make = |node: &UOp, srcs: Srcs| match node.op() {
+        Op::End | Op::Reduce | Op::After => rebuild_closing(node, srcs, map),
+        _ => rebuild(node, srcs),
+    };
+    remade_all(graphs, end, make)
 }
 
-fn rebuild_closing(
-    node: &UOp,
-    done: &FxHashMap<UOp, UOp>,
-    map: &FxHashMap<UOp, (UOp, Srcs)>,
-) -> UOp {
+fn rebuild_closing(node: &UOp, new: Srcs, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
     let mut srcs = Srcs::new();
-    for src in node.srcs() {
+    for (src, new) in node.srcs().iter().zip(new) {
         match map.get(src) {
             Some((_, ranges)) => srcs.extend(ranges.iter().cloned()),
-            None => srcs.push(done[src].clone()),
+            None => srcs.push(new),
         }
     }
     if srcs.len() == 1 {
@@ -71,15 +63,8 @@ fn rebuild_closing(
 
 /// The graph with `new` in place of `old`.
 pub(super) fn substitute(ast: &UOp, old: &UOp, new: &UOp) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in toposort(ast) {
-        let replaced = match node == *old {
-            true => new.clone(),
-            false => rebuild(&node, mapped(&node, &done)),
-        };
-        done.insert(node, replaced);
-    }
-    done[ast].clone()
+    let end = |node: &UOp| (node == old).then(|| new.clone());
+    remade_all(std::slice::from_ref(ast), end, rebuild).pop().expect("one graph")
 }
 
 /// The nodes that end a loop.

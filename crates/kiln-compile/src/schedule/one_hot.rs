@@ -4,9 +4,8 @@
 //! Only what varies along the axis is looked up: in `x[i, c] - y[i]`, `y` is still read in order.
 
 use kiln_ir::arg::SliceAxis;
-use kiln_ir::uop::{mapped, rebuild, toposort_all};
+use kiln_ir::uop::{rebuild, remade_all};
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashMap;
 
 /// The sum of `x` along `axis` as a gather, if it is a one-hot sum.
 pub(super) fn looked_up(x: &UOp, axis: usize) -> Option<UOp> {
@@ -73,18 +72,11 @@ impl Place {
         }
         let varies = |n: &UOp| n.shape() == shape && constant_along(n, self.axis).is_none();
         let enter = |n: &UOp| varies(n) && (n.op().is_alu() || n.op() == Op::Cast);
-        let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-        for node in toposort_all(std::slice::from_ref(x), enter) {
-            let there = if enter(&node) {
-                let srcs = mapped(&node, &done);
-                rebuild(&node, srcs)
-            } else if varies(&node) {
-                node.gather(&self.at)
-            } else {
-                constant_along(&node, self.axis).unwrap_or_else(|| node.clone())
-            };
-            done.insert(node, there);
-        }
-        done[x].clone()
+        let there = |node: &UOp| match () {
+            _ if enter(node) => None,
+            _ if varies(node) => Some(node.gather(&self.at)),
+            _ => Some(constant_along(node, self.axis).unwrap_or_else(|| node.clone())),
+        };
+        remade_all(std::slice::from_ref(x), there, rebuild).pop().expect("one value")
     }
 }

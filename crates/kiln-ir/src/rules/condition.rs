@@ -10,8 +10,8 @@ use crate::pattern::Pat;
 use crate::rewrite::graph_rewrite;
 use crate::rule;
 use crate::rule::{Rule, RuleSet};
-use crate::uop::{UOp, substitute, toposort_all};
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::uop::{Seen, UOp, substitute_within};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 
@@ -205,7 +205,7 @@ fn gains(op: Op) -> bool {
 struct Scope {
     expr: UOp,
     /// The nodes that replacing looks at, by id; `expr` keeps them alive.
-    nodes: FxHashSet<usize>,
+    nodes: Vec<usize>,
     /// Those that bounds could simplify.
     gainers: Vec<Gainer>,
 }
@@ -216,12 +216,13 @@ impl Scope {
         if expr.depth() as usize > MAX_NODES {
             return None;
         }
-        let (mut nodes, mut gainers) = (FxHashSet::default(), Vec::new());
+        let (mut seen, mut nodes, mut gainers) = (Seen::new(), Vec::new(), Vec::new());
         let mut todo: SmallVec<[&UOp; 32]> = SmallVec::from_slice(&[expr]);
         while let Some(node) = todo.pop() {
-            if !nodes.insert(node.id()) {
+            if !seen.insert(node.id()) {
                 continue;
             }
+            nodes.push(node.id());
             if nodes.len() > MAX_NODES {
                 return None;
             }
@@ -243,13 +244,13 @@ impl Scope {
 
     /// The normal form of the expression with the nodes in `map` replaced.
     fn replaced(&self, map: impl IntoIterator<Item = (UOp, UOp)>) -> UOp {
-        let roots = std::slice::from_ref(&self.expr);
-        let nodes = toposort_all(roots, |n| n.op().is_elementwise());
-        let ends = nodes.into_iter().filter(|n| !n.op().is_elementwise());
-        let mut all: FxHashMap<UOp, UOp> = ends.map(|end| (end.clone(), end)).collect();
-        all.extend(map);
-        let new = substitute(roots, &all).pop().expect("one root");
-        graph_rewrite(&new, &PLAIN)
+        let (roots, map) = (std::slice::from_ref(&self.expr), map.into_iter().collect());
+        let map: &FxHashMap<UOp, UOp> = &map;
+        let may_have =
+            |n: &UOp, old: &UOp| old.depth() < n.depth() && old.scope().is_subset(n.scope());
+        let enter = |n: &UOp| n.op().is_elementwise() && map.keys().any(|old| may_have(n, old));
+        let new = substitute_within(roots, map, enter);
+        graph_rewrite(&new[0], &PLAIN)
     }
 
     fn if_smaller(&self, expr: &UOp) -> Option<Scope> {

@@ -21,9 +21,10 @@ pub use intern::touch;
 pub use named::{Linear, Named, Number, Variable, VariableId};
 pub use origin::{Origin, name_lines};
 pub use scope::{closed_ranges, inside};
+pub(crate) use seen::Seen;
 pub use walk::{
-    axis_of, device_of, find_all, free_local, kind_of, mapped, reaches, rebuild, substitute,
-    toposort, toposort_all,
+    axis_of, device_of, find_all, free_local, kind_of, mapped, reaches, rebuild, remade,
+    remade_all, substitute, substitute_within, toposort, toposort_all,
 };
 
 use crate::arg::{ANY_LEN, Arg, Shape};

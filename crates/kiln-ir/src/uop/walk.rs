@@ -5,6 +5,7 @@ use super::{Srcs, UOp};
 use crate::arg::{Arg, RangeKind};
 use crate::op::Op;
 use rustc_hash::FxHashMap;
+use std::slice::Iter;
 use std::sync::Arc;
 
 /// How deep walks go as a rule.
@@ -20,20 +21,17 @@ pub fn toposort(root: &UOp) -> Vec<UOp> {
 pub fn toposort_all(roots: &[UOp], enter: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     let mut seen = Seen::new();
     let mut order = Vec::with_capacity(seen.expected());
-    let mut stack: Vec<(&UOp, usize)> = Vec::with_capacity(FEW);
+    let mut stack: Vec<(&UOp, Iter<'_, UOp>)> = Vec::with_capacity(FEW);
+    let below = |node| if enter(node) { node.srcs().iter() } else { [].iter() };
     for root in roots {
         if is_new(&mut seen, root) {
-            stack.push((root, 0));
+            stack.push((root, below(root)));
         }
-        while let Some((node, next)) = stack.last_mut() {
-            let srcs = if enter(node) { node.srcs() } else { &[] };
-            match srcs.get(*next) {
-                Some(src) => {
-                    *next += 1;
-                    if is_new(&mut seen, src) {
-                        stack.push((src, 0));
-                    }
-                }
+        while let Some((node, srcs)) = stack.last_mut() {
+            match srcs.next() {
+                Some(src) if !is_new(&mut seen, src) => {}
+                Some(src) if src.srcs().is_empty() => order.push(src.clone()),
+                Some(src) => stack.push((src, below(src))),
                 None => {
                     order.push((*node).clone());
                     stack.pop();
@@ -101,6 +99,88 @@ pub fn mapped(node: &UOp, done: &FxHashMap<UOp, UOp>) -> Srcs {
     srcs
 }
 
+/// The graph made again, sources first: `make` gets each node once, and what its sources have become.
+pub fn remade(root: &UOp, mut make: impl FnMut(&UOp, Srcs) -> UOp) -> UOp {
+    remade_all(std::slice::from_ref(root), |_| None, &mut make).pop().expect("one root")
+}
+
+/// The same for graphs that share nodes. What `end` says becomes of a node, whose sources are then not looked at.
+///
+/// A walk meets the sources of a node one after the other, and keeps what they have become on a stack until the node
+/// itself is made of them. So nothing is looked up twice.
+pub fn remade_all(
+    roots: &[UOp],
+    end: impl Fn(&UOp) -> Option<UOp>,
+    mut make: impl FnMut(&UOp, Srcs) -> UOp,
+) -> Vec<UOp> {
+    let (mut made, mut stack) = (Made::new(), Vec::with_capacity(FEW));
+    for root in roots {
+        let mut next = Some(root);
+        loop {
+            if let Some(node) = next.filter(|node| !made.is_known(node)) {
+                match end(node) {
+                    Some(new) => made.note(node, new),
+                    None => stack.push((node, node.srcs().iter())),
+                }
+            }
+            let Some((node, srcs)) = stack.last_mut() else { break };
+            next = srcs.next();
+            if next.is_none() {
+                let new = make(node, made.sources_of(node));
+                made.note(node, new);
+                stack.pop();
+            }
+        }
+    }
+    made.last(roots.len()).collect()
+}
+
+/// What a walk has made so far.
+struct Made {
+    /// Where in `all` that of a node is.
+    places: Seen,
+    all: Vec<UOp>,
+    /// Where in `all` that of each source is that was met, and of which no node has been made yet.
+    met: Vec<u32>,
+}
+
+impl Made {
+    fn new() -> Made {
+        let places = Seen::new();
+        Made { all: Vec::with_capacity(places.expected()), places, met: Vec::with_capacity(FEW) }
+    }
+
+    /// Whether a node was made before; if so, it is met once more.
+    fn is_known(&mut self, node: &UOp) -> bool {
+        // a node that is referred to once is met once
+        let place = if node.ref_count() == 1 { None } else { self.places.note(node.id()) };
+        self.met.extend(place);
+        place.is_some()
+    }
+
+    fn note(&mut self, node: &UOp, new: UOp) {
+        let place = self.all.len() as u32;
+        if node.ref_count() > 1 {
+            self.places.insert_with(node.id(), place);
+        }
+        self.met.push(place);
+        self.all.push(new);
+    }
+
+    /// What has been met last.
+    fn last(&mut self, n: usize) -> impl Iterator<Item = UOp> {
+        let first = self.met.len() - n;
+        self.met.drain(first..).map(|place| self.all[place as usize].clone())
+    }
+
+    fn sources_of(&mut self, node: &UOp) -> Srcs {
+        let mut srcs = Srcs::new();
+        // one by one: collecting costs several times as much
+        self.last(node.srcs().len()).for_each(|src| srcs.push(src));
+        srcs
+    }
+}
+
 /// The node with other sources (itself, where they are the same). Binary arithmetic is canonicalized again.
 pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
     if node.srcs() == srcs.as_slice() {
@@ -120,16 +200,21 @@ pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
 
 /// The graphs with every node in `map` replaced; replacements are not looked into again. Origins are kept.
 pub fn substitute(roots: &[UOp], map: &FxHashMap<UOp, UOp>) -> Vec<UOp> {
-    let mut done: FxHashMap<UOp, UOp> = map.clone();
-    for node in toposort_all(roots, |n| !map.contains_key(n)) {
-        if !done.contains_key(&node) {
-            let srcs = mapped(&node, &done);
-            let new = rebuild(&node, srcs);
-            new.copy_origin(&node);
-            done.insert(node, new);
-        }
-    }
-    roots.iter().map(|r| done[r].clone()).collect()
+    substitute_within(roots, map, |_| true)
+}
+
+/// The same inside of nodes for which `enter` is true; all others stay as they are.
+pub fn substitute_within(
+    roots: &[UOp],
+    map: &FxHashMap<UOp, UOp>,
+    enter: impl Fn(&UOp) -> bool,
+) -> Vec<UOp> {
+    let end = |node: &UOp| map.get(node).cloned().or_else(|| (!enter(node)).then(|| node.clone()));
+    remade_all(roots, end, |node, srcs| {
+        let new = rebuild(node, srcs);
+        new.copy_origin(node);
+        new
+    })
 }
 
 /// A range's axis number.

@@ -23,23 +23,16 @@ mod tanh;
 mod trig;
 
 use crate::target::Target;
-use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
+use kiln_ir::uop::{Srcs, rebuild, remade};
 use kiln_ir::{DType, Op, UOp};
 use narrow::{Wide, is_narrow};
 use pieces::Sums;
-use rustc_hash::FxHashMap;
 
 /// The graph in ops that every language can print. The same for all targets, but for products that are added: some have no
 /// fused multiply-add.
 pub fn decompose(root: &UOp, target: &Target) -> UOp {
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     let mut wide = Wide::over(Sums { fused: target.fma });
-    for node in toposort(root) {
-        let srcs = mapped(&node, &done);
-        let new = node_in_machine_ops(&node, srcs, &mut wide);
-        done.insert(node, new);
-    }
-    done[root].clone()
+    remade(root, |node, srcs| node_in_machine_ops(node, srcs, &mut wide))
 }
 
 fn node_in_machine_ops(node: &UOp, srcs: Srcs, wide: &mut Wide) -> UOp {
