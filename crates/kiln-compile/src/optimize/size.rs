@@ -61,5 +61,6 @@ impl Size {
 
 /// Whether a value is the same for the whole launch.
 pub(super) fn is_fixed(node: &UOp) -> bool {
-    toposort(node).iter().all(|n| n.op().is_alu() || matches!(n.op(), Op::Const | Op::Var))
+    node.scope().is_empty()
+        && toposort(node).iter().all(|n| n.op().is_alu() || matches!(n.op(), Op::Const | Op::Var))
 }

@@ -40,6 +40,9 @@ pub(super) struct Panel {
 /// their users. In order of the walk; none is inside another.
 pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
     let nodes = toposort(ast);
+    if !nodes.iter().any(|n| n.op() == Op::Reduce) {
+        return Vec::new();
+    }
     let mut facts: FxHashMap<UOp, Facts> = FxHashMap::default();
     let mut found: FxHashSet<UOp> = FxHashSet::default();
     for node in &nodes {

@@ -2,7 +2,7 @@
 
 use super::super::access::Access;
 use super::super::stage::lanes_of_copy;
-use super::operand::Operand;
+use super::operand::{Extent, Operand};
 use super::planner::{Planner, Tile};
 use super::priced;
 use crate::target;
@@ -70,9 +70,7 @@ impl Planner<'_> {
 
     /// How many values an operand takes in all of its loops.
     pub(super) fn elements(&self, operand: &Operand) -> f64 {
-        let moving = |i: &&usize| operand.moves(self.axis(**i));
-        let loops = self.outputs.iter().chain(&self.reduces);
-        loops.filter(moving).map(|&i| self.size(i) as f64).product()
+        operand.extent.elements
     }
 
     /// The price of copying all of an operand.
@@ -162,7 +160,7 @@ impl Planner<'_> {
 
     /// Loads and stores of results.
     pub(super) fn results(&self) -> impl Iterator<Item = &Access> {
-        self.chooser.kernel.accesses.iter().filter(|a| !self.is_inside(&a.scope))
+        self.results.iter().map(|&i| &self.chooser.kernel.accesses[i])
     }
 
     /// The price, for each result, of the cache lines of an access whose lanes are no neighbours. Lanes of lines of their
@@ -209,12 +207,28 @@ impl Planner<'_> {
 
     /// Bytes of memory that the operand covers.
     pub(super) fn span(&self, operand: &Operand) -> f64 {
-        self.span_over(operand, |_| true)
+        operand.extent.span
     }
 
     /// The same in one iteration of a loop.
     pub(super) fn span_without(&self, operand: &Operand, other: usize) -> f64 {
-        self.span_over(operand, |i| i != other)
+        operand.extent.without[other]
+    }
+
+    /// What does not depend on the tile.
+    pub(super) fn extent(&self, operand: &Operand) -> Extent {
+        let product = |loops: &mut dyn Iterator<Item = &usize>| -> f64 {
+            loops.map(|&i| self.size(i) as f64).product()
+        };
+        let moves = |i: &&usize| operand.moves(self.axis(**i));
+        let loops = || self.outputs.iter().chain(&self.reduces);
+        let without = |other: usize| self.span_over(operand, |i| i != other);
+        Extent {
+            elements: product(&mut loops().filter(moves)),
+            uses: product(&mut self.outputs.iter().filter(|i| !moves(i))),
+            span: self.span_over(operand, |_| true),
+            without: (0..self.chooser.left.len()).map(without).collect(),
+        }
     }
 
     fn span_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {

@@ -20,6 +20,19 @@ pub(super) struct Operand {
     pub(super) parts: i64,
     /// Loops along which windows overlap.
     pub(super) windows: Vec<Group>,
+    /// What a plan measures of it.
+    pub(super) extent: Extent,
+}
+
+/// How much an operand reads in the loops of a plan. The prices of all tiles are made of it.
+#[derive(Default)]
+pub(super) struct Extent {
+    /// How many values it takes in all of the loops, and how often each is used.
+    pub(super) elements: f64,
+    pub(super) uses: f64,
+    pub(super) span: f64,
+    /// The span without each of the plan's loops.
+    pub(super) without: Vec<f64>,
 }
 
 impl Operand {
@@ -37,6 +50,7 @@ impl Operand {
             gated: !gates.is_empty(),
             parts: dot::parts_of(ast, value),
             windows: groups(value),
+            extent: Extent::default(),
         }
     }
 

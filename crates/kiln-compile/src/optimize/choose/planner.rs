@@ -1,9 +1,10 @@
 //! Part of pass `choose`: the facts about a reduction that plans are made and priced from: its loops and operands.
 
+use super::super::access::Kernel;
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
 use super::chooser::Chooser;
-use super::operand::Operand;
+use super::operand::{Extent, Operand};
 use crate::target::{Costs, Target};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
@@ -38,6 +39,11 @@ pub(super) struct Planner<'a> {
     pub(super) gate: AxisSet,
     /// Iterations of the reduction in a block of it.
     pub(super) block_depth: f64,
+    /// The loads and stores of results, by number, and how many operations are computed outside of reductions.
+    pub(super) results: Vec<usize>,
+    pub(super) operations_outside: usize,
+    /// By loop, its axis and its size.
+    loops: Vec<(u32, usize)>,
 }
 
 impl<'a> Planner<'a> {
@@ -53,10 +59,15 @@ impl<'a> Planner<'a> {
         let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
         let axes = |loops: &[usize]| loops.iter().map(|&i| axis_of(&chooser.left[i].1)).collect();
         let one_nest = chooser.kernel.is_one_nest(&axes(&outputs), &axes(&reduces));
-        let values = operands(ast);
-        let operands: Vec<Operand> = values.iter().map(|value| Operand::of(ast, value)).collect();
         let has_registers = target.vector_registers >= target.costs.registers_for_tiles;
-        let enough = has_registers && !reduces.is_empty() && operands.len() > 1;
+        if !has_registers || reduces.is_empty() || !one_nest {
+            return None;
+        }
+        let values = operands(ast);
+        if values.len() < 2 {
+            return None;
+        }
+        let operands: Vec<Operand> = values.iter().map(|value| Operand::of(ast, value)).collect();
         let reduced: Vec<UOp> =
             toposort(ast).into_iter().filter(|n| n.op() == Op::Reduce).collect();
         let position = |r: &UOp| chooser.left.iter().position(|(_, known)| known == r);
@@ -66,6 +77,8 @@ impl<'a> Planner<'a> {
         let sums = reduced.len();
         let block_depth = 0.0;
         let gate = gate_of_products(&reduced, &values);
+        let loops = chooser.left.iter().map(|(_, r)| (axis_of(r), size_of(r))).collect();
+        let (results, operations_outside) = Default::default();
         let mut planner = Planner {
             chooser,
             target,
@@ -76,9 +89,23 @@ impl<'a> Planner<'a> {
             reductions,
             gate,
             block_depth,
+            results,
+            operations_outside,
+            loops,
         };
-        planner.block_depth = planner.depth();
-        (one_nest && enough).then_some(planner)
+        planner.measure();
+        Some(planner)
+    }
+
+    /// What does not depend on the tile.
+    fn measure(&mut self) {
+        self.block_depth = self.depth();
+        let extents: Vec<Extent> = self.operands.iter().map(|o| self.extent(o)).collect();
+        self.operands.iter_mut().zip(extents).for_each(|(operand, extent)| operand.extent = extent);
+        let Kernel { accesses, operations, .. } = &self.chooser.kernel;
+        let is_result = |&i: &usize| !self.is_inside(&accesses[i].scope);
+        self.results = (0..accesses.len()).filter(is_result).collect();
+        self.operations_outside = operations.iter().filter(|scope| !self.is_inside(scope)).count();
     }
 
     /// What things cost on the target.
@@ -87,11 +114,11 @@ impl<'a> Planner<'a> {
     }
 
     pub(super) fn axis(&self, i: usize) -> u32 {
-        axis_of(&self.chooser.left[i].1)
+        self.loops[i].0
     }
 
     pub(super) fn size(&self, i: usize) -> usize {
-        size_of(&self.chooser.left[i].1)
+        self.loops[i].1
     }
 
     /// Iterations of the reductions, which follow each other.

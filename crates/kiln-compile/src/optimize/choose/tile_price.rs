@@ -82,8 +82,7 @@ impl Planner<'_> {
 
     /// How often each element is used.
     pub(super) fn uses(&self, operand: &Operand) -> f64 {
-        let still = self.outputs.iter().filter(|&&i| !operand.moves(self.axis(i)));
-        still.map(|&i| self.size(i) as f64).product()
+        operand.extent.uses
     }
 
     /// The price, in each step, of the predicates of an operand.
@@ -134,12 +133,10 @@ impl Planner<'_> {
 
     /// Operations on a result: in vectors, or, where blocks of the reduction leave it to plain loops, one by one.
     fn operations_outside(&self, tile: &Tile, lane: u32) -> f64 {
-        let kernel = &self.chooser.kernel;
-        let apart =
-            |a: &Access| !self.is_inside(&a.scope) && !matches!(a.stride(lane), Some(0 | 1));
-        let one_by_one = kernel.accesses.iter().any(apart) && self.chunk(tile).is_some();
+        let apart = |a: &Access| !matches!(a.stride(lane), Some(0 | 1));
+        let one_by_one = self.results().any(apart) && self.chunk(tile).is_some();
         let lanes = if one_by_one { 1.0 } else { tile.lanes as f64 };
-        kernel.operations.iter().filter(|scope| !self.is_inside(scope)).count() as f64 / lanes
+        self.operations_outside as f64 / lanes
     }
 
     /// Whether what varies over these axes is inside the reduction.
