@@ -61,18 +61,18 @@ impl Function<'_> {
     fn entry(&mut self, program: &Program) {
         self.streamed = program.params.iter().map(|p| p.streamed).collect();
         for slot in 0..program.params.len() {
-            let at = self.emit(&format!("getelementptr ptr, ptr %bufs, i64 {slot}"));
-            self.line(&format!("%data{slot} = load ptr, ptr {at}"));
+            let at = self.emit(format_args!("getelementptr ptr, ptr %bufs, i64 {slot}"));
+            self.line(format_args!("%data{slot} = load ptr, ptr {at}"));
         }
         for op in vars(&program.ops) {
             let slot = op.arg().slot().expect("a var's slot");
-            let at = self.emit(&format!("getelementptr i64, ptr %vars, i64 {slot}"));
+            let at = self.emit(format_args!("getelementptr i64, ptr %vars, i64 {slot}"));
             let value = self.load_plain(op.dtype(), 1, &at, 8);
             self.values.insert(op.clone(), value);
         }
         for (op, offset) in scratch_layout(&program.ops).0 {
             let name = definition_name(op);
-            self.line(&format!("%{name} = getelementptr i8, ptr %scratch, i64 {offset}"));
+            self.line(format_args!("%{name} = getelementptr i8, ptr %scratch, i64 {offset}"));
         }
     }
 
@@ -89,12 +89,12 @@ impl Function<'_> {
                 let condition = self.value(op.src(0));
                 let n = self.label();
                 self.open.push(n);
-                self.line(&format!("br i1 {condition}, label %then{n}, label %endif{n}"));
+                self.line(format_args!("br i1 {condition}, label %then{n}, label %endif{n}"));
                 self.begin(format!("then{n}"));
             }
             Op::EndIf => {
                 let n = self.open.pop().expect("an open if");
-                self.line(&format!("br label %endif{n}"));
+                self.line(format_args!("br label %endif{n}"));
                 self.begin(format!("endif{n}"));
             }
             Op::Store => self.store(op),
@@ -128,11 +128,13 @@ impl Function<'_> {
             ("0".to_string(), self.value(op.src(0)))
         };
         let before = self.current().to_string();
-        self.line(&format!("br label %head{n}"));
+        self.line(format_args!("br label %head{n}"));
         self.begin(format!("head{n}"));
-        self.line(&format!("%{name} = phi {of} [ {from}, %{before} ], [ %{name}.next, %tail{n} ]"));
-        self.line(&format!("%{name}.more = icmp slt {of} %{name}, {to}"));
-        self.line(&format!("br i1 %{name}.more, label %body{n}, label %exit{n}"));
+        self.line(format_args!(
+            "%{name} = phi {of} [ {from}, %{before} ], [ %{name}.next, %tail{n} ]"
+        ));
+        self.line(format_args!("%{name}.more = icmp slt {of} %{name}, {to}"));
+        self.line(format_args!("br i1 %{name}.more, label %body{n}, label %exit{n}"));
         self.begin(format!("body{n}"));
         self.values.insert(op.clone(), format!("%{name}"));
         self.open.push(n);
@@ -142,7 +144,7 @@ impl Function<'_> {
     fn narrow(&mut self, value: &str, dtype: DType) -> String {
         match dtype.size() {
             8 => value.to_string(),
-            _ => self.emit(&format!("trunc i64 {value} to {}", type_of(dtype, 1))),
+            _ => self.emit(format_args!("trunc i64 {value} to {}", type_of(dtype, 1))),
         }
     }
 
@@ -150,16 +152,16 @@ impl Function<'_> {
     fn end(&mut self, op: &UOp) {
         let n = self.open.pop().expect("an open loop");
         let (name, of) = (definition_name(op.src(0)), type_of(op.src(0).dtype(), 1));
-        self.line(&format!("br label %tail{n}"));
+        self.line(format_args!("br label %tail{n}"));
         self.begin(format!("tail{n}"));
-        self.line(&format!("%{name}.next = add nsw {of} %{name}, 1"));
-        self.line(&format!("br label %head{n}"));
+        self.line(format_args!("%{name}.next = add nsw {of} %{name}, 1"));
+        self.line(format_args!("br label %head{n}"));
         self.begin(format!("exit{n}"));
     }
 
     fn load_plain(&mut self, dtype: DType, lanes: u16, at: &str, align: usize) -> String {
         let of = memory_type(dtype, lanes);
-        let value = self.emit(&format!("load {of}, ptr {at}, align {align}"));
+        let value = self.emit(format_args!("load {of}, ptr {at}, align {align}"));
         self.unpacked(dtype, lanes, value)
     }
 
@@ -168,7 +170,7 @@ impl Function<'_> {
         match dtype {
             DType::Bool => {
                 let (of, zero) = (memory_type(dtype, lanes), zero(DType::U8, lanes));
-                self.emit(&format!("icmp ne {of} {value}, {zero}"))
+                self.emit(format_args!("icmp ne {of} {value}, {zero}"))
             }
             _ => value,
         }
@@ -194,7 +196,7 @@ impl Function<'_> {
     fn address_if(&mut self, gate: &UOp, at: &str, bytes: usize) -> String {
         self.zero_bytes = self.zero_bytes.max(bytes);
         let gate = self.value(gate);
-        self.emit(&format!("select i1 {gate}, ptr {at}, ptr @zeros"))
+        self.emit(format_args!("select i1 {gate}, ptr {at}, ptr @zeros"))
     }
 
     /// The same for a gate of lanes, as far as it says something of all of them. A processor loads no lane that is off,
@@ -210,7 +212,7 @@ impl Function<'_> {
     fn prefetch(&mut self, load: &UOp, at: &str) {
         let Arg::Prefetch(n) = load.arg() else { return };
         let of = memory_type(load.dtype(), 1);
-        let there = self.emit(&format!("getelementptr {of}, ptr {at}, i64 {n}"));
+        let there = self.emit(format_args!("getelementptr {of}, ptr {at}, i64 {n}"));
         let args =
             [format!("ptr {there}")].into_iter().chain(["0", "2", "1"].map(|i| format!("i32 {i}")));
         self.call("prefetch", &["ptr"], "void", &args.collect::<Vec<_>>());
@@ -234,7 +236,7 @@ impl Function<'_> {
         let mut value = self.value(op.src(2));
         let of = memory_type(dtype, lanes);
         if dtype == DType::Bool {
-            value = self.emit(&format!("zext {} {value} to {of}", type_of(dtype, lanes)));
+            value = self.emit(format_args!("zext {} {value} to {of}", type_of(dtype, lanes)));
         }
         let gate = op.gate();
         let at = self.address(op, gate.is_some());
@@ -262,10 +264,10 @@ impl Function<'_> {
     /// A line that runs only if the gate is on.
     fn guarded(&mut self, gate: &UOp, line: &str) {
         let (gate, n) = (self.value(gate), self.label());
-        self.line(&format!("br i1 {gate}, label %do{n}, label %skip{n}"));
+        self.line(format_args!("br i1 {gate}, label %do{n}, label %skip{n}"));
         self.begin(format!("do{n}"));
         self.line(line);
-        self.line(&format!("br label %skip{n}"));
+        self.line(format_args!("br label %skip{n}"));
         self.begin(format!("skip{n}"));
     }
 }

@@ -53,7 +53,7 @@ fn stack(f: &mut Function<'_>, op: &UOp) -> String {
     let mut vector = "poison".to_string();
     for (i, src) in op.srcs().iter().enumerate() {
         let scalar = f.value(src);
-        vector = f.emit(&format!("insertelement {of} {vector}, {element} {scalar}, i32 {i}"));
+        vector = f.emit(format_args!("insertelement {of} {vector}, {element} {scalar}, i32 {i}"));
     }
     vector
 }
@@ -71,13 +71,13 @@ fn picked(f: &mut Function<'_>, op: &UOp, vector: &UOp) -> String {
     let numbers: Vec<String> = op.srcs().iter().map(number).collect();
     let (from, of) = (typed(f, vector), type_of(vector.dtype(), vector.lanes()));
     let (lanes, numbers) = (op.lanes(), numbers.join(", "));
-    f.emit(&format!("shufflevector {from}, {of} poison, <{lanes} x i32> <{numbers}>"))
+    f.emit(format_args!("shufflevector {from}, {of} poison, <{lanes} x i32> <{numbers}>"))
 }
 
 fn lane(f: &mut Function<'_>, op: &UOp) -> String {
     let vector = typed(f, op.src(0));
     let i = op.arg().lane().expect("a lane's number");
-    f.emit(&format!("extractelement {vector}, i32 {i}"))
+    f.emit(format_args!("extractelement {vector}, i32 {i}"))
 }
 
 /// A source with its type in front.
@@ -98,7 +98,7 @@ fn binary(f: &mut Function<'_>, op: &UOp) -> String {
     assert!(!name.is_empty(), "{} on {operand} is decomposed before rendering", op.op());
     let flag = if cannot_wrap(op) { " nsw" } else { "" };
     let (a, b) = (typed(f, op.src(0)), f.value(op.src(1)));
-    f.emit(&format!("{name}{flag} {a}, {b}"))
+    f.emit(format_args!("{name}{flag} {a}, {b}"))
 }
 
 /// A mask that one scalar condition switches off is spelled as a choice. As an `and` of a splat, x86 code generation of
@@ -112,25 +112,25 @@ fn mask(f: &mut Function<'_>, op: &UOp) -> String {
     };
     let (switch, lanes, none) = (typed(f, switch), typed(f, lanes), zero(DType::Bool, op.lanes()));
     let of = type_of(DType::Bool, op.lanes());
-    f.emit(&format!("select {switch}, {lanes}, {of} {none}"))
+    f.emit(format_args!("select {switch}, {lanes}, {of} {none}"))
 }
 
 fn negate(f: &mut Function<'_>, op: &UOp) -> String {
     let (dtype, lanes) = (op.dtype(), op.lanes());
     let (of, x) = (type_of(dtype, lanes), f.value(op.src(0)));
     match op.op() {
-        Op::Neg if dtype.is_float() => f.emit(&format!("fneg {of} {x}")),
-        Op::Neg => f.emit(&format!("sub {of} {}, {x}", zero(dtype, lanes))),
+        Op::Neg if dtype.is_float() => f.emit(format_args!("fneg {of} {x}")),
+        Op::Neg => f.emit(format_args!("sub {of} {}, {x}", zero(dtype, lanes))),
         _ => {
             let ones = if dtype == DType::Bool { "true" } else { "-1" };
-            f.emit(&format!("xor {of} {x}, {}", all(lanes, dtype, ones)))
+            f.emit(format_args!("xor {of} {x}, {}", all(lanes, dtype, ones)))
         }
     }
 }
 
 fn select(f: &mut Function<'_>, op: &UOp) -> String {
     let (c, a, b) = (typed(f, op.src(0)), typed(f, op.src(1)), typed(f, op.src(2)));
-    f.emit(&format!("select {c}, {a}, {b}"))
+    f.emit(format_args!("select {c}, {a}, {b}"))
 }
 
 fn intrinsic(f: &mut Function<'_>, op: &UOp) -> String {
@@ -156,8 +156,8 @@ fn extremum(f: &mut Function<'_>, op: &UOp) -> String {
     let (of, a, b) = (type_of(dtype, op.lanes()), f.value(op.src(0)), f.value(op.src(1)));
     let bools = type_of(DType::Bool, op.lanes());
     let a = if dtype.is_float() && !is_number(op.src(1)) {
-        let nan = f.emit(&format!("fcmp uno {of} {b}, {b}"));
-        f.emit(&format!("select {bools} {nan}, {of} {b}, {of} {a}"))
+        let nan = f.emit(format_args!("fcmp uno {of} {b}, {b}"));
+        f.emit(format_args!("select {bools} {nan}, {of} {b}, {of} {a}"))
     } else {
         a
     };
@@ -167,8 +167,8 @@ fn extremum(f: &mut Function<'_>, op: &UOp) -> String {
         d if d.is_signed() => "icmp slt",
         _ => "icmp ult",
     };
-    let take_b = f.emit(&format!("{less} {of} {x}, {y}"));
-    f.emit(&format!("select {bools} {take_b}, {of} {b}, {of} {a}"))
+    let take_b = f.emit(format_args!("{less} {of} {x}, {y}"));
+    f.emit(format_args!("select {bools} {take_b}, {of} {b}, {of} {a}"))
 }
 
 /// Whether the value is a constant that is not NaN.
@@ -183,15 +183,16 @@ fn shift(f: &mut Function<'_>, op: &UOp) -> String {
     let (of, x, n) = (type_of(dtype, lanes), f.value(op.src(0)), f.value(op.src(1)));
     let bits = dtype.bits();
     let bools = type_of(DType::Bool, lanes);
-    let inside = f.emit(&format!("icmp ult {of} {n}, {}", all(lanes, dtype, &bits.to_string())));
+    let inside =
+        f.emit(format_args!("icmp ult {of} {n}, {}", all(lanes, dtype, &bits.to_string())));
     if op.op() == Op::Shr && dtype.is_signed() {
         let longest = all(lanes, dtype, &(bits - 1).to_string());
-        let n = f.emit(&format!("select {bools} {inside}, {of} {n}, {of} {longest}"));
-        return f.emit(&format!("ashr {of} {x}, {n}"));
+        let n = f.emit(format_args!("select {bools} {inside}, {of} {n}, {of} {longest}"));
+        return f.emit(format_args!("ashr {of} {x}, {n}"));
     }
     let name = if op.op() == Op::Shl { "shl" } else { "lshr" };
-    let shifted = f.emit(&format!("{name} {of} {x}, {n}"));
-    f.emit(&format!("select {bools} {inside}, {of} {shifted}, {of} {}", zero(dtype, lanes)))
+    let shifted = f.emit(format_args!("{name} {of} {x}, {n}"));
+    f.emit(format_args!("select {bools} {inside}, {of} {shifted}, {of} {}", zero(dtype, lanes)))
 }
 
 fn cast(f: &mut Function<'_>, op: &UOp) -> String {
@@ -201,7 +202,7 @@ fn cast(f: &mut Function<'_>, op: &UOp) -> String {
     assert!(!as_bits(from) && !as_bits(to), "bf16 and fp8 are decomposed into their bits");
     if to == DType::Bool {
         let test = if from.is_float() { "fcmp une" } else { "icmp ne" };
-        return f.emit(&format!("{test} {x}, {}", zero(from, lanes)));
+        return f.emit(format_args!("{test} {x}, {}", zero(from, lanes)));
     }
     if from.is_float() && to.is_int() {
         let name = if to.is_signed() { "fptosi.sat" } else { "fptoui.sat" };
@@ -210,11 +211,11 @@ fn cast(f: &mut Function<'_>, op: &UOp) -> String {
     // half precision is reached through f64, rounding to f64 first where that is inexact
     if from.is_int() && to == DType::F16 {
         let wide = type_of(DType::F64, lanes);
-        let x = f.emit(&format!("{} {x} to {wide}", conversion(from, DType::F64)));
-        return f.emit(&format!("fptrunc {wide} {x} to {of}"));
+        let x = f.emit(format_args!("{} {x} to {wide}", conversion(from, DType::F64)));
+        return f.emit(format_args!("fptrunc {wide} {x} to {of}"));
     }
     let name = conversion(from, to);
-    f.emit(&format!("{name} {x} to {of}"))
+    f.emit(format_args!("{name} {x} to {of}"))
 }
 
 /// The instruction between two types; `bitcast` where LLVM sees no difference.
@@ -237,11 +238,11 @@ fn bitcast(f: &mut Function<'_>, op: &UOp) -> String {
     let mut x = typed(f, op.src(0));
     let bytes = type_of(DType::U8, lanes);
     if from == DType::Bool {
-        x = format!("{bytes} {}", f.emit(&format!("zext {x} to {bytes}")));
+        x = format!("{bytes} {}", f.emit(format_args!("zext {x} to {bytes}")));
     }
     if to == DType::Bool {
-        let byte = f.emit(&format!("bitcast {x} to {bytes}"));
-        return f.emit(&format!("icmp ne {bytes} {byte}, {}", zero(DType::U8, lanes)));
+        let byte = f.emit(format_args!("bitcast {x} to {bytes}"));
+        return f.emit(format_args!("icmp ne {bytes} {byte}, {}", zero(DType::U8, lanes)));
     }
-    f.emit(&format!("bitcast {x} to {}", type_of(to, lanes)))
+    f.emit(format_args!("bitcast {x} to {}", type_of(to, lanes)))
 }

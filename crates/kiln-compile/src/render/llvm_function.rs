@@ -8,6 +8,7 @@ use crate::target::{Dot, Mma};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::fmt::{Display, Write};
 
 /// The function under construction.
 #[derive(Default)]
@@ -44,17 +45,16 @@ impl<'a> Function<'a> {
     }
 
     /// A line of the current block.
-    pub(super) fn line(&mut self, line: &str) {
-        self.text.push_str("  ");
-        self.text.push_str(line);
-        self.text.push('\n');
+    pub(super) fn line(&mut self, line: impl Display) {
+        // a string takes all that is written to it
+        let _ = writeln!(self.text, "  {line}");
     }
 
     /// An instruction with a result, which is returned.
-    pub(super) fn emit(&mut self, instruction: &str) -> String {
+    pub(super) fn emit(&mut self, instruction: impl Display) -> String {
         let name = format!("%v{}", self.next_value);
         self.next_value += 1;
-        self.line(&format!("{name} = {instruction}"));
+        self.line(format_args!("{name} = {instruction}"));
         name
     }
 
@@ -107,7 +107,7 @@ impl<'a> Function<'a> {
         let (index, index_type) = (self.value(op.src(1)), type_of(op.src(1).dtype(), 1));
         let of = memory_type(memory.dtype(), memory.lanes());
         let inbounds = if gated { "" } else { " inbounds" };
-        self.emit(&format!("getelementptr{inbounds} {of}, ptr %{name}, {index_type} {index}"))
+        self.emit(format_args!("getelementptr{inbounds} {of}, ptr %{name}, {index_type} {index}"))
     }
 
     /// The same scalar in every lane: a literal where it is a constant.
@@ -120,7 +120,7 @@ impl<'a> Function<'a> {
         let of = type_of(dtype, lanes);
         let first = format!("insertelement {of} poison, {} {scalar}, i32 0", type_of(dtype, 1));
         let first = self.emit(&first);
-        self.emit(&format!(
+        self.emit(format_args!(
             "shufflevector {of} {first}, {of} poison, <{lanes} x i32> zeroinitializer"
         ))
     }

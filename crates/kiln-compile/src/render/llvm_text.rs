@@ -2,6 +2,7 @@
 
 use kiln_ir::eval::to_bits;
 use kiln_ir::{Const, DType};
+use std::borrow::Cow;
 
 /// A constant.
 pub(super) fn literal(value: Const, dtype: DType) -> String {
@@ -34,7 +35,7 @@ pub(super) fn all(lanes: u16, dtype: DType, literal: &str) -> String {
 }
 
 /// The type of a value.
-pub(super) fn type_of(dtype: DType, lanes: u16) -> String {
+pub(super) fn type_of(dtype: DType, lanes: u16) -> Cow<'static, str> {
     let scalar = match dtype {
         DType::Bool => "i1",
         DType::I8 | DType::U8 => "i8",
@@ -47,11 +48,14 @@ pub(super) fn type_of(dtype: DType, lanes: u16) -> String {
         DType::F64 => "double",
         _ => "void",
     };
-    if lanes == 1 { scalar.to_string() } else { format!("<{lanes} x {scalar}>") }
+    match lanes {
+        1 => scalar.into(),
+        _ => format!("<{lanes} x {scalar}>").into(),
+    }
 }
 
 /// The type of a value in memory.
-pub(super) fn memory_type(dtype: DType, lanes: u16) -> String {
+pub(super) fn memory_type(dtype: DType, lanes: u16) -> Cow<'static, str> {
     type_of(if dtype == DType::Bool { DType::U8 } else { dtype }, lanes)
 }
 
