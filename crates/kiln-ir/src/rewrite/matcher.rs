@@ -7,6 +7,7 @@ use crate::op::Op;
 use crate::pattern::{Pat, Sources, Value, Vars, dtype_bit};
 use crate::rule::Rule;
 use crate::uop::{UOp, op_bit, value_bit, value_mark};
+use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Nodes that one pattern may look at; the matcher's registers live on the stack.
@@ -261,24 +262,36 @@ impl<C> Compiled<C> {
         if of_op.is_empty() {
             return;
         }
+        // most first sources have the same list
+        let mut numbers: FxHashMap<Vec<usize>, u16> = FxHashMap::default();
         for (first, src) in Op::ALL.iter().map(|&op| Some(op)).chain([None]).enumerate() {
-            let list = self
-                .list(of_op.iter().copied().filter(|&i| self.entries[i].matcher.admits_first(src)));
-            let same = self.lists.iter().rposition(|l| *l == list);
-            let number = same.unwrap_or_else(|| {
-                self.lists.push(list);
-                self.lists.len() - 1
-            });
-            self.list_of[op as usize * FIRST_SOURCES + first] = number as u16;
+            let admits = |i: &usize| self.entries[*i].matcher.admits_first(src);
+            let admitted: Vec<usize> = of_op.iter().copied().filter(admits).collect();
+            let number = match numbers.get(&admitted) {
+                Some(number) => *number,
+                None => self.number_of(self.list(&admitted)),
+            };
+            numbers.insert(admitted, number);
+            self.list_of[op as usize * FIRST_SOURCES + first] = number;
         }
     }
 
-    fn list(&self, entries: impl Iterator<Item = usize>) -> List {
-        let head = |entry: usize| {
+    /// Where the list is, which may be another op's too.
+    fn number_of(&mut self, list: List) -> u16 {
+        let same = self.lists.iter().rposition(|l| *l == list);
+        let number = same.unwrap_or_else(|| {
+            self.lists.push(list);
+            self.lists.len() - 1
+        });
+        number as u16
+    }
+
+    fn list(&self, entries: &[usize]) -> List {
+        let head = |&entry: &usize| {
             let Entry { needs, matcher, .. } = &self.entries[entry];
             Head { needs: *needs, dtypes: matcher.steps[0].dtypes, entry: entry as u16 }
         };
-        let heads: Box<[Head]> = entries.map(head).collect();
+        let heads: Box<[Head]> = entries.iter().map(head).collect();
         List { folded: heads.iter().map(|h| h.needs.folded()).collect(), heads }
     }
 
