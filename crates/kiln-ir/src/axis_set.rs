@@ -36,6 +36,38 @@ impl AxisSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
     }
 
+    /// The axes of all these sets.
+    pub fn union<'a>(sets: impl Iterator<Item = &'a AxisSet> + Clone) -> AxisSet {
+        // most kernels have fewer loops than a word has bits
+        let mut first = 0;
+        for set in sets.clone() {
+            match set.0[..] {
+                [] => {}
+                [word] => first |= word,
+                _ => {
+                    let mut all = AxisSet::default();
+                    sets.for_each(|set| all.union_with(set));
+                    return all;
+                }
+            }
+        }
+        AxisSet(if first == 0 {
+            SmallVec::new()
+        } else {
+            SmallVec::from_buf_and_len([first, 0], 1)
+        })
+    }
+
+    /// Takes an axis out, if it is in the set.
+    pub fn remove(&mut self, axis: u32) {
+        if let Some(word) = self.0.get_mut((axis / WORD) as usize) {
+            *word &= !(1 << (axis % WORD));
+        }
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+    }
+
     /// Keeps the axes for which `keep` holds.
     pub fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         *self = self.iter().filter(|&axis| keep(axis)).collect();
@@ -110,7 +142,11 @@ mod tests {
             let (mut union, mut kept) = (x.clone(), x.clone());
             union.union_with(&y);
             assert!(union.iter().eq(a.union(&b).copied()));
+            assert_eq!(union, AxisSet::union([&x, &y].into_iter()));
+            let mut fewer = x.clone();
+            b.iter().for_each(|&axis| fewer.remove(axis));
             kept.retain(|axis| !b.contains(&axis));
+            assert_eq!(fewer, kept);
             assert!(kept.iter().eq(a.difference(&b).copied()));
             assert_eq!(kept, a.difference(&b).copied().collect());
         }

@@ -24,8 +24,7 @@ pub fn inside(node: &UOp) -> AxisSet {
 }
 
 fn inside_of(srcs: &[UOp], arg: &Arg) -> AxisSet {
-    let mut inside = AxisSet::default();
-    srcs.iter().for_each(|src| inside.union_with(src.scope()));
+    let mut inside = AxisSet::union(srcs.iter().map(UOp::scope));
     if let Arg::Range { axis, .. } = arg {
         inside.insert(*axis);
     }
@@ -51,8 +50,6 @@ pub(super) fn scope_of(op: Op, srcs: &[UOp], arg: &Arg) -> AxisSet {
     }
     let mut scope = inside_of(srcs, arg);
     let closed = || closed_by(op, srcs);
-    if !scope.is_empty() && closed().next().is_some() {
-        scope.retain(|axis| closed().all(|r| axis_of(r) != axis));
-    }
+    closed().for_each(|range| scope.remove(axis_of(range)));
     scope
 }
