@@ -8,13 +8,15 @@ use smallvec::SmallVec;
 /// A cone keeps apart at most so many shared nodes. Others count once for each node that reads them.
 const MOST_SHARED: usize = 128;
 
+type Shared = SmallVec<[(u32, f64); 4]>;
+
 /// What is computed for an element of a value.
 #[derive(Clone, Default)]
 struct Cone {
     /// The time of nodes that only one other node of the cone reads, in nanoseconds.
     own: f64,
     /// The nodes that several others read, in order, each with the time of what only it needs.
-    shared: SmallVec<[(u32, f64); 4]>,
+    shared: Shared,
 }
 
 impl Cone {
@@ -25,6 +27,10 @@ impl Cone {
     /// Takes in another cone. Shared nodes that both have are in the result once.
     fn join(&mut self, other: &Cone) {
         self.own += other.own;
+        if self.shared.len() + other.shared.len() <= MOST_SHARED {
+            self.shared = merged(&self.shared, &other.shared);
+            return;
+        }
         for &node in &other.shared {
             match self.shared.binary_search_by_key(&node.0, |known| known.0) {
                 Ok(_) => {}
@@ -40,6 +46,18 @@ impl Cone {
         self.join(&Cone { own: 0.0, shared: SmallVec::from_slice(&[(node, own)]) });
         self
     }
+}
+
+/// The shared nodes of two cones, in order.
+fn merged(mut a: &[(u32, f64)], mut b: &[(u32, f64)]) -> Shared {
+    let mut all = Shared::with_capacity(a.len() + b.len());
+    while let ([x, later_a @ ..], [y, later_b @ ..]) = (a, b) {
+        all.push(if x.0 <= y.0 { *x } else { *y });
+        (a, b) = (if x.0 <= y.0 { later_a } else { a }, if y.0 <= x.0 { later_b } else { b });
+    }
+    all.extend_from_slice(a);
+    all.extend_from_slice(b);
+    all
 }
 
 /// The cones of a graph's nodes, in the order of its nodes.
