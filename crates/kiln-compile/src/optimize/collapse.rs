@@ -7,9 +7,9 @@
 use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, rebuild, remade, toposort};
+use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 
 /// The shortest row that a loop is split into: one vector.
@@ -17,16 +17,22 @@ const SHORTEST_ROW: i64 = 16;
 
 /// Merges neighbours, innermost first, as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let mut ast = in_order(&apart(kiln_ir::rules::simplify(ast)));
-    let mut inner = ranges_of(&ast).len();
+    let ast = in_order(&apart(kiln_ir::rules::simplify(ast)));
+    let (mut ranges, mut nodes) = (ranges_of(&ast), toposort(&ast));
+    let mut inner = ranges.len();
     while inner > 1 {
         inner -= 1;
-        let ranges = ranges_of(&ast);
-        if let Some(merged) = merge(&ast, &ranges[inner - 1], &ranges[inner]) {
-            ast = merged;
+        if let Some(merged) = merge(&nodes, &ranges[inner - 1], &ranges[inner]) {
+            ranges = ranges_of(root(&merged));
+            nodes = merged;
         }
     }
-    ast
+    root(&nodes).clone()
+}
+
+/// The kernel that these are all nodes of, sources first.
+fn root(nodes: &[UOp]) -> &UOp {
+    nodes.last().expect("a kernel")
 }
 
 /// Splits a loop over outputs that indices divide into rows and columns. It then shows what varies over only one of the
@@ -34,7 +40,7 @@ pub(super) fn collapse(ast: &UOp) -> UOp {
 fn apart(ast: UOp) -> UOp {
     let mut ast = ast;
     while let Some(split) = divided(&ast).map(|(range, row)| by_rows(&ast, &range, row)) {
-        if hardness(&split) >= hardness(&ast) {
+        if hardness(&toposort(&split)) >= hardness(&toposort(&ast)) {
             break;
         }
         ast = split;
@@ -86,10 +92,7 @@ fn in_order(ast: &UOp) -> UOp {
     sorted.sort_by_key(|r| std::cmp::Reverse(stride(r)));
     let around = |n: &UOp| match n.op() {
         Op::End => loops.iter().all(|r| n.srcs()[1..].contains(r)),
-        Op::Reduce => {
-            let inside = toposort(n);
-            loops.iter().all(|r| inside.contains(r))
-        }
+        Op::Reduce => loops.iter().all(|r| n.scope().contains(axis_of(r))),
         _ => true,
     };
     if sorted == loops || !loops.iter().all(|r| stride(r).is_some()) || !nodes.iter().all(around) {
@@ -103,10 +106,10 @@ fn in_order(ast: &UOp) -> UOp {
     kiln_ir::rules::simplify(&replace_ranges(ast, &map))
 }
 
-/// One loop for two of the same kind that are always closed together.
-fn merge(ast: &UOp, outer: &UOp, inner: &UOp) -> Option<UOp> {
-    let alike = kind_of(outer) == kind_of(inner) && counts_on(ast, outer, inner);
-    if !alike || !closed_together(ast, outer, inner) {
+/// The nodes of the kernel with one loop for two of the same kind that are always closed together.
+fn merge(nodes: &[UOp], outer: &UOp, inner: &UOp) -> Option<Vec<UOp>> {
+    let alike = kind_of(outer) == kind_of(inner) && counts_on(nodes, outer, inner);
+    if !alike || !closed_together(nodes, outer, inner) {
         return None;
     }
     let n = size_of(inner);
@@ -118,14 +121,14 @@ fn merge(ast: &UOp, outer: &UOp, inner: &UOp) -> Option<UOp> {
         (outer.clone(), (high, ranges.clone())),
         (inner.clone(), (low, ranges)),
     ]);
-    let merged = kiln_ir::rules::simplify(&once_each(&replace_ranges(ast, &map)));
-    (hardness(&merged) <= hardness(ast)).then_some(merged)
+    let merged = toposort(&kiln_ir::rules::simplify(&replace_ranges(root(nodes), &map)));
+    (hardness(&merged) <= hardness(nodes)).then_some(merged)
 }
 
 /// Whether the outer loop continues where the inner one ends, in all accesses that move evenly along both. Other
 /// accesses would need divisions.
-fn counts_on(ast: &UOp, outer: &UOp, inner: &UOp) -> bool {
-    let accesses = toposort(ast).into_iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
+fn counts_on(nodes: &[UOp], outer: &UOp, inner: &UOp) -> bool {
+    let accesses = nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
     accesses.map(|access| strides(access.src(1))).all(|strides| {
         let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
         match (stride(outer), stride(inner)) {
@@ -135,25 +138,14 @@ fn counts_on(ast: &UOp, outer: &UOp, inner: &UOp) -> bool {
     })
 }
 
-fn closed_together(ast: &UOp, a: &UOp, b: &UOp) -> bool {
-    let closers = toposort(ast).into_iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
-    closers.into_iter().all(|n| n.srcs()[1..].contains(a) == n.srcs()[1..].contains(b))
-}
-
-/// Both halves brought the merged range along; one is enough.
-fn once_each(ast: &UOp) -> UOp {
-    remade(ast, |node, mut srcs| {
-        if matches!(node.op(), Op::End | Op::Reduce | Op::After) {
-            let mut seen = FxHashSet::default();
-            srcs.retain(|s| s.op() != Op::Range || seen.insert(s.id()));
-        }
-        rebuild(node, srcs)
-    })
+fn closed_together(nodes: &[UOp], a: &UOp, b: &UOp) -> bool {
+    let mut closers = nodes.iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
+    closers.all(|n| n.srcs()[1..].contains(a) == n.srcs()[1..].contains(b))
 }
 
 /// Divisions and remainders: what an index should not gain.
-fn hardness(ast: &UOp) -> usize {
-    toposort(ast).iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod)).count()
+fn hardness(nodes: &[UOp]) -> usize {
+    nodes.iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod)).count()
 }
 
 #[cfg(test)]
@@ -173,7 +165,7 @@ mod tests {
     fn a_loop_that_is_asked_for_by_row_is_two() {
         let sizes = |ast: &UOp| ranges_of(&collapse(ast)).iter().map(size_of).collect::<Vec<_>>();
         assert_eq!(sizes(&spread(1024, 32)), [32, 32]);
-        assert_eq!(hardness(&collapse(&spread(1024, 32))), 0);
+        assert_eq!(hardness(&toposort(&collapse(&spread(1024, 32)))), 0);
         // rows of less than a vector are better as they are
         assert_eq!(sizes(&spread(1024, 2)), [1024]);
     }

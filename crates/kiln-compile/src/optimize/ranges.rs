@@ -51,7 +51,11 @@ fn rebuild_closing(node: &UOp, new: Srcs, map: &FxHashMap<UOp, (UOp, Srcs)>) -> 
     let mut srcs = Srcs::new();
     for (src, new) in node.srcs().iter().zip(new) {
         match map.get(src) {
-            Some((_, ranges)) => srcs.extend(ranges.iter().cloned()),
+            // several ranges may have become one
+            Some((_, ranges)) => {
+                let more = ranges.iter().filter(|r| !srcs.contains(r)).cloned();
+                srcs.extend(more.collect::<Srcs>());
+            }
             None => srcs.push(new),
         }
     }
