@@ -16,21 +16,51 @@ mod switch;
 
 pub(super) use divide::LONG;
 
-use super::ranges::{axis_of, closers, kind_of, next_axis, ranges_of, substitute};
+use super::ranges::{axis_of, kind_of, ranges_of, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
+use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
 pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
-    let ast = if free { switch::split(ast) } else { ast.clone() };
-    let trim = |ast: UOp, range| trimmed(&ast, &range, free).unwrap_or(ast);
-    ranges_of(&ast).into_iter().fold(ast.clone(), trim)
+    let mut ast = if free { switch::split(ast) } else { ast.clone() };
+    let mut ends = Ends::of(&ast);
+    for range in ranges_of(&ast) {
+        if let Some(new) = trimmed(&ast, &range, &ends, free) {
+            ends = Ends::of(&new);
+            ast = new;
+        }
+    }
+    ast
+}
+
+/// What ends the loops of a kernel.
+struct Ends {
+    closers: Vec<UOp>,
+    /// The number of a new loop.
+    next_axis: u32,
+}
+
+impl Ends {
+    fn of(ast: &UOp) -> Ends {
+        let mut nodes = toposort(ast);
+        let ranges = nodes.iter().filter(|n| n.op() == Op::Range);
+        let next_axis = ranges.map(|r| axis_of(r) + 1).max().unwrap_or(0);
+        nodes.retain(|n| matches!(n.op(), Op::Reduce | Op::End));
+        Ends { closers: nodes, next_axis }
+    }
+
+    /// The nodes that end the loop of `range`.
+    fn of_loop(&self, range: &UOp) -> Vec<UOp> {
+        let closes = |n: &&UOp| n.srcs()[1..].contains(range);
+        self.closers.iter().filter(closes).cloned().collect()
+    }
 }
 
 /// The kernel with fewer iterations of `range`, or with two loops instead of its.
-fn trimmed(ast: &UOp, range: &UOp, free: bool) -> Option<UOp> {
-    let (closers, next_axis) = (closers(ast, range), next_axis(ast));
+fn trimmed(ast: &UOp, range: &UOp, ends: &Ends, free: bool) -> Option<UOp> {
+    let (closers, next_axis) = (ends.of_loop(range), ends.next_axis);
     let kind = kind_of(range);
     let only = match &closers[..] {
         [only] => Some(only),
