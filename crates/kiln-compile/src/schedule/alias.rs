@@ -7,9 +7,10 @@
 use super::build::Built;
 use kiln_ir::affine::Affine;
 use kiln_ir::scope::AxisSet;
-use kiln_ir::uop::{axis_of, toposort};
+use kiln_ir::uop::{axis_of, toposort, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
+use std::slice::from_ref;
 
 impl Built {
     /// Pairs of slots `(written, read)` that may be the same memory. For an update see `starts_from`.
@@ -56,23 +57,15 @@ struct Store<'a> {
 
 impl<'a> Store<'a> {
     fn new(node: &'a UOp) -> Store<'a> {
-        let (mut stack, mut seen) = (vec![node.clone()], FxHashSet::default());
-        let (mut direct, mut reduced) = (Vec::new(), Vec::new());
-        while let Some(x) = stack.pop() {
-            if !seen.insert(x.clone()) {
-                continue;
-            }
-            if x.op() == Op::Reduce {
-                let inside = toposort(&x);
-                let around = x.scope().clone();
-                let loads = inside.into_iter().filter(|n| n.op() == Op::Load);
-                reduced.extend(loads.map(|l| (l, around.clone())));
-                continue;
-            }
-            direct.extend((x.op() == Op::Load).then(|| x.clone()));
-            stack.extend(x.srcs().iter().cloned());
-        }
-        Store { node, direct, reduced }
+        let loads = |nodes: Vec<UOp>| nodes.into_iter().filter(|n| n.op() == Op::Load);
+        let nodes = toposort_all(from_ref(node), |n| n.op() != Op::Reduce);
+        let of_reduce = |x: &UOp| {
+            let around = x.scope().clone();
+            loads(toposort(x)).map(move |load| (load, around.clone()))
+        };
+        let reduces = nodes.iter().filter(|n| n.op() == Op::Reduce);
+        let reduced = reduces.flat_map(of_reduce).collect();
+        Store { node, direct: loads(nodes).collect(), reduced }
     }
 
     /// The slots that its value is computed from.
