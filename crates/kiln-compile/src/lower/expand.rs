@@ -123,7 +123,8 @@ impl Expand {
             Op::End | Op::Sink => self.effects(node, point, closed),
             Op::After => fold::after_all(kept.map(|s| self.at(s, point)).collect()),
             _ => {
-                let srcs = node.srcs().iter().map(|s| self.at(s, point)).collect();
+                let mut srcs = Srcs::new();
+                node.srcs().iter().for_each(|s| srcs.push(self.at(s, point)));
                 fold::rebuild_folded(node, srcs)
             }
         }

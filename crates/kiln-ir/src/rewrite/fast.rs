@@ -115,7 +115,8 @@ impl<'a, C, T: Track> Driver<'a, C, T> {
         let frame = self.stack.last().expect("a node to advance");
         let new = if frame.changed {
             let node = &frame.node;
-            let srcs: Srcs = node.srcs().iter().map(|s| self.normal_form(s).clone()).collect();
+            let mut srcs = Srcs::new();
+            node.srcs().iter().for_each(|s| srcs.push(self.normal_form(s).clone()));
             rebuild(node, srcs)
         } else if let Some((new, rule)) = self.set.apply(&frame.node, self.ctx, self.track) {
             self.count(rule);
