@@ -2,24 +2,19 @@
 //! Post-condition: every `Dot` has an instruction.
 
 use crate::target::Target;
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{reaches, rebuild, remade};
 use kiln_ir::{DType, Op, UOp};
-use rustc_hash::FxHashMap;
 
 /// Replaces every `Dot` of a kind that the target lacks.
 pub(super) fn without_units(kernel: &UOp, target: &Target) -> UOp {
-    let topo = toposort(kernel);
-    if !topo.iter().any(|n| n.op() == Op::Dot) {
+    let lacks = |n: &UOp| n.op() == Op::Dot && !has(target, n);
+    if !reaches(kernel, |_| true, lacks) {
         return kernel.clone();
     }
-    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
-    for node in &topo {
-        let new = rebuild(node, node.srcs().iter().map(|s| done[s].clone()).collect::<Srcs>());
-        let new =
-            if node.op() == Op::Dot && !has(target, node) { apart(&new, target) } else { new };
-        done.insert(node.clone(), new);
-    }
-    done[kernel].clone()
+    remade(kernel, |node, srcs| match lacks(node) {
+        true => apart(&rebuild(node, srcs), target),
+        false => rebuild(node, srcs),
+    })
 }
 
 fn has(target: &Target, dot: &UOp) -> bool {

@@ -22,11 +22,14 @@ pub(super) struct Estimate {
 pub(super) fn estimate(kernel: &UOp) -> Estimate {
     let topo = toposort(kernel);
     let nest = Nest::new(&topo);
-    let runs = |n: &UOp| nest.trips(nest.block(n)).saturating_mul(n.lanes() as u64);
-    let flops =
-        topo.iter().map(|n| operations(n).saturating_mul(runs(n))).fold(0, u64::saturating_add);
-    let moved = topo.iter().map(|n| moved(n).saturating_mul(nest.trips(nest.block(n))));
-    let accessed = moved.fold(0, u64::saturating_add);
+    let trips = |n: &UOp| nest.trips(nest.block(n));
+    // of most nodes there is nothing to count
+    let total = |each: fn(&UOp) -> u64| {
+        let counted = topo.iter().map(|n| (n, each(n))).filter(|(_, count)| *count > 0);
+        counted.map(|(n, count)| count.saturating_mul(trips(n))).fold(0, u64::saturating_add)
+    };
+    let flops = total(|n| operations(n).saturating_mul(n.lanes() as u64));
+    let accessed = total(moved);
     Estimate { flops, bytes: bytes(&topo, &nest), accessed }
 }
 

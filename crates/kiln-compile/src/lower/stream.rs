@@ -8,7 +8,7 @@
 use super::fold::is_multiple;
 use super::nest::Nest;
 use crate::target::{LINE, Target};
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{find_all, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -26,16 +26,16 @@ struct Stores {
 
 /// The slots of streamed arguments: larger than the last cache, never loaded, and stored mostly in whole lines.
 pub(super) fn streamed(kernel: &UOp, target: &Target) -> FxHashSet<usize> {
-    let nodes = toposort(kernel);
-    let is_large = |n: &&UOp| {
+    let is_large = |n: &UOp| {
         let bytes = n.known_len().map(|len| len * n.dtype().size());
         n.op() == Op::Param && bytes.is_some_and(|bytes| target.goes_past_caches(bytes))
     };
-    let large: FxHashSet<usize> =
-        nodes.iter().filter(is_large).filter_map(|n| n.arg().slot()).collect();
+    let large = find_all(kernel, is_large);
+    let large: FxHashSet<usize> = large.iter().filter_map(|n| n.arg().slot()).collect();
     if large.is_empty() {
         return large;
     }
+    let nodes = toposort(kernel);
     let nest = Nest::new(&nodes);
     let mut stores: FxHashMap<usize, Stores> = FxHashMap::default();
     for access in nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store)) {

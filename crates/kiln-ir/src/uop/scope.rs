@@ -20,7 +20,10 @@ fn closed_by(op: Op, srcs: &[UOp]) -> impl Iterator<Item = &UOp> {
 
 /// The loops that a node runs in, those included that it closes: a reduction of a constant runs in its loop, too.
 pub fn inside(node: &UOp) -> AxisSet {
-    inside_of(node.srcs(), node.arg())
+    match closed_ranges(node).next() {
+        None => node.scope().clone(),
+        Some(_) => inside_of(node.srcs(), node.arg()),
+    }
 }
 
 fn inside_of(srcs: &[UOp], arg: &Arg) -> AxisSet {

@@ -23,8 +23,8 @@ use kiln_ir::observe::{self, Decision};
 impl Chooser {
     /// Applies tile, blocks, staging and threads, if the kernel is a reduction that gains by them; else None.
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
-        let lanes = vectors::lanes(ast, target);
         let mut planner = Planner::of(self, ast, target)?;
+        let lanes = vectors::lanes(ast, target);
         let plan = planner.cheapest(lanes)?;
         let form = plan.form();
         match plan {
