@@ -352,8 +352,14 @@ impl Planner<'_> {
     /// Whether a kernel that runs anyway, and before all others that need the node, can store it. Example: an LSTM's cell `c`,
     /// beside `o * tanh(c)`, which the next cell waits for. If the others do not wait for it, they may become one kernel with
     /// it while they compute the node themselves.
+    ///
+    /// The kernel has no reduction. What is stored between two reductions, a mean beside a variance, keeps rows from being
+    /// vectors.
     fn is_stored_along(&self, i: usize) -> bool {
         let Some((kernel, _)) = self.joinable(i) else { return false };
+        if !cost::is_elementwise(&self.plan.nodes[i]) || self.has_reductions(kernel) {
+            return false;
+        }
         let ends = FxHashSet::from_iter([kernel]);
         let users = self.plan.requests[i].iter().map(|r| r.kernel);
         users.filter(|&user| user != kernel).all(|user| self.waits_for(user, &ends, NEAR))
@@ -505,6 +511,13 @@ impl Planner<'_> {
             let suits = room && fits(r) && alone(r.kernel) && !self.is_apart(i, r.kernel);
             (suits && !self.waits_for_other_user(i, r.kernel)).then_some((r.kernel, n))
         })
+    }
+
+    /// Whether a kernel has more loops than those over its outputs.
+    fn has_reductions(&self, kernel: usize) -> bool {
+        let draft = &self.plan.drafts[kernel];
+        let axes = |&output: &usize| self.plan.nodes[output].shape().len();
+        draft.outputs.first().map(axes) != Some(draft.next_axis as usize)
     }
 
     /// Whether a kernel does not tile too many products if it stores the node too.

@@ -10,6 +10,9 @@ mod stack;
 /// Weights, and steps.
 mod cell;
 
+/// Divides what all gates have, side by side, among them.
+type Parts<'a> = &'a dyn Fn(&Tensor) -> Vec<Tensor>;
+
 macro_rules! cells {
     ($($(#[$doc:meta])+ $cell:ident $gates:literal $next:expr;)*) => { $(
         $(#[$doc])+
@@ -41,8 +44,8 @@ macro_rules! cells {
             }
             #[track_caller]
             fn next(&self, from_input: &Tensor, state: &[Tensor]) -> Vec<Tensor> {
-                let [from_input, from_state] = self.gates.of(from_input, &state[0]);
-                $next(&from_input, &from_state, state)
+                let parts = |gates: &Tensor| self.gates.parts(gates);
+                $next(from_input, &self.gates.of_state(&state[0]), state, &parts)
             }
         }
     )* };
@@ -57,7 +60,7 @@ cells! {
     /// let h = cell.forward(&Tensor::ones([2, 3]), &Tensor::zeros([2, 4]));
     /// assert_eq!(h.shape(), [2, 4]);
     /// ```
-    RNNCell 1 |x: &[Tensor], h: &[Tensor], _: &[Tensor]| vec![(&x[0] + &h[0]).tanh()];
+    RNNCell 1 |x: &Tensor, h: &Tensor, _: &[Tensor], _| vec![(x + h).tanh()];
     /// A gated recurrent unit (Cho et al., 2014, arXiv:1406.1078).
     ///
     /// ```
@@ -66,7 +69,8 @@ cells! {
     /// let h = cell.forward(&Tensor::ones([2, 3]), &Tensor::zeros([2, 4]));
     /// assert_eq!(h.shape(), [2, 4]);
     /// ```
-    GRUCell 3 |x: &[Tensor], h: &[Tensor], state: &[Tensor]| {
+    GRUCell 3 |x: &Tensor, h: &Tensor, state: &[Tensor], parts: Parts<'_>| {
+        let (x, h) = (parts(x), parts(h));
         let (reset, update) = ((&x[0] + &h[0]).sigmoid(), (&x[1] + &h[1]).sigmoid());
         let new = (&x[2] + reset * &h[2]).tanh();
         vec![&new + update * (&state[0] - &new)]
@@ -80,10 +84,10 @@ cells! {
     /// let (h, c) = cell.forward(&Tensor::ones([2, 3]), &zeros, &zeros);
     /// assert_eq!((h.shape(), c.shape()), (&[2, 4][..], &[2, 4][..]));
     /// ```
-    LSTMCell 4 |x: &[Tensor], h: &[Tensor], state: &[Tensor]| {
-        let gate = |i: usize| &x[i] + &h[i];
-        let (input, forget, output) = (gate(0).sigmoid(), gate(1).sigmoid(), gate(3).sigmoid());
-        let c = forget * &state[1] + input * gate(2).tanh();
+    LSTMCell 4 |x: &Tensor, h: &Tensor, state: &[Tensor], parts: Parts<'_>| {
+        let gates = parts(&(x + h));
+        let (input, forget, output) = (gates[0].sigmoid(), gates[1].sigmoid(), gates[3].sigmoid());
+        let c = forget * &state[1] + input * gates[2].tanh();
         vec![output * c.tanh(), c]
     };
 }

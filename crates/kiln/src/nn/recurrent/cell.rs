@@ -4,6 +4,9 @@ use crate::Tensor;
 use crate::nn::Module;
 use crate::nn::build::{kaiming_bound, uniform};
 
+/// Rows from which on a product is tiled.
+const TILED_ROWS: usize = 4;
+
 /// The weights of a cell: for each of its gates as many rows as the state is wide.
 #[derive(Module, Clone, Debug)]
 pub(super) struct Gates {
@@ -34,21 +37,25 @@ impl Gates {
         x.linear(&self.weight_ih.t(), Some(&self.bias_ih))
     }
 
-    /// The same weights. Those of the state lie in memory as each step's product reads them: once for all steps.
+    /// The same weights, for many steps of so many rows. Those of the state lie in memory as tiles of each step's product read
+    /// them: once for all steps. A product of few rows has no tiles.
     #[track_caller]
-    pub(super) fn for_many_steps(&self) -> Gates {
+    pub(super) fn for_many_steps(&self, rows: usize) -> Gates {
+        if rows < TILED_ROWS {
+            return self.clone();
+        }
         Gates { weight_hh: self.weight_hh.t().contiguous().t(), ..self.clone() }
     }
 
-    /// The shares of an input and of the state in each gate. That of the input is known.
+    /// The share of the state in all gates, likewise.
     #[track_caller]
-    pub(super) fn of(&self, from_input: &Tensor, h: &Tensor) -> [Vec<Tensor>; 2] {
-        let from_state = h.linear(&self.weight_hh.t(), Some(&self.bias_hh));
-        [from_input, &from_state].map(|gates| self.parts(gates))
+    pub(super) fn of_state(&self, h: &Tensor) -> Tensor {
+        h.linear(&self.weight_hh.t(), Some(&self.bias_hh))
     }
 
     /// As many parts as gates, whatever is wrong with them.
-    fn parts(&self, gates: &Tensor) -> Vec<Tensor> {
+    #[track_caller]
+    pub(super) fn parts(&self, gates: &Tensor) -> Vec<Tensor> {
         match gates.error() {
             Some(_) => vec![gates.clone(); self.count],
             None => gates.chunk(self.count, -1),

@@ -108,7 +108,8 @@ fn along<C: Cell>(
     back: bool,
 ) -> (Vec<Tensor>, Vec<Tensor>) {
     let steps = cell.gates().of_input(x).contiguous().unbind(0);
-    let cell = C::of(cell.gates().for_many_steps());
+    let rows = x.shape().get(1).copied().unwrap_or(1);
+    let cell = C::of(cell.gates().for_many_steps(rows));
     let mut outputs = vec![Tensor::zeros(()); steps.len()];
     for i in 0..steps.len() {
         let at = if back { steps.len() - 1 - i } else { i };
