@@ -10,7 +10,6 @@ use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
 use super::index::Index;
 use super::lookup::Lookups;
-use super::terms;
 use super::writes::same_memory;
 use crate::target::Costs;
 use kiln_ir::arg::{RangeKind, ReduceOp};
@@ -71,7 +70,7 @@ pub(super) struct Draft {
     pub(super) next_axis: u32,
     pub(super) size: usize,
     /// Products in the reductions inside its own loops that will be tiled.
-    tiles: usize,
+    pub(super) tiles: usize,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
     /// Positions of the stored nodes that it waits for and does not read.
@@ -176,9 +175,9 @@ pub(super) struct Planner<'a> {
     /// By node: the updates that start from it.
     overwritten: Vec<Users>,
     /// By node: the products that a kernel tiles that computes it.
-    all_tiles: Vec<usize>,
+    pub(super) all_tiles: Vec<usize>,
     /// A node's distinct sources, by its position.
-    below: Vec<SmallVec<[Below; 3]>>,
+    pub(super) below: Vec<SmallVec<[Below; 3]>>,
     /// Whether a node's value is only ever summed, as it is or padded with zeros. A sum there becomes part of those
     /// sums.
     only_summed: Vec<bool>,
@@ -257,46 +256,6 @@ impl Planner<'_> {
                 self.demand_sources(i, r);
             }
         }
-    }
-
-    /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for many.
-    fn note_tiles(&mut self, i: usize, r: usize) {
-        let request = self.plan.requests[i][r].clone();
-        let outer = self.plan.drafts[request.kernel].loops.len();
-        if self.is_tiled(i) && self.depth(&request).1 <= outer {
-            self.plan.drafts[request.kernel].tiles += self.tiles_of(i);
-        }
-    }
-
-    /// Whether a node sums products whose factors are each used in many products: such a sum will be tiled.
-    fn is_tiled(&self, i: usize) -> bool {
-        self.tiles_of(i) > 0
-    }
-
-    /// The products that will be tiled in a node, which is a sum of them.
-    fn tiles_of(&self, i: usize) -> usize {
-        let node = &self.plan.nodes[i];
-        if node.op() != Op::Reduce || node.arg().reduce_op() != Some(ReduceOp::Add) {
-            return 0;
-        }
-        let products = terms::products(node.src(0));
-        let is_in_many = |product: &UOp| {
-            let factors = &self.below[self.plan.position[product]];
-            factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
-        };
-        if products.iter().all(is_in_many) { products.len() } else { 0 }
-    }
-
-    /// The same of sums that become part of it, as it is computed from the same elements of them.
-    fn all_tiles(&self) -> Vec<usize> {
-        let mut all: Vec<usize> = Vec::with_capacity(self.plan.nodes.len());
-        for (i, node) in self.plan.nodes.iter().enumerate() {
-            let is_alike = cost::is_elementwise(node) || node.op() == Op::Contiguous;
-            let below = node.srcs().iter().map(|s| all[self.plan.position[s]]);
-            let below = if is_alike { below.fold(0, usize::saturating_add) } else { 0 };
-            all.push(below.saturating_add(self.tiles_of(i)));
-        }
-        all
     }
 
     /// Whether a node is stored. Roots and `contiguous` are. A kernel that is full takes nothing in. For the rest the
@@ -381,22 +340,6 @@ impl Planner<'_> {
             beside: depth <= outer && self.has_tiles(i, r, request.kernel) && self.is_tiled(i),
             apart: depth <= outer && self.is_apart(i, request.kernel),
         }
-    }
-
-    /// Whether a kernel has a tiled reduction before it takes in this demand of the node: another one, or this one at another
-    /// index. Example of the latter: the four gates of an LSTM are slices of one product.
-    fn has_tiles(&self, i: usize, r: usize, kernel: usize) -> bool {
-        let earlier = &self.plan.requests[i][..r];
-        self.plan.drafts[kernel].tiles > 0 || earlier.iter().any(|request| request.kernel == kernel)
-    }
-
-    /// Whether a kernel stores several values of a sum that will be tiled, and whose vectors are no neighbours in memory, as
-    /// its last axis is shorter than they are: the gradient of a convolution's weights, `[o, i, 3, 3]`, and an optimizer's step.
-    fn is_apart(&self, i: usize, kernel: usize) -> bool {
-        let last = self.plan.nodes[i].shape().iter().rev().find(|&&n| n > 1);
-        self.plan.drafts[kernel].outputs.len() > 1
-            && last.is_some_and(|&n| n < self.costs.short_row)
-            && self.is_tiled(i)
     }
 
     /// The axes that a demand depends on, and how many of the loops around it are around what it computes: all down to
@@ -518,12 +461,6 @@ impl Planner<'_> {
         let draft = &self.plan.drafts[kernel];
         let axes = |&output: &usize| self.plan.nodes[output].shape().len();
         draft.outputs.first().map(axes) != Some(draft.next_axis as usize)
-    }
-
-    /// Whether a kernel does not tile too many products if it stores the node too.
-    fn has_room_for_tiles(&self, i: usize, kernel: usize) -> bool {
-        let (own, more) = (self.plan.drafts[kernel].tiles, self.all_tiles[i]);
-        own == 0 || more == 0 || own.saturating_add(more) <= self.costs.products_together
     }
 
     /// Whether `kernel` reads, directly or not, what another user of node `i` computes.

@@ -30,6 +30,8 @@ mod cones;
 mod cost;
 /// From the roots to the leaves: which kernel needs what, and the decisions.
 mod assign;
+/// Which products a kernel will tile.
+mod tiles;
 /// Passes a demand on to the sources of a node.
 mod demand;
 /// Indices that are data.

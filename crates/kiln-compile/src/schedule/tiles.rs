@@ -1,0 +1,71 @@
+//! Part of pass `assign`: products that a kernel will compute in tiles. Their sums fill its registers and their operands the first
+//! cache, so a kernel has room for few.
+
+use super::assign::Planner;
+use super::{cost, terms};
+use kiln_ir::arg::ReduceOp;
+use kiln_ir::{Op, UOp};
+
+impl Planner<'_> {
+    /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for many.
+    pub(super) fn note_tiles(&mut self, i: usize, r: usize) {
+        let request = self.plan.requests[i][r].clone();
+        let outer = self.plan.drafts[request.kernel].loops.len();
+        if self.is_tiled(i) && self.depth(&request).1 <= outer {
+            self.plan.drafts[request.kernel].tiles += self.tiles_of(i);
+        }
+    }
+
+    /// Whether a node sums products whose factors are each used in many products: such a sum will be tiled.
+    pub(super) fn is_tiled(&self, i: usize) -> bool {
+        self.tiles_of(i) > 0
+    }
+
+    /// The products that will be tiled in a node, which is a sum of them.
+    fn tiles_of(&self, i: usize) -> usize {
+        let node = &self.plan.nodes[i];
+        if node.op() != Op::Reduce || node.arg().reduce_op() != Some(ReduceOp::Add) {
+            return 0;
+        }
+        let products = terms::products(node.src(0));
+        let is_in_many = |product: &UOp| {
+            let factors = &self.below[self.plan.position[product]];
+            factors.iter().all(|f| f.is_in_many(&self.costs, product.numel()))
+        };
+        if products.iter().all(is_in_many) { products.len() } else { 0 }
+    }
+
+    /// The same of sums that become part of it, as it is computed from the same elements of them.
+    pub(super) fn all_tiles(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = Vec::with_capacity(self.plan.nodes.len());
+        for (i, node) in self.plan.nodes.iter().enumerate() {
+            let is_alike = cost::is_elementwise(node) || node.op() == Op::Contiguous;
+            let below = node.srcs().iter().map(|s| all[self.plan.position[s]]);
+            let below = if is_alike { below.fold(0, usize::saturating_add) } else { 0 };
+            all.push(below.saturating_add(self.tiles_of(i)));
+        }
+        all
+    }
+
+    /// Whether a kernel has a tiled reduction before it takes in this demand of the node: another one, or this one at another
+    /// index. Example of the latter: the four gates of an LSTM are slices of one product.
+    pub(super) fn has_tiles(&self, i: usize, r: usize, kernel: usize) -> bool {
+        let earlier = &self.plan.requests[i][..r];
+        self.plan.drafts[kernel].tiles > 0 || earlier.iter().any(|request| request.kernel == kernel)
+    }
+
+    /// Whether a kernel stores several values of a sum that will be tiled, and whose vectors are no neighbours in memory, as
+    /// its last axis is shorter than they are: the gradient of a convolution's weights, `[o, i, 3, 3]`, and an optimizer's step.
+    pub(super) fn is_apart(&self, i: usize, kernel: usize) -> bool {
+        let last = self.plan.nodes[i].shape().iter().rev().find(|&&n| n > 1);
+        self.plan.drafts[kernel].outputs.len() > 1
+            && last.is_some_and(|&n| n < self.costs.short_row)
+            && self.is_tiled(i)
+    }
+
+    /// Whether a kernel does not tile too many products if it stores the node too.
+    pub(super) fn has_room_for_tiles(&self, i: usize, kernel: usize) -> bool {
+        let (own, more) = (self.plan.drafts[kernel].tiles, self.all_tiles[i]);
+        own == 0 || more == 0 || own.saturating_add(more) <= self.costs.products_together
+    }
+}
