@@ -38,6 +38,7 @@ mod opencl;
 mod optim;
 mod toy;
 mod training;
+mod unrolled;
 mod jit;
 mod layers;
 mod lengths;
