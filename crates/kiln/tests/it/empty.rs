@@ -1,7 +1,7 @@
 //! Axes of length 0. Elementwise operations give no elements. Reductions give the result of reducing nothing, such as 0
 //! for a sum. Operations that need an element (`max`) are an error.
 
-use kiln::{DType, Tensor, s};
+use kiln::{DType, MatrixNorm, Tensor, s};
 
 const SHAPES: [&[usize]; 5] = [&[0], &[0, 3], &[3, 0], &[2, 0, 4], &[0, 0]];
 
@@ -183,5 +183,33 @@ fn what_no_elements_are_picked_from_has_zeros() {
             let zeros = vec![0.0; shape.iter().product()];
             assert_eq!(slopes[0].to_vec::<f32>().expect("computes"), zeros, "{what} {shape:?}");
         }
+    }
+}
+
+/// The determinant of nothing is 1, and its logarithm 0 (not -0).
+#[test]
+fn matrices_have_the_determinant_1() {
+    let (sign, log) = empty(&[2, 0, 0]).slogdet();
+    assert_eq!(sign.to_vec::<f32>().expect("signs"), [1.0, 1.0]);
+    let bits: Vec<u32> = log.to_vec().expect("logarithms").into_iter().map(f32::to_bits).collect();
+    assert_eq!(bits, [0, 0]);
+}
+
+/// An error of a norm names the shape of the matrices.
+#[test]
+fn matrices_have_no_largest_number() {
+    let norms = [
+        (MatrixNorm::Spectral, [2, 0, 3]),
+        (MatrixNorm::LeastSingular, [2, 3, 0]),
+        (MatrixNorm::Columns, [2, 3, 0]),
+        (MatrixNorm::Rows, [2, 0, 3]),
+    ];
+    for (norm, shape) in norms {
+        let error = empty(&shape).matrix_norm(norm).error().expect("empty").to_string();
+        assert!(error.contains(&format!("{shape:?}")), "{norm:?}: {error}");
+    }
+    for (norm, shape) in [(MatrixNorm::Nuclear, [2, 0, 3]), (MatrixNorm::Columns, [2, 0, 3])] {
+        let zeros: Vec<f32> = empty(&shape).matrix_norm(norm).to_vec().expect("zeros");
+        assert_eq!(zeros, [0.0, 0.0], "{norm:?}");
     }
 }

@@ -143,7 +143,8 @@ impl Lu {
     pub(super) fn log_determinant(&self) -> (f64, f64) {
         let sign = |p: f64| if p == 0.0 { 0.0 } else { p.signum() };
         let signs = self.pivots().fold(self.sign, |s, p| s * sign(p));
-        (signs, self.pivots().map(|p| p.abs().ln()).sum())
+        // from 0, as the sum of no numbers is -0
+        (signs, self.pivots().fold(0.0, |sum, p| sum + p.abs().ln()))
     }
 
     /// `x` of `a x = b`.

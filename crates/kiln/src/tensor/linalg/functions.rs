@@ -36,12 +36,12 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Fewer than two axes; whatever computing the tensor gives.
+    /// Fewer than two axes; the largest or smallest of nothing; whatever computing the tensor gives.
     #[must_use]
     #[track_caller]
     pub fn matrix_norm(&self, norm: MatrixNorm) -> Tensor {
         let _method = outermost("matrix_norm");
-        if let Err(fault) = Stack::new(self) {
+        if let Err(fault) = measurable(self, norm) {
             return Tensor::broken(fault.at("matrix_norm"));
         }
         match norm {
@@ -99,6 +99,21 @@ impl Tensor {
 /// Terms of the exponential's series: with a norm of at most 1/2 the next one is less than the rounding error.
 fn terms(dtype: DType) -> usize {
     if dtype == DType::F64 { 14 } else { 8 }
+}
+
+/// Fails where a norm is the largest or smallest of numbers that a matrix has none of.
+fn measurable(x: &Tensor, norm: MatrixNorm) -> Result<(), Fault> {
+    let Stack { rows, columns, .. } = Stack::new(x)?;
+    let among = match norm {
+        MatrixNorm::Frobenius | MatrixNorm::Nuclear => 1,
+        MatrixNorm::Spectral | MatrixNorm::LeastSingular => rows.min(columns),
+        MatrixNorm::Columns => columns,
+        MatrixNorm::Rows => rows,
+    };
+    match among {
+        0 => refuse!("{norm:?} wants elements, and matrices of {:?} are empty", x.shape()),
+        _ => Ok(()),
+    }
 }
 
 fn exponential(x: &Tensor) -> Result<Tensor, Fault> {
