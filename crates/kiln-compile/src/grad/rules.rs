@@ -1,10 +1,11 @@
 //! The gradient of every op: what a node's gradient becomes for each of its sources. For `x * y` and a gradient `g`
 //! these are `g * y` and `g * x`.
 
-use kiln_ir::arg::{Arg, Axes, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
+use super::gradient;
+use kiln_ir::arg::{Arg, Axes, Derivative, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::derivative::{Gradients, derived};
 use kiln_ir::uop::{device_of, substitute};
-use kiln_ir::{DType, Op, UOp, region};
+use kiln_ir::{DType, Op, UOp, derivative, region};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::f64::consts::LN_2;
@@ -142,16 +143,20 @@ fn reduce(y: &UOp, g: &UOp) -> Gradients {
     let whole = |value: &UOp| unreduce(value, axes, x.shape());
     match op {
         ReduceOp::Add => one(whole(g)),
-        ReduceOp::Mul => one(whole(g) * product_of_others(x, axes)),
+        ReduceOp::Mul => one(whole(g) * others_with_derivative(x, axes)),
         ReduceOp::Max | ReduceOp::Min => one(shared_by_ties(x, &whole(y), g, axes)),
     }
 }
 
 /// The reduced axes put back and repeated.
 fn unreduce(value: &UOp, axes: &Axes, shape: &[usize]) -> UOp {
+    value.reshape(with_ones(axes, shape)).expand(shape)
+}
+
+/// The shape with the reduced axes of length 1.
+fn with_ones(axes: &Axes, shape: &[usize]) -> Shape {
     let kept = |(i, &n): (usize, &usize)| if axes.contains(&i) { 1 } else { n };
-    let with_ones: Shape = shape.iter().enumerate().map(kept).collect();
-    value.reshape(with_ones).expand(shape)
+    shape.iter().enumerate().map(kept).collect()
 }
 
 /// For each element the product of all others. Zeros are replaced by 1 and infinities by their sign in the product of
@@ -172,6 +177,58 @@ fn product_of_others(x: &UOp, axes: &Axes) -> UOp {
     let (some_zero, some_infinite) = (others_are(&is_zero), others_are(&(is_up | is_down)));
     let factor = some_zero.where_(zero, one) * some_infinite.where_(&up, one);
     div(&product, number) * factor
+}
+
+/// [`product_of_others`], whose own derivative is not that of its steps: what it puts in place of zeros does not move with
+/// them. The second input says by its shape which axes are reduced.
+fn others_with_derivative(x: &UOp, axes: &Axes) -> UOp {
+    let reduced = x.const_like(0).broadcast_to(&with_ones(axes, x.shape()));
+    product_of_others(x, axes).with_derivative(OTHERS, [x.clone(), reduced])
+}
+
+const OTHERS: Derivative = derivative!("product of others", of_others);
+
+/// The product of the others once more, as the gradient of a product in halves: that has no division, so it moves with
+/// each element as it should, also beside zeros. Only gradients of gradients need it.
+fn of_others(y: &UOp, g: &UOp) -> Gradients {
+    let (x, reduced) = (y.src(1), y.src(2));
+    let axes = (0..x.shape().len()).filter(|&i| reduced.shape()[i] != x.shape()[i]);
+    let product = axes.fold(x.clone(), product_in_halves);
+    let of = |y: &UOp, g: &UOp| gradient(y, g, std::slice::from_ref(x)).remove(0);
+    let others = of(&product, &x.const_like(1));
+    smallvec![None, others.and_then(|others| of(&others, g)), None]
+}
+
+/// The product along an axis, which stays with a length of 1: of both halves' elements, until one is left.
+fn product_in_halves(mut x: UOp, axis: usize) -> UOp {
+    while x.shape()[axis] > 1 {
+        let n = x.shape()[axis];
+        let half = n.div_ceil(2);
+        x = part(&x, axis, 0, half) * filled_with_ones(&part(&x, axis, half, n - half), axis, half);
+    }
+    x
+}
+
+fn part(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
+    let mut slices: Slices = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+    slices[axis] = SliceAxis { start, step: 1, len };
+    x.slice(&slices)
+}
+
+/// Ones after the elements of an axis, up to the length `n`.
+fn filled_with_ones(x: &UOp, axis: usize, n: usize) -> UOp {
+    let len = x.shape()[axis];
+    if len == n {
+        return x.clone();
+    }
+    let mut pads: SmallVec<[PadAxis; 2]> =
+        x.shape().iter().map(|_| PadAxis { before: 0, between: 0, after: 0 }).collect();
+    pads[axis].after = n - len;
+    let padded = x.pad(&pads);
+    let mut line: Shape = padded.shape().iter().map(|_| 1).collect();
+    line[axis] = n;
+    let numbers = UOp::iota(n, DType::I64).reshape(line).expand(padded.shape().clone());
+    numbers.lt(&numbers.const_like(len as i64)).where_(&padded, &padded.const_like(1))
 }
 
 /// The elements that are the extreme one share its gradient evenly; if that is NaN, those that are NaN.
@@ -212,7 +269,6 @@ fn adjoint(arg: &Arg, op: Op, shape: &[usize], g: &UOp) -> UOp {
 
 type Slices = SmallVec<[SliceAxis; 2]>;
 
-/// What was there before the padding.
 /// Position `p` of a window gets the gradient that position `p` of the result has at the window's place.
 fn unwindow(grad: &UOp, w: WindowArg) -> UOp {
     let windows = grad.window(w); // [.., windows, place, position, ..]
@@ -225,6 +281,7 @@ fn unwindow(grad: &UOp, w: WindowArg) -> UOp {
     same.where_(&windows, &windows.const_like(0)).reduce(ReduceOp::Add, &[w.axis + 1][..])
 }
 
+/// What was there before the padding.
 fn inside((pad, &len): (&PadAxis, &usize)) -> SliceAxis {
     match len {
         0 => SliceAxis { start: 0, step: 1, len },

@@ -337,3 +337,58 @@ fn a_gradient_goes_through_what_was_computed_with_a_write() {
     let off = found.iter().zip(&expected).fold(0.0f32, |a, (x, y)| a.max((x - y).abs()));
     assert!(off <= 64.0 * f32::EPSILON * largest, "{found:?}, {expected:?}");
 }
+
+/// The product of the elements that are in a group with `these` but none of them; 0 where not all are different
+/// elements of one group.
+fn of_the_rest(x: &[f64], group: impl Fn(usize) -> usize, these: &[usize]) -> f64 {
+    let apart = (1..these.len()).all(|i| !these[..i].contains(&these[i]));
+    let together = these.iter().all(|&i| group(i) == group(these[0]));
+    let rest = (0..x.len()).filter(|i| group(*i) == group(these[0]) && !these.contains(i));
+    if apart && together { rest.map(|i| x[i]).product() } else { 0.0 }
+}
+
+#[test]
+fn products_have_second_derivatives_beside_zeros() {
+    type Case = (fn(&Tensor) -> Tensor, fn(usize) -> usize);
+    let cases: [Case; 4] = [
+        (|x| x.prod(0), |i| i % 3),
+        (|x| x.prod(-1), |i| i / 3),
+        (|x| x.prod(..), |_| 0),
+        (|x| x.reshape([5, 3, 1]).prod([0, 2]), |i| i % 3),
+    ];
+    for zeros in [&[][..], &[4], &[3, 5], &[1, 4, 7], &[0, 1, 2], &[4, 7, 8]] {
+        let mut at: Vec<f64> = (0..15).map(|i| f64::from(i % 4) - 1.5).collect();
+        zeros.iter().for_each(|&i| at[i] = 0.0);
+        let x = Tensor::from(at.clone()).reshape([5, 3]);
+        for (number, (f, group)) in cases.iter().enumerate() {
+            let found = floats(&f(&x).sum(..).hessian(&x).expect("a matrix"));
+            let pairs = (0..15).flat_map(|i| (0..15).map(move |j| [i, j]));
+            let want: Vec<f64> = pairs.map(|pair| of_the_rest(&at, group, &pair)).collect();
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
+            assert!(found.iter().zip(&want).all(close), "case {number}, {zeros:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn products_have_third_derivatives_beside_zeros() {
+    for at in
+        [[4.0, 3.0, 2.0, 5.0], [0.0, 3.0, 2.0, 5.0], [0.0, 3.0, 0.0, 5.0], [0.0, 0.0, 0.0, 5.0]]
+    {
+        let x = Tensor::from(at);
+        let first = x.prod(..).gradient([&x]).expect("one").remove(0);
+        let second = |i| first.select(0, i).gradient([&x]).expect("one").remove(0);
+        let pairs = (0..16).map(|pair| [pair / 4, pair % 4]);
+        let third: Vec<f64> = pairs.flat_map(|[i, j]| slope(&second(i).select(0, j), &x)).collect();
+        let triples = (0..64).map(|i| [i / 16, i / 4 % 4, i % 4]);
+        let want: Vec<f64> = triples.map(|these| of_the_rest(&at, |_| 0, &these)).collect();
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
+        assert!(third.iter().zip(&want).all(close), "{at:?}: {third:?}");
+    }
+    // of one element, and of none
+    let x = Tensor::from([[2.0], [0.0]]);
+    assert_eq!(floats(&x.prod(1).sum(..).hessian(&x).expect("zeros")), [0.0; 4]);
+    let none = Tensor::zeros([2, 0]).set_requires_grad(true);
+    let first = none.prod(1).sum(..).gradient([&none]).expect("one").remove(0);
+    assert_eq!(first.sum(..).gradient([&none]).expect("one")[0].shape(), [2, 0]);
+}

@@ -144,3 +144,11 @@ fn a_sort_of_a_short_row_is_a_count() {
     assert!(kernels(|| x.topk(10, 0, true).0) <= 6);
     assert!(kernels(|| Tensor::randperm(1000)) <= 6);
 }
+
+#[test]
+fn gradients_of_products() {
+    let x = data(&[64, 128]);
+    let of =
+        |f: fn(&Tensor) -> Tensor| kernels(|| f(&x).sum(..).gradient([&x]).expect("one").remove(0));
+    assert_eq!([of(|x| x.prod(1)), of(|x| x.prod(0)), of(|x| x.prod(..))], [1, 2, 1]);
+}
