@@ -147,3 +147,26 @@ fn a_seed_gives_the_same_again() {
     assert_eq!(draw(Rng::new(1)), draw(Rng::new(1)));
     assert_ne!(draw(Rng::new(1)), draw(Rng::new(2)));
 }
+
+#[test]
+fn weights_that_nothing_can_be_picked_by_are_errors() {
+    let why = |rows: [[f64; 3]; 2], n: usize, replace: bool| {
+        let picked = Rng::new(7).multinomial(&Tensor::from(rows), n, replace);
+        picked.to_vec::<i32>().map_err(|error| error.to_string())
+    };
+    let fine = [1.0, 2.0, 0.0];
+    for replace in [false, true] {
+        assert_eq!(why([fine, fine], 2, replace).expect("positions").len(), 4);
+        for wrong in [f64::NAN, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
+            let text = why([fine, [1.0, wrong, 1.0]], 1, replace).expect_err("is no weight");
+            assert!(text.contains("`multinomial`") && text.contains("a weight is"), "{text}");
+        }
+    }
+    let text = why([fine, [0.0; 3]], 1, true).expect_err("all are 0");
+    assert!(text.contains("`multinomial`") && text.contains("add up to 0"), "{text}");
+    assert!(why([fine, [f64::MAX; 3]], 1, true).is_err());
+    let text = why([fine, [0.0, 1.0, 0.0]], 2, false).expect_err("one is above 0");
+    assert!(text.contains("`multinomial`") && text.contains("fewer than 2"), "{text}");
+    // the caller's line
+    assert!(text.contains("draws.rs"), "{text}");
+}

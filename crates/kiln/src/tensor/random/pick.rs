@@ -2,11 +2,12 @@
 
 use super::{Rng, SHARED};
 use crate::defaults::OrFloat;
-use crate::error::{Fault, refuse};
+use crate::error::{Caller, Fault, refuse};
 use crate::origin::outermost;
 use crate::tensor::Tensor;
 use crate::tensor::shape_args::Int;
 use kiln_ir::DType;
+use kiln_ir::arg::{Axes, ReduceOp};
 
 /// Exponentially distributed numbers beside each element of `t`, none of them 0.
 #[track_caller]
@@ -53,10 +54,10 @@ impl Rng {
     #[track_caller]
     pub fn multinomial(&self, weights: &Tensor, n: usize, replace: bool) -> Tensor {
         let _method = outermost("multinomial");
-        if let Err(fault) = choices(weights, n, replace) {
-            return Tensor::broken(fault.at("multinomial"));
-        }
-        let weights = weights.detach().cast(DType::F64);
+        let weights = match weighed(weights, n, replace, Caller::of("multinomial")) {
+            Ok(weights) => weights,
+            Err(fault) => return Tensor::broken(fault.at("multinomial")),
+        };
         match replace {
             true => self.picked_again(&weights, n),
             // whoever comes first in a race at these speeds
@@ -106,6 +107,36 @@ fn choices(weights: &Tensor, n: usize, replace: bool) -> Result<(), Fault> {
     }
 }
 
+/// The weights in f64, which are an error to compute where `n` cannot be picked by them.
+#[track_caller]
+fn weighed(weights: &Tensor, n: usize, replace: bool, caller: Caller) -> Result<Tensor, Fault> {
+    choices(weights, n, replace)?;
+    let weights = weights.detach().cast(DType::F64);
+    let is_weight = weights.ge(0.0).logical_and(weights.isfinite());
+    let weights = if_all(&weights, is_weight, "a weight is NaN, negative or infinite", caller)?;
+    // of what was checked, so the weight that is none is what is told
+    match replace {
+        true => {
+            let total = weights.sum(-1);
+            let is_share = total.gt(0.0).logical_and(total.isfinite());
+            if_all(&weights, is_share, "weights add up to 0 or to infinity", caller)
+        }
+        false => {
+            let enough = weights.gt(0.0).cast(DType::I64).sum(-1).ge(n as i64);
+            if_all(&weights, enough, &format!("fewer than {n} weights are above 0"), caller)
+        }
+    }
+}
+
+/// `x`, an error to compute where not all is `right`.
+fn if_all(x: &Tensor, right: Tensor, wrong: &str, caller: Caller) -> Result<Tensor, Fault> {
+    let right = right.value()?;
+    let all: Axes = (0..right.shape().len()).collect();
+    let some_wrong = right.not().reduce(ReduceOp::Add, all);
+    let checked = x.value()?.checked(&some_wrong, &format!("{wrong} in {caller}"));
+    Ok(Tensor::from_node(checked, x.device()))
+}
+
 /// Choices, drawn from the sequence that [`manual_seed`](crate::manual_seed) starts.
 impl Tensor {
     /// 1 with the probability that is here, else 0, in the same dtype.
@@ -132,7 +163,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Weights that are no floats, none, or fewer than `n` unless `replace`.
+    /// Weights that are no floats, none, or fewer than `n` unless `replace`. When they are computed: weights that are NaN,
+    /// negative or infinite, none above 0, or fewer than `n` above 0 unless `replace`.
     #[must_use]
     #[track_caller]
     pub fn multinomial(&self, n: usize, replace: bool) -> Tensor {
