@@ -169,4 +169,9 @@ fn weights_that_nothing_can_be_picked_by_are_errors() {
     assert!(text.contains("`multinomial`") && text.contains("fewer than 2"), "{text}");
     // the caller's line
     assert!(text.contains("draws.rs"), "{text}");
+    // a replay
+    let pick = kiln::jit(|x: &Tensor| Rng::new(7).multinomial(x, 1, true));
+    let picked = |x: [f64; 3]| pick(&Tensor::from(x)).to_vec::<i32>();
+    (0..3).for_each(|_| assert_eq!(picked(fine).expect("a position").len(), 1));
+    assert!(picked([1.0, f64::NAN, 1.0]).is_err());
 }
