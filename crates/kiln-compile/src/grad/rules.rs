@@ -1,7 +1,6 @@
 //! The gradient of every op: what a node's gradient becomes for each of its sources. For `x * y` and a gradient `g`
 //! these are `g * y` and `g * x`.
 
-use super::gradient;
 use kiln_ir::arg::{Arg, Axes, Derivative, PadAxis, ReduceOp, Shape, SliceAxis, WindowArg};
 use kiln_ir::derivative::{Gradients, derived};
 use kiln_ir::uop::{device_of, substitute};
@@ -150,13 +149,9 @@ fn reduce(y: &UOp, g: &UOp) -> Gradients {
 
 /// The reduced axes put back and repeated.
 fn unreduce(value: &UOp, axes: &Axes, shape: &[usize]) -> UOp {
-    value.reshape(with_ones(axes, shape)).expand(shape)
-}
-
-/// The shape with the reduced axes of length 1.
-fn with_ones(axes: &Axes, shape: &[usize]) -> Shape {
     let kept = |(i, &n): (usize, &usize)| if axes.contains(&i) { 1 } else { n };
-    shape.iter().enumerate().map(kept).collect()
+    let with_ones: Shape = shape.iter().enumerate().map(kept).collect();
+    value.reshape(with_ones).expand(shape)
 }
 
 /// For each element the product of all others. Zeros are replaced by 1 and infinities by their sign in the product of
@@ -180,33 +175,42 @@ fn product_of_others(x: &UOp, axes: &Axes) -> UOp {
 }
 
 /// [`product_of_others`], whose own derivative is not that of its steps: what it puts in place of zeros does not move with
-/// them. The second input says by its shape which axes are reduced.
+/// them. It moves as [`others_in_halves`] does, which only gradients of gradients compute.
 fn others_with_derivative(x: &UOp, axes: &Axes) -> UOp {
-    let reduced = x.const_like(0).broadcast_to(&with_ones(axes, x.shape()));
-    product_of_others(x, axes).with_derivative(OTHERS, [x.clone(), reduced])
+    product_of_others(x, axes).with_derivative(AS_OTHERS, [others_in_halves(x, axes)])
 }
 
-const OTHERS: Derivative = derivative!("product of others", of_others);
+const AS_OTHERS: Derivative = derivative!("product of others", as_input);
 
-/// The product of the others once more, as the gradient of a product in halves: that has no division, so it moves with
-/// each element as it should, also beside zeros. Only gradients of gradients need it.
-fn of_others(y: &UOp, g: &UOp) -> Gradients {
-    let (x, reduced) = (y.src(1), y.src(2));
-    let axes = (0..x.shape().len()).filter(|&i| reduced.shape()[i] != x.shape()[i]);
-    let product = axes.fold(x.clone(), product_in_halves);
-    let of = |y: &UOp, g: &UOp| gradient(y, g, std::slice::from_ref(x)).remove(0);
-    let others = of(&product, &x.const_like(1));
-    smallvec![None, others.and_then(|others| of(&others, g)), None]
+fn as_input(_: &UOp, g: &UOp) -> Gradients {
+    smallvec![None, Some(g.clone())]
 }
 
-/// The product along an axis, which stays with a length of 1: of both halves' elements, until one is left.
-fn product_in_halves(mut x: UOp, axis: usize) -> UOp {
-    while x.shape()[axis] > 1 {
-        let n = x.shape()[axis];
-        let half = n.div_ceil(2);
-        x = part(&x, axis, 0, half) * filled_with_ones(&part(&x, axis, half, n - half), axis, half);
+/// For each element the product of all others, without a division. Products of halves of halves go up to the product of
+/// all; on the way down, each half's others are those of the whole and the other half.
+fn others_in_halves(x: &UOp, axes: &Axes) -> UOp {
+    let (mut product, mut wholes) = (x.clone(), Vec::new());
+    for &axis in axes {
+        while product.shape()[axis] > 1 {
+            let [first, second] = halves(&product, axis);
+            wholes.push((product, axis));
+            product = first * second;
+        }
     }
-    x
+    let all_others = product.const_like(1).broadcast_to(product.shape());
+    wholes.iter().rev().fold(all_others, |others, (whole, axis)| {
+        let [first, second] = halves(whole, *axis);
+        let (n, half) = (whole.shape()[*axis], first.shape()[*axis]);
+        let of_second = part(&(&others * first), *axis, 0, n - half);
+        UOp::joined(&[others * second, of_second], *axis)
+    })
+}
+
+/// Both halves of an axis. The second is filled with ones up to the length of the first.
+fn halves(x: &UOp, axis: usize) -> [UOp; 2] {
+    let n = x.shape()[axis];
+    let half = n.div_ceil(2);
+    [part(x, axis, 0, half), filled_with_ones(&part(x, axis, half, n - half), axis, half)]
 }
 
 fn part(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
