@@ -114,7 +114,7 @@ fn weighed(weights: &Tensor, n: usize, replace: bool, caller: Caller) -> Result<
     let weights = weights.detach().cast(DType::F64);
     let is_weight = weights.ge(0.0).logical_and(weights.isfinite());
     let weights = if_all(&weights, is_weight, "a weight is NaN, negative or infinite", caller)?;
-    // of what was checked, so the weight that is none is what is told
+    // the second check is of the checked weights, so a single wrong weight is reported first
     match replace {
         true => {
             let total = weights.sum(-1);
