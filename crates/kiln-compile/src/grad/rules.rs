@@ -174,8 +174,8 @@ fn product_of_others(x: &UOp, axes: &Axes) -> UOp {
     div(&product, number) * factor
 }
 
-/// [`product_of_others`], whose own derivative is not that of its steps: what it puts in place of zeros does not move with
-/// them. It moves as [`others_in_halves`] does, which only gradients of gradients compute.
+/// [`product_of_others`] with the derivative of [`others_in_halves`]. It puts constants in place of zeros, so the derivative of
+/// its own steps is wrong there. Only gradients of gradients compute the halves.
 fn others_with_derivative(x: &UOp, axes: &Axes) -> UOp {
     product_of_others(x, axes).with_derivative(AS_OTHERS, [others_in_halves(x, axes)])
 }

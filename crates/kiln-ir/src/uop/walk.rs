@@ -104,7 +104,7 @@ pub fn remade(root: &UOp, mut make: impl FnMut(&UOp, Srcs) -> UOp) -> UOp {
     remade_all(std::slice::from_ref(root), |_| None, &mut make).pop().expect("one root")
 }
 
-/// The same for graphs that share nodes. What `end` says becomes of a node, whose sources are then not looked at.
+/// The same for graphs that share nodes. If `end` gives a new node for a node, the walk takes it and does not enter the sources.
 ///
 /// A walk meets the sources of a node one after the other, and keeps what they have become on a stack until the node
 /// itself is made of them. So nothing is looked up twice.
@@ -137,10 +137,10 @@ pub fn remade_all(
 
 /// What a walk has made so far.
 struct Made {
-    /// Where in `all` that of a node is.
+    /// By old node: the place of its new node in `all`.
     places: Seen,
     all: Vec<UOp>,
-    /// Where in `all` that of each source is that was met, and of which no node has been made yet.
+    /// Places of the sources of unfinished nodes, as on a stack.
     met: Vec<u32>,
 }
 
