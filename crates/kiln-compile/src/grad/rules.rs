@@ -201,38 +201,21 @@ fn others_in_halves(x: &UOp, axes: &Axes) -> UOp {
     wholes.iter().rev().fold(all_others, |others, (whole, axis)| {
         let [first, second] = halves(whole, *axis);
         let (n, half) = (whole.shape()[*axis], first.shape()[*axis]);
-        let of_second = part(&(&others * first), *axis, 0, n - half);
+        let of_second = (&others * first).part(*axis, 0, n - half);
         UOp::joined(&[others * second, of_second], *axis)
     })
 }
 
-/// Both halves of an axis. The second is filled with ones up to the length of the first.
+/// Both halves of an axis. If the second is shorter, a one follows it.
 fn halves(x: &UOp, axis: usize) -> [UOp; 2] {
     let n = x.shape()[axis];
     let half = n.div_ceil(2);
-    [part(x, axis, 0, half), filled_with_ones(&part(x, axis, half, n - half), axis, half)]
-}
-
-fn part(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
-    let mut slices: Slices = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    slices[axis] = SliceAxis { start, step: 1, len };
-    x.slice(&slices)
-}
-
-/// Ones after the elements of an axis, up to the length `n`.
-fn filled_with_ones(x: &UOp, axis: usize, n: usize) -> UOp {
-    let len = x.shape()[axis];
-    if len == n {
-        return x.clone();
+    let (first, second) = (x.part(axis, 0, half), x.part(axis, half, n - half));
+    if 2 * half == n {
+        return [first, second];
     }
-    let mut pads: SmallVec<[PadAxis; 2]> =
-        x.shape().iter().map(|_| PadAxis { before: 0, between: 0, after: 0 }).collect();
-    pads[axis].after = n - len;
-    let padded = x.pad(&pads);
-    let mut line: Shape = padded.shape().iter().map(|_| 1).collect();
-    line[axis] = n;
-    let numbers = UOp::iota(n, DType::I64).reshape(line).expand(padded.shape().clone());
-    numbers.lt(&numbers.const_like(len as i64)).where_(&padded, &padded.const_like(1))
+    let one = x.const_like(1).broadcast_to(x.part(axis, 0, 1).shape());
+    [first, UOp::joined(&[second, one], axis)]
 }
 
 /// The elements that are the extreme one share its gradient evenly; if that is NaN, those that are NaN.

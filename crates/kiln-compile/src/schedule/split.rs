@@ -7,7 +7,7 @@
 
 use super::choices::Choices;
 use crate::target::Costs;
-use kiln_ir::arg::{Axes, ReduceOp, SliceAxis};
+use kiln_ir::arg::{Axes, ReduceOp};
 use kiln_ir::{Op, UOp};
 
 /// From how many elements on a reduction is taken in blocks, if it leaves fewer results than this.
@@ -42,14 +42,14 @@ pub(super) fn in_blocks(
     let n = shape[axis];
     let blocks = blocks_of(n, costs);
     let whole = n / blocks * blocks;
-    let partial = reduced_blocks(&part(x, axis, 0, whole), op, axes, axis, blocks).contiguous();
+    let partial = reduced_blocks(&x.part(axis, 0, whole), op, axes, axis, blocks).contiguous();
     partial.copy_origin(node);
     let first = axes.iter().position(|&a| a == axis).expect("one of the axes");
     let combined = partial.reduce(op, [axis - first].as_slice());
     if whole == n {
         return Some(combined);
     }
-    let rest = part(x, axis, whole, n - whole).reduce(op, axes.clone());
+    let rest = x.part(axis, whole, n - whole).reduce(op, axes.clone());
     Some(UOp::binary(op.alu(), &combined, &rest))
 }
 
@@ -76,13 +76,6 @@ pub(super) fn viewed(x: &UOp) -> &UOp {
 fn blocks_of(n: usize, costs: &Costs) -> usize {
     let (least, most) = (costs.split_least_blocks, costs.split_most_blocks);
     (least..=most.min(n)).rev().min_by_key(|b| n % b).expect("at least one number")
-}
-
-/// `len` elements of an axis.
-fn part(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
-    let mut slices: Vec<SliceAxis> = x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    slices[axis] = SliceAxis { start, step: 1, len };
-    x.slice(&slices)
 }
 
 /// All axes reduced but the blocks of one of them, which are left in that axis' place.

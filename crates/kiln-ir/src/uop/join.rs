@@ -1,4 +1,4 @@
-//! Values put together along an axis.
+//! Values put together and taken apart along an axis.
 
 use super::UOp;
 use crate::arg::{PadAxis, Shape, SliceAxis};
@@ -26,6 +26,14 @@ impl UOp {
             chosen(parts, axis, &shape)
         }
     }
+
+    /// `len` elements from `start` on along `axis`.
+    pub fn part(&self, axis: usize, start: usize, len: usize) -> UOp {
+        let mut slices: SmallVec<[SliceAxis; 2]> =
+            self.shape().iter().map(|&n| SliceAxis::full(n)).collect();
+        slices[axis] = SliceAxis { start, step: 1, len };
+        self.slice(&slices)
+    }
 }
 
 fn chosen(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
@@ -49,11 +57,8 @@ fn written(parts: &[UOp], axis: usize, shape: &Shape) -> UOp {
     let mut start = 0;
     parts.iter().fold(base, |base, part| {
         let len = part.shape()[axis];
-        let mut slices: SmallVec<[SliceAxis; 2]> =
-            shape.iter().map(|&n| SliceAxis::full(n)).collect();
-        slices[axis] = SliceAxis { start, step: 1, len };
+        let at = UOp::positions(shape.clone()).part(axis, start, len);
         start += len;
-        let at = UOp::positions(shape.clone()).slice(&slices);
         if part.numel() == 0 { base } else { base.update(part, &at) }
     })
 }

@@ -2,8 +2,6 @@
 
 use crate::device::Device;
 use kiln_ir::UOp;
-use kiln_ir::arg::SliceAxis;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A value on several devices: by device, its part.
@@ -39,16 +37,8 @@ impl Split {
 
     /// One part of a whole value.
     pub(super) fn part(&self, whole: &UOp, part: usize) -> UOp {
-        slice(whole, self.axis, self.bounds[part], self.len(part))
+        whole.part(self.axis, self.bounds[part], self.len(part))
     }
-}
-
-/// `len` elements from `start` on along an axis.
-fn slice(x: &UOp, axis: usize, start: usize, len: usize) -> UOp {
-    let mut slices: SmallVec<[SliceAxis; 2]> =
-        x.shape().iter().map(|&n| SliceAxis::full(n)).collect();
-    slices[axis] = SliceAxis { start, step: 1, len };
-    x.slice(&slices)
 }
 
 /// A value of one device on another.
