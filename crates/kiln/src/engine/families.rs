@@ -1,8 +1,8 @@
 //! Families of kernels: those that are equal but for numbers, and do the same in graphs that are equal but for numbers.
 //! From the third length on they share one general kernel, so that a loop in which lengths vary stops compiling.
 //!
-//! Kernels of one graph that differ in where they read and write are siblings, and share a general kernel at once. Other kernels of one
-//! graph are no family though they may be alike, such as those of two layers: they stand at different places of it.
+//! Kernels of one graph that differ in where they read and write are siblings. They share a general kernel at once. Other
+//! kernels of one graph are no family, even if they are alike as those of two layers are: their places in it differ.
 //!
 //! What a kernel gets depends on the kernels that the program has made before, in their order, and on nothing else.
 
@@ -80,11 +80,10 @@ pub(super) fn general<'a>(
         return kernels.map(|_| None).collect();
     }
     let skeletons: Vec<Skeleton> = kernels.map(Skeleton::of).collect();
-    let siblings = Siblings::among(&skeletons);
+    let of_siblings = of_siblings(&skeletons);
     let mut families = Families { outline, met: FxHashMap::default() };
     let mut of_family = |skeleton| locked(&families.family(skeleton)).general(skeleton, mode);
-    let find = |skeleton| of_family(skeleton).or_else(|| siblings.general(skeleton));
-    skeletons.iter().map(find).collect()
+    skeletons.iter().zip(of_siblings).map(|(s, of_siblings)| of_family(s).or(of_siblings)).collect()
 }
 
 /// The families of the kernels of one graph.
@@ -172,35 +171,32 @@ fn found(general: &optimize::General, numbers: &[Const], work: Work) -> Option<F
     Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work })
 }
 
-/// Kernels of one graph that do the same at other places of memory, or with other numbers that cost nothing as scalars. Example:
-/// the steps of a loop that the program unrolls, each of which reads its row of a matrix. They share one general kernel, so such
-/// a loop costs one compilation.
-struct Siblings(FxHashMap<Alike, optimize::General>);
-
-/// What siblings have in common: the key of the skeleton, and the numbers that would cost something as scalars.
-type Alike = (u128, Vec<Const>);
-
-impl Siblings {
-    fn among(skeletons: &[Skeleton]) -> Siblings {
-        let mut alike: FxHashMap<Alike, Vec<&Skeleton>> = FxHashMap::default();
-        skeletons.iter().for_each(|s| alike.entry(Siblings::key(s)).or_default().push(s));
-        Siblings(alike.into_iter().filter_map(|(key, all)| Some((key, shared(&all)?))).collect())
+/// By kernel of a graph, the general kernel that it shares with its siblings. They do the same at other places of memory, or with
+/// other numbers that cost nothing as scalars. Example: the steps of a loop that the program unrolls; each reads its row of a
+/// matrix.
+fn of_siblings(skeletons: &[Skeleton]) -> Vec<Option<Found>> {
+    let mut with_key: FxHashMap<u128, usize> = FxHashMap::default();
+    skeletons.iter().for_each(|s| *with_key.entry(s.key).or_default() += 1);
+    let mut siblings: FxHashMap<(u128, Vec<Const>), Vec<usize>> = FxHashMap::default();
+    for (at, skeleton) in skeletons.iter().enumerate() {
+        if with_key[&skeleton.key] > EXACT_SIBLINGS {
+            siblings.entry((skeleton.key, skeleton.costly())).or_default().push(at);
+        }
     }
-
-    fn key(skeleton: &Skeleton) -> Alike {
-        (skeleton.key, skeleton.costly())
+    let mut all: Vec<Option<Found>> = skeletons.iter().map(|_| None).collect();
+    for group in siblings.into_values() {
+        let Some(general) = shared(group.iter().map(|&at| &skeletons[at])) else { continue };
+        for at in group {
+            all[at] = found(&general, &skeletons[at].numbers, skeletons[at].work());
+        }
     }
-
-    fn general(&self, skeleton: &Skeleton) -> Option<Found> {
-        found(self.0.get(&Siblings::key(skeleton))?, &skeleton.numbers, skeleton.work())
-    }
+    all
 }
 
 /// A kernel for all of these, if enough of them differ.
-fn shared(alike: &[&Skeleton]) -> Option<optimize::General> {
+fn shared<'a>(siblings: impl Iterator<Item = &'a Skeleton>) -> Option<optimize::General> {
     let mut kernels = FxHashSet::default();
-    let mut distinct: Vec<&Skeleton> = alike.to_vec();
-    distinct.retain(|skeleton| kernels.insert(skeleton.kernel()));
+    let distinct: Vec<_> = siblings.filter(|s| kernels.insert(s.kernel())).collect();
     if distinct.len() <= EXACT_SIBLINGS || distinct[0].work().iterations > MOST_ITERATIONS {
         return None;
     }
