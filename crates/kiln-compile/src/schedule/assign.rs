@@ -174,7 +174,7 @@ pub(super) struct Planner<'a> {
     waiting: FxHashMap<usize, Vec<usize>>,
     /// By node: the updates that start from it.
     overwritten: Vec<Users>,
-    /// By node: the products that a kernel tiles that computes it.
+    /// By node: how many products are tiled to compute it.
     pub(super) all_tiles: Vec<usize>,
     /// A node's distinct sources, by its position.
     pub(super) below: Vec<SmallVec<[Below; 3]>>,
@@ -312,8 +312,7 @@ impl Planner<'_> {
     /// beside `o * tanh(c)`, which the next cell waits for. If the others do not wait for it, they may become one kernel with
     /// it while they compute the node themselves.
     ///
-    /// The kernel has no reduction. What is stored between two reductions, a mean beside a variance, keeps rows from being
-    /// vectors.
+    /// The kernel has no reduction. A mean that is stored beside a variance keeps rows from being vectors.
     fn is_stored_along(&self, i: usize) -> bool {
         let Some((kernel, _)) = self.joinable(i) else { return false };
         if !cost::is_elementwise(&self.plan.nodes[i]) || self.has_reductions(kernel) {

@@ -63,7 +63,7 @@ pub(super) struct Below {
 impl Below {
     /// Whether each of its elements is in many of so many products.
     pub(super) fn is_in_many(&self, costs: &Costs, products: usize) -> bool {
-        self.numel * costs.many_uses <= products as f64
+        are_in_many(costs, self.numel, products)
     }
 
     /// What part of its price each of `times` elements pays.
@@ -77,6 +77,11 @@ impl Below {
         let stored = self.numel * (self.work + self.read) + times * self.read;
         (times * self.share(costs, times) * self.work).min(stored)
     }
+}
+
+/// Whether each of so many elements is in many of so many products.
+pub(super) fn are_in_many(costs: &Costs, elements: f64, products: usize) -> bool {
+    elements * costs.many_uses <= products as f64
 }
 
 fn arithmetic(costs: &Costs, op: Op, dtype: DType) -> f64 {

@@ -5,6 +5,7 @@
 //! rate falls to a third; with 100, to a thirtieth.
 
 use super::choices::Choices;
+use super::cost;
 use super::split::viewed;
 use crate::target::Costs;
 use kiln_ir::arg::{Axes, ReduceOp};
@@ -26,8 +27,9 @@ pub(super) fn in_groups(
     if products.len() <= costs.products_together {
         return None;
     }
-    let is_used_again = |factor: &UOp| factor_uses(factor, x) >= costs.many_uses;
-    let are_tiled = products.iter().all(|product| product.srcs().iter().all(is_used_again));
+    let is_in_many =
+        |factor: &UOp| cost::are_in_many(costs, viewed(factor).numel() as f64, x.numel());
+    let are_tiled = products.iter().all(|product| product.srcs().iter().all(is_in_many));
     if !choices.choose(are_tiled) {
         return None;
     }
@@ -38,11 +40,6 @@ pub(super) fn in_groups(
         before.copy_origin(node);
         before + group
     })
-}
-
-/// In how many of the products each element of a factor is.
-fn factor_uses(factor: &UOp, products: &UOp) -> f64 {
-    products.numel() as f64 / viewed(factor).numel().max(1) as f64
 }
 
 fn added(terms: &[UOp]) -> Option<UOp> {

@@ -35,7 +35,7 @@ impl Planner<'_> {
         if products.iter().all(is_in_many) { products.len() } else { 0 }
     }
 
-    /// The same of sums that become part of it, as it is computed from the same elements of them.
+    /// By node: the products that are tiled in it, and in the sums that it is computed from element by element.
     pub(super) fn all_tiles(&self) -> Vec<usize> {
         let mut all: Vec<usize> = Vec::with_capacity(self.plan.nodes.len());
         for (i, node) in self.plan.nodes.iter().enumerate() {
