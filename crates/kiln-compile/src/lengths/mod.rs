@@ -159,11 +159,7 @@ impl GeneralKernel {
         }
         let skeletons: Vec<Skeleton> = plans.iter().map(|p| Skeleton::of(&p.ast)).collect();
         let skeleton = skeletons[0].clone();
-        let same = |other: &Skeleton| {
-            other.key == skeleton.key
-                && skeleton.with(&other.numbers).as_ref() == Some(other.kernel())
-        };
-        if !skeletons.iter().all(same) {
+        if !skeletons.iter().all(|other| skeleton.is_like(other)) {
             return None;
         }
         let column = |use_: usize| skeletons.iter().map(move |s| s.numbers[use_]);

@@ -117,7 +117,7 @@ impl Family {
 
     fn general(&mut self, skeleton: &Skeleton, mode: i64) -> Option<Found> {
         let numbers = &skeleton.numbers;
-        if self.seen[..self.exact].contains(numbers) || !self.has(skeleton) {
+        if self.seen[..self.exact].contains(numbers) || !self.first.is_like(skeleton) {
             return None;
         }
         let work = skeleton.work();
@@ -151,12 +151,6 @@ impl Family {
         self.found >= made * WORTH || self.seen.len() > EXACT_LENGTHS << made
     }
 
-    /// Whether the kernel is the first one with other numbers. Kernels whose keys are equal by chance are not, nor one in
-    /// which two expressions are equal that are not in the first.
-    fn has(&self, skeleton: &Skeleton) -> bool {
-        self.first.with(&skeleton.numbers).as_ref() == Some(skeleton.kernel())
-    }
-
     fn most_exact(&self, mode: i64) -> usize {
         match mode {
             1 if self.first.lengths_vary(&self.seen) => EXACT_LENGTHS,
@@ -184,7 +178,9 @@ fn of_siblings(skeletons: &[Skeleton]) -> Vec<Option<Found>> {
         }
     }
     let mut all: Vec<Option<Found>> = skeletons.iter().map(|_| None).collect();
-    for group in siblings.into_values() {
+    for mut group in siblings.into_values() {
+        let first = &skeletons[group[0]];
+        group.retain(|&at| first.is_like(&skeletons[at]));
         let Some(general) = shared(group.iter().map(|&at| &skeletons[at])) else { continue };
         for at in group {
             all[at] = found(&general, &skeletons[at].numbers, skeletons[at].work());

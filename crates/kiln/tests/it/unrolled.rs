@@ -2,7 +2,8 @@
 //! its own. Numbers are small integers held as floats, so that every order of a sum gives the same bits.
 
 use crate::fuzz::{Rng, seeds};
-use kiln::{DType, Error, Tensor, realize, s};
+use kiln::nn::{LSTM, Module};
+use kiln::{DType, Error, Tensor, manual_seed, realize, s};
 
 /// Rows and columns of what the steps read.
 const N: usize = 24;
@@ -80,4 +81,27 @@ fn steps_have_the_values_of_kernels_of_their_own() -> Result<(), Error> {
 #[test]
 fn steps_have_the_values_of_kernels_of_their_own_on_the_interpreter() -> Result<(), Error> {
     agree("INTERP", 4)
+}
+
+/// In the backward steps some kernels have equal skeletons and are still no siblings: two of their expressions are one in others.
+#[test]
+fn backward_steps_have_the_gradients_of_kernels_of_their_own() -> Result<(), Error> {
+    let gradients = || -> Result<Vec<Vec<u64>>, Error> {
+        manual_seed(1);
+        let mut net = LSTM::deep(5, 23, 2);
+        net.to((DType::F64, "INTERP"))?;
+        let x = Tensor::randn_with([9, 11, 5], (DType::F64, "INTERP"));
+        let parameters = net.parameters();
+        realize(parameters.iter().chain([&x]))?;
+        net.forward(&x, None).0.sin().mean(..).backward()?;
+        let gradients: Vec<Tensor> = parameters.iter().map(|p| p.grad().expect("one")).collect();
+        realize(&gradients)?;
+        let bits = |g: &Tensor| Ok(g.to_vec::<f64>()?.into_iter().map(f64::to_bits).collect());
+        gradients.iter().map(bits).collect()
+    };
+    let with = |lengths: i64| kiln::with([("LENGTHS", lengths)], gradients);
+    let exact = with(0)??;
+    assert_eq!(with(1)??, exact);
+    assert_eq!(with(2)??, exact);
+    Ok(())
 }

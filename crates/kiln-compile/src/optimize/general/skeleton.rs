@@ -13,7 +13,7 @@ pub struct Skeleton {
     /// The kernel.
     pub(super) ast: UOp,
     /// A hash of everything but the numbers. Two kernels with the same key may still differ: see
-    /// [`Skeleton::with`].
+    /// [`Skeleton::is_like`].
     pub key: u128,
     /// The numbers, once for each use. Two uses may have the same number here and different ones in another kernel.
     pub numbers: Vec<Const>,
@@ -85,6 +85,12 @@ impl Skeleton {
         let constant = |i: usize, old: &UOp| UOp::constant(numbers[i], old.dtype());
         let len = |i: usize| numbers[i].as_i128().and_then(|n| n.try_into().ok()).unwrap_or(0);
         Some(self.rebuilt(constant, len))
+    }
+
+    /// Whether another kernel is this one with other numbers. Kernels whose keys are equal by chance are not, nor one in
+    /// which two expressions are equal that are not in this one.
+    pub fn is_like(&self, other: &Skeleton) -> bool {
+        self.key == other.key && self.with(&other.numbers).as_ref() == Some(&other.ast)
     }
 
     /// This kernel with other values in place of its numbers: `source` has the value for a use that is a source, `len` for
