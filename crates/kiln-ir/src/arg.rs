@@ -102,6 +102,15 @@ pub enum Arg {
     },
     /// `Vjp` whose gradients are made when they are asked for.
     Derivative(Derivative),
+    /// `Composite`.
+    Composite {
+        /// What is computed of the sources.
+        function: &'static Function,
+        /// Axes of the first source that the function works along, if it is told some.
+        axes: Axes,
+        /// The result's shape.
+        shape: Arc<Shape>,
+    },
     /// `After`, of a tensor: its effect is a bool that must be false, and this is the error message if it is true.
     Check(Arc<str>),
     /// `Copy`: the destination.
@@ -139,6 +148,35 @@ impl Hash for Derivative {
 }
 
 impl fmt::Debug for Derivative {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A function of tensors that is one node of a graph until the graph is scheduled or differentiated; then the node is written
+/// out in other ops. (StableHLO: composite and its decomposition.) See [`function!`](crate::function!).
+pub struct Function {
+    /// No other function has it: equal names are equal functions.
+    pub name: &'static str,
+    /// A `Body`. Its type has nodes in it, and this module is below them.
+    pub(crate) body: &'static (dyn Any + Send + Sync),
+}
+
+impl PartialEq for Function {
+    fn eq(&self, other: &Function) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Function {}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }

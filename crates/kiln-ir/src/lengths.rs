@@ -8,7 +8,9 @@ impl Arg {
     /// [`SliceAxis::lengths`].
     pub fn lengths(&self, mut see: impl FnMut(usize)) {
         match self {
-            Arg::Shape(shape) => shape.iter().copied().for_each(see),
+            Arg::Shape(shape) | Arg::Composite { shape, .. } => {
+                shape.iter().copied().for_each(see);
+            }
             Arg::Buffer { shape, .. } | Arg::Param { shape, .. } => {
                 shape.iter().copied().for_each(see);
             }
@@ -25,6 +27,10 @@ impl Arg {
         let mut shape = |old: &Shape| old.iter().map(|_| next()).collect::<Shape>();
         match self {
             Arg::Shape(old) => Arg::Shape(shape(old).into()),
+            Arg::Composite { function, axes, shape: old } => {
+                let (axes, shape) = (axes.clone(), shape(old).into());
+                Arg::Composite { function, axes, shape }
+            }
             Arg::Buffer { id, shape: old, device } => {
                 Arg::Buffer { id: *id, shape: shape(old), device: device.clone() }
             }
@@ -43,6 +49,7 @@ impl Arg {
     pub fn hash_without_lengths(&self, h: &mut impl Hasher) {
         match self {
             Arg::Shape(shape) => shape.len().hash(h),
+            Arg::Composite { function, axes, shape } => (function, axes, shape.len()).hash(h),
             Arg::Buffer { shape, .. } => shape.len().hash(h),
             Arg::Param { slot, shape } => (slot, shape.len()).hash(h),
             Arg::Pad(axes) => axes.len().hash(h),

@@ -235,6 +235,9 @@ ops! {
     /// `remat(x, y, ..)`: the value of `x`, which is in memory. What is computed from it is computed after the values `y`,
     /// and shares nothing with what is computed from `x` (rematerialization).
     Remat "remat" Memory;
+    /// `composite(x, ..)`: a function of its sources that is written out in other ops when the graph is scheduled or
+    /// differentiated. `Arg::Composite` says which.
+    Composite "composite" Memory;
 }
 
 impl Op {

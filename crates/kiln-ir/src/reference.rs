@@ -37,8 +37,17 @@ fn elements(node: &UOp, srcs: &[&[Const]], leaf: &dyn Fn(&UOp) -> Vec<Const>) ->
             picks.into_iter().map(|p| p.map_or(zero, |i| srcs[0][i])).collect()
         }
         (op, _) if op.is_elementwise() => elementwise(node, srcs),
+        (Op::Composite, _) => decomposed(node, srcs),
         (op, _) => panic!("{op} has no elements"),
     }
+}
+
+/// A composite is written out over parameters that stand for its sources.
+fn decomposed(node: &UOp, srcs: &[&[Const]]) -> Vec<Const> {
+    let param = |(slot, src): (usize, &UOp)| UOp::param(slot, src.dtype(), src.shape().clone());
+    let params: Vec<UOp> = node.srcs().iter().enumerate().map(param).collect();
+    let value = node.decomposition(&params).expect("a composite");
+    evaluate(&value, &|param| srcs[param.arg().slot().expect("a parameter")].to_vec())
 }
 
 fn cast(value: i64, dtype: DType) -> Const {

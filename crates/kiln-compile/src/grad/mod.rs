@@ -20,7 +20,8 @@ use smallvec::SmallVec;
 /// The walk ends at each `Mark` that says so or is a target; other targets pass gradients on.
 pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>> {
     let wanted: FxHashSet<&UOp> = targets.iter().collect();
-    let Path { nodes, position } = Path::to(root, &wanted);
+    let path = Path::to(root, &wanted);
+    let Path { nodes, position, .. } = &path;
     // what the users of each node passed to it
     let mut grads: Vec<Parts> = Vec::new();
     grads.resize_with(nodes.len(), Parts::new);
@@ -34,7 +35,7 @@ pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>
             continue;
         }
         let parts = passed(node, &mut grads[at]);
-        for (i, src) in node.srcs().iter().enumerate() {
+        for (i, src) in path.written.inputs(node).iter().enumerate() {
             let Some(&at) = position.get(&src.id()) else { continue };
             match parts.get(i).and_then(Option::as_ref) {
                 Some(part) => grads[at].push(in_shape(part, src)),
@@ -71,23 +72,65 @@ struct Path {
     nodes: Vec<UOp>,
     /// By a node's id.
     position: FxHashMap<usize, usize>,
+    written: Written,
 }
 
 impl Path {
     fn to(root: &UOp, targets: &FxHashSet<&UOp>) -> Path {
-        let mut nodes = toposort_all(std::slice::from_ref(root), |n| !ends(n, targets));
+        let nodes = toposort_all(std::slice::from_ref(root), |n| !ends(n, targets));
+        let (mut nodes, written) = Written::of(nodes);
         let mut position = FxHashMap::default();
         position.reserve(nodes.len());
         nodes.retain(|n| {
             let on_path = |s: &UOp| position.contains_key(&s.id());
-            let through = !ends(n, targets) && n.srcs().iter().any(on_path);
+            let through = !ends(n, targets) && written.inputs(n).iter().any(on_path);
             let reached = n.dtype().is_float() && (through || targets.contains(n));
             if reached {
                 position.insert(n.id(), position.len());
             }
             reached
         });
-        Path { nodes, position }
+        Path { nodes, position, written }
+    }
+}
+
+/// What the composites of a graph are written out as, by a composite's id.
+#[derive(Default)]
+struct Written(FxHashMap<usize, UOp>);
+
+impl Written {
+    /// The nodes, sources first, with those that each composite is written out as before it.
+    fn of(nodes: Vec<UOp>) -> (Vec<UOp>, Written) {
+        let mut written = Written::default();
+        if nodes.iter().all(|n| n.op() != Op::Composite) {
+            return (nodes, written);
+        }
+        let (mut all, mut placed) = (Vec::new(), FxHashSet::default());
+        // what is to be placed next lies on top
+        let mut stack: Vec<UOp> = nodes.into_iter().rev().collect();
+        while let Some(node) = stack.pop() {
+            let is_whole = node.op() == Op::Composite && !written.0.contains_key(&node.id());
+            if placed.contains(&node.id()) {
+                continue;
+            }
+            if is_whole {
+                let value = node.written_out().expect("a composite");
+                let inner =
+                    toposort_all(std::slice::from_ref(&value), |n| !placed.contains(&n.id()));
+                written.0.insert(node.id(), value);
+                stack.push(node);
+                stack.extend(inner.into_iter().rev());
+                continue;
+            }
+            placed.insert(node.id());
+            all.push(node);
+        }
+        (all, written)
+    }
+
+    /// What a node is computed from.
+    fn inputs<'a>(&'a self, node: &'a UOp) -> &'a [UOp] {
+        self.0.get(&node.id()).map_or(node.srcs(), std::slice::from_ref)
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::Contiguous | Op::Mark => |_, g| one(g.clone()),
         // what comes first gets nothing
         Op::After | Op::Remat => |_, g| one(g.clone()),
+        // the gradient of what it is written out as
+        Op::Composite => |_, g| one(g.clone()),
         Op::Vjp => vjp,
         Op::Update => update,
         Op::Gather => gather,

@@ -60,7 +60,7 @@ fn arity(op: Op) -> (usize, usize) {
         Op::Vjp => (2, usize::MAX),
         Op::Copy | Op::Range | Op::If | Op::EndIf | Op::Splat | Op::Lane => (1, 1),
         Op::Mma => (3, 3),
-        Op::Reduce | Op::After | Op::Remat | Op::End | Op::Stack => (1, usize::MAX),
+        Op::Reduce | Op::After | Op::Remat | Op::Composite | Op::End | Op::Stack => (1, usize::MAX),
         Op::Sink | Op::Barrier => (0, usize::MAX),
         Op::Local => (0, 0),
         Op::Load => (2, 3),
@@ -103,6 +103,7 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Mma => matches!(arg, Arg::Mma { parts, .. } if packable(*parts)),
         Op::Mark => matches!(arg, Arg::Mark { .. }),
         Op::Vjp => matches!(arg, Arg::None | Arg::Derivative(_)),
+        Op::Composite => matches!(arg, Arg::Composite { .. }),
         Op::Update => match arg {
             Arg::Reduce { axes, .. } => axes.is_empty(),
             other => *other == Arg::None,

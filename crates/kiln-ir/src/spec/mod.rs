@@ -51,10 +51,10 @@ pub static TENSOR: Spec = Spec {
     graph: |_| Ok(()),
 };
 
-/// The same without `Mark`, `Detach`, `Vjp` and `After`, which only gradients and devices needed.
+/// The same without `Composite`, and without `Mark`, `Detach`, `Vjp` and `After`, which only gradients and devices needed.
 pub static PREPARED: Spec = Spec {
     name: "PREPARED",
-    ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::Vjp, Op::After]),
+    ops: TENSOR_OPS & !set(&[Op::Mark, Op::Detach, Op::Vjp, Op::After, Op::Composite]),
     node: tensor::prepared,
     ..TENSOR
 };
@@ -63,7 +63,7 @@ const TENSOR_OPS: u128 = group(Group::Movement)
     | group(Group::Note)
     | (ARITHMETIC & !set(&[Op::TruncDiv, Op::TruncMod, Op::Dot]))
     | set(&[Op::Const, Op::Iota, Op::Buffer, Op::Param, Op::Var, Op::Reduce, Op::Update])
-    | set(&[Op::Gather, Op::Vjp, Op::Remat, Op::After, Op::Copy, Op::Sink]);
+    | set(&[Op::Gather, Op::Vjp, Op::Remat, Op::Composite, Op::After, Op::Copy, Op::Sink]);
 
 /// One kernel: effects over ranges, on scalars.
 pub static KERNEL: Spec = Spec {

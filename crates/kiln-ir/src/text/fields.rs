@@ -170,6 +170,7 @@ impl<'a> Fields<'a> {
             Op::Vjp if !self.keys.is_empty() => {
                 return fail(self.column, "what a derivative makes is code, which no text has");
             }
+            Op::Composite => return fail(self.column, "a function is code, which no text has"),
             Op::Update if !self.words.is_empty() => {
                 Arg::Reduce { op: self.choice(&ReduceOp::ALL, ReduceOp::name)?, axes: Axes::new() }
             }

@@ -235,6 +235,10 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Mark { storage, ends: true } => *out += &format!(" storage={storage}"),
         Arg::Mark { storage, ends: false } => *out += &format!(" storage={storage} ends=0"),
         Arg::Derivative(of) => *out += &format!(" derivative={}", quoted(of.name)),
+        Arg::Composite { function, axes, shape } => {
+            let (axes, shape) = (numbers(axes), numbers(shape));
+            *out += &format!(" function={} axes={axes} {shape}", quoted(function.name));
+        }
         Arg::Check(text) => *out += &format!(" check={}", quoted(text)),
         Arg::Device(device) => *out += &format!(" device={}", quoted(device)),
         Arg::Kernel { name } => *out += &format!(" name={}", quoted(name)),

@@ -17,7 +17,9 @@ pub(super) fn facts(
 ) -> (Option<Arc<Shape>>, (i64, i64)) {
     let shape = match (op, arg) {
         _ if op.is_alu() => elementwise_shape(srcs),
-        (_, Arg::Shape(shape)) => Some(shape.clone()).filter(|s| !s.is_empty()),
+        (_, Arg::Shape(shape) | Arg::Composite { shape, .. }) => {
+            Some(shape.clone()).filter(|s| !s.is_empty())
+        }
         (Op::Update | Op::Vjp | Op::Remat, _) => srcs[0].0.shape.clone(),
         (Op::Gather, _) => srcs[1].0.shape.clone(),
         (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => None,

@@ -4,6 +4,7 @@
 //! Facts that follow from those (shape, integer bounds, scope, content hash) are computed when the node is made.
 
 mod build;
+mod composite;
 mod derive;
 mod hash;
 mod intern;
@@ -16,6 +17,7 @@ mod seen;
 mod table;
 mod walk;
 
+pub use composite::{Body, named as function_named};
 pub use hash::Mixer;
 pub use intern::touch;
 pub use named::{Linear, Named, Number, Variable, VariableId};

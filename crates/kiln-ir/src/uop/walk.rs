@@ -191,6 +191,9 @@ pub fn rebuild(node: &UOp, srcs: Srcs) -> UOp {
         let (a, b) = (srcs.next().expect("two sources"), srcs.next().expect("two sources"));
         return UOp::binary_typed(node.op(), node.dtype(), a, b);
     }
+    if node.op() == Op::Composite {
+        return UOp::composite_as(node.dtype(), srcs, node.arg().clone());
+    }
     if node.op() == Op::After && !matches!(node.arg(), Arg::Check(_)) {
         // its argument is the memory's, which may be another now
         return srcs[0].after(srcs[1..].iter().cloned());

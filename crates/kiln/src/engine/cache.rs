@@ -258,14 +258,20 @@ pub(super) fn found(closed: &Closed, device: &Device) -> Option<Arc<Ready>> {
 
 /// Remembers a schedule of a closed graph.
 pub(super) fn keep(closed: &Closed, device: &Device, ready: Ready) -> Arc<Ready> {
-    let (key, ready) = ((closed.key, way(device)), Arc::new(ready));
+    let ready = Arc::new(ready);
+    keep_as(closed.key, device, &ready);
+    ready
+}
+
+/// Remembers a schedule by the key of a graph that it computes.
+pub(super) fn keep_as(key: u128, device: &Device, ready: &Arc<Ready>) {
+    let key = (key, way(device));
     let mut schedules = SCHEDULES.lock().expect("schedule cache");
     // the latest variant is the most general: look at it first
     let others = schedules.get(&key).into_iter().flatten().cloned();
     let variants: Vec<_> = std::iter::once(ready.clone()).chain(others).collect();
     let bytes = variants.iter().map(|ready| ready.size()).sum();
     schedules.insert(key, variants, bytes);
-    ready
 }
 
 /// What observers are told of a graph.

@@ -58,6 +58,30 @@ pub(super) struct Closed {
     pub(super) lengths: Vec<usize>,
     /// Whether the program said what numbers were made from variables.
     pub(super) is_named: bool,
+    /// Whether there are composites that are not written out. Only a schedule that is known computes such a graph.
+    pub(super) has_whole: bool,
+}
+
+/// A graph with whole composites, of which no schedule is known.
+pub(super) struct Whole {
+    pub(super) key: u128,
+    /// Its leaves and its roots, in order.
+    nodes: Few<usize>,
+    constants: Vec<Const>,
+}
+
+impl Whole {
+    pub(super) fn of(closed: &Closed) -> Whole {
+        let constants = closed.constants().collect();
+        Whole { key: closed.key, nodes: closed.ends().collect(), constants }
+    }
+
+    /// Whether a schedule of `closed`, in which the composites are written out, computes this graph too: it has the same
+    /// leaves, constants and roots, in the same order.
+    pub(super) fn is(&self, closed: &Closed) -> bool {
+        closed.ends().eq(self.nodes.iter().copied())
+            && closed.constants().eq(self.constants.iter().copied())
+    }
 }
 
 /// What is computed where writes were combined.
@@ -79,13 +103,15 @@ thread_local! {
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Walks from the roots down to the leaves, and combines runs of writes.
+/// Walks from the roots down to the leaves, and combines runs of writes. If it `writes_out`, each composite is the value that
+/// it is written out as.
 pub(super) fn close(
     roots: &[UOp],
     upload: &Upload<'_>,
+    writes_out: bool,
     planning: &Planning,
 ) -> Result<Closed, Busy> {
-    let mut walk = Walk::with_room(LAST.get(), planning);
+    let mut walk = Walk::with_room(LAST.get(), writes_out, planning);
     let mut asked = Few::with_capacity(roots.len());
     for root in roots {
         asked.push(walk.visit(root)?);
@@ -112,6 +138,7 @@ impl Closed {
             nodes: walk.nodes,
             computed: walk.computed,
             has_versions: walk.has_versions,
+            has_whole: walk.has_whole,
             checks: walk.checks,
             copies: walk.copies,
             ..Closed::default()
@@ -163,6 +190,11 @@ impl Closed {
     /// The leaf of a parameter slot.
     pub(super) fn leaf(&self, slot: usize) -> &UOp {
         self.node(self.leaves[slot])
+    }
+
+    /// The leaves, and what is computed (ids).
+    fn ends(&self) -> impl Iterator<Item = usize> + '_ {
+        self.leaves.iter().chain(&self.roots).chain(self.targets()).map(|&at| self.node(at).id())
     }
 
     /// Whether the node only stands for a leaf.
@@ -280,12 +312,13 @@ impl Closed {
             lengths.push(n);
             n.min(2).hash(h);
         };
-        // a computed node counts as the leaf that it stands for
         let (mut number, mut count) = (Vec::with_capacity(self.nodes.len()), 0usize);
         for at in 0..self.nodes.len() {
-            let Reached { node, edges, computed, is_positions, .. } = &self.nodes[at];
-            if computed.is_some() {
-                number.push(number[edges[0]]);
+            let Reached { node, edges, computed, is_positions, is_written_out, is_inner, .. } =
+                &self.nodes[at];
+            // a computed node counts as the leaf that it stands for, and a composite as its value
+            if computed.is_some() || *is_written_out {
+                number.push(number[*edges.last().expect("a leaf or a value")]);
                 continue;
             }
             number.push(count);
@@ -316,7 +349,12 @@ impl Closed {
                 self.leaves.push(at);
             }
             for &s in edges {
-                use_of(&self.nodes[s].node, s, &number, &mut self.constants, &mut h);
+                let source = &self.nodes[s].node;
+                match source.as_const().filter(|_| *is_inner) {
+                    // a number of the function, the same in every step
+                    Some(number) => number.hash(&mut h),
+                    None => use_of(source, s, &number, &mut self.constants, &mut h),
+                }
             }
         }
         let targets = self.combined.as_ref().map_or(&self.roots[..], |combined| &combined.targets);
@@ -383,8 +421,9 @@ impl Closed {
         let (uses, vars) = vars.split_at(self.constants.len());
         let (starts, numbers) = vars.split_at(vars.len() - self.numbers.len());
         let (mut uses, mut numbers) = (uses.iter(), numbers.iter());
-        let mut used = |node: &UOp, built: &UOp| {
-            let var = if node.op() == Op::Const { *uses.next().expect("numbered") } else { None };
+        let mut used = |node: &UOp, built: &UOp, is_inner: bool| {
+            let is_numbered = node.op() == Op::Const && !is_inner;
+            let var = if is_numbered { *uses.next().expect("numbered") } else { None };
             var.map_or_else(|| built.clone(), |slot| scalar(slot, node.dtype()))
         };
         let mut built: Vec<UOp> = Vec::with_capacity(self.nodes.len());
@@ -393,8 +432,13 @@ impl Closed {
                 built.push(node.clone());
                 continue;
             }
+            if self.nodes[at].is_written_out {
+                built.push(built[*self.sources(at).last().expect("a value")].clone());
+                continue;
+            }
             let sources = self.sources(at).iter();
-            let srcs: Srcs = sources.map(|&s| used(self.node(s), &built[s])).collect();
+            let is_inner = self.nodes[at].is_inner;
+            let srcs: Srcs = sources.map(|&s| used(self.node(s), &built[s], is_inner)).collect();
             let new = match slots.remove(&at) {
                 Some(slot) if changed.is_some() && !self.is_computed(at) => {
                     let mut shape = Shape::new();
@@ -427,7 +471,7 @@ impl Closed {
             };
             built.push(new);
         }
-        Some(self.targets().iter().map(|&r| used(self.node(r), &built[r])).collect())
+        Some(self.targets().iter().map(|&r| used(self.node(r), &built[r], false)).collect())
     }
 }
 
@@ -478,7 +522,7 @@ mod tests {
         };
         let inner = upload(1) + 2;
         let root = &inner * 5;
-        let closed = close(std::slice::from_ref(&root), &|_, _, _| None, &planning())
+        let closed = close(std::slice::from_ref(&root), &|_, _, _| None, true, &planning())
             .unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
         let value = Value { leaf: upload(3), differentiable: false, shares: false };

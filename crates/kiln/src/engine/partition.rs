@@ -9,7 +9,7 @@ use super::leaf;
 use super::sharded::{Sharded, Split, gathered, moved};
 use crate::device::{ALONG, Device};
 use kiln_ir::arg::{Arg, PadAxis, Shape, SliceAxis, WindowArg};
-use kiln_ir::uop::{Srcs, rebuild, toposort_all};
+use kiln_ir::uop::{Srcs, rebuild, remade_all, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -17,11 +17,20 @@ use std::sync::Arc;
 /// The parts of values of a set of devices.
 pub(super) fn partition(roots: &[UOp], devices: &[Device]) -> Vec<Sharded> {
     let mut partitioner = Partitioner { devices, done: FxHashMap::default() };
+    let roots = &written_out(roots)[..];
     for node in toposort_all(roots, |node| !is_given(node)) {
         let value = partitioner.value(&node);
         partitioner.done.insert(node.id(), value);
     }
     roots.iter().map(|root| partitioner.done[&root.id()].clone()).collect()
+}
+
+/// The nodes with composites written out.
+fn written_out(roots: &[UOp]) -> Vec<UOp> {
+    let given = |node: &UOp| is_given(node).then(|| node.clone());
+    remade_all(roots, given, |node, srcs| {
+        node.decomposition(&srcs).unwrap_or_else(|| rebuild(node, srcs))
+    })
 }
 
 /// Whether a node's parts are not made of those of its sources.

@@ -5,8 +5,8 @@
 //! After it, every value that was being overwritten becomes an error.
 
 use super::bind::{self, Bound};
-use super::cache::{Ready, ReadyKernel};
-use super::capture::{self, Closed};
+use super::cache::{self, Ready, ReadyKernel};
+use super::capture::{self, Closed, Whole};
 use super::crossing::{Crossing, cross, crossings};
 use super::device::{self, Opened};
 use super::file::{self, Pinned};
@@ -91,7 +91,7 @@ fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
     loop {
         let closed = {
             let planning = planning();
-            close(nodes, device, &planning).map(|closed| crossings(&closed))
+            close(nodes, device, false, &planning).map(|closed| crossings(&closed))
         };
         match closed {
             Ok(copies) => return copies,
@@ -101,13 +101,18 @@ fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
 }
 
 /// Captures the graph of nodes.
-fn close(nodes: &[UOp], device: &Device, planning: &Planning) -> Result<Closed, Busy> {
+fn close(
+    nodes: &[UOp],
+    device: &Device,
+    writes_out: bool,
+    planning: &Planning,
+) -> Result<Closed, Busy> {
     let upload = |values: &[Const], dtype, shape| {
         let table = leaf::table(values, dtype, shape, device).ok()?;
         record::made(&table);
         Some(table)
     };
-    capture::close(nodes, &upload, planning)
+    capture::close(nodes, &upload, writes_out, planning)
 }
 
 /// Computes a version into its file, and returns the leaf of the file's new content.
@@ -147,9 +152,9 @@ fn realize_into(
             return checks::sound(found.into_iter().flatten().collect());
         }
         match claim(&missing, device) {
-            Ok((closed, promise)) => {
+            Ok(claimed) => {
                 drop(missing);
-                let computed = compute(closed, promise, last, device, pinned)?;
+                let computed = compute(claimed, last, device, pinned)?;
                 let lacking = found.iter_mut().filter(|leaf| leaf.is_none());
                 lacking.zip(computed).for_each(|(lacking, leaf)| *lacking = Some(leaf));
                 let leaf = |leaf: Option<UOp>| leaf.expect("computed above");
@@ -210,26 +215,53 @@ fn promised(closed: &Closed) -> Few<Option<Promised>> {
     closed.roots.iter().map(root).collect()
 }
 
-/// Captures the graph and claims its roots.
-fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Promise), Blocked> {
+/// A graph whose roots this thread has claimed.
+struct Claimed {
+    closed: Closed,
+    promise: Promise,
+    /// Its schedule, if it is known.
+    known: Option<Arc<Ready>>,
+    /// What the graph was while its composites were whole, if they had to be written out.
+    whole: Option<Whole>,
+}
+
+/// Captures the graph and claims its roots. Composites are whole if a schedule is known for the graph so.
+fn claim(nodes: &[UOp], device: &Device) -> Result<Claimed, Blocked> {
     let planning = planning();
-    let close = |nodes: &[UOp]| close(nodes, device, &planning).map_err(Blocked::Busy);
-    let mut closed = close(nodes)?;
+    let close = |nodes: &[UOp], writes_out| {
+        close(nodes, device, writes_out, &planning).map_err(Blocked::Busy)
+    };
+    let mut closed = close(nodes, false)?;
     let copies = crossings(&closed);
     if !copies.is_empty() {
         return Err(Blocked::Crossings(copies));
     }
     let mut again = passed_again(&closed);
     again.extend(pending_writes(&closed, &again));
-    if !again.is_empty() {
-        drop(closed);
-        closed = close(&[nodes, &again].concat())?;
+    let more;
+    let nodes = match again.is_empty() {
+        true => nodes,
+        false => {
+            drop(closed);
+            more = [nodes, &again].concat();
+            closed = close(&more, false)?;
+            &more
+        }
+    };
+    let (mut known, mut whole) = (None, None);
+    if closed.has_whole {
+        known = cache::found(&closed, device);
+        if known.is_none() {
+            whole = Some(Whole::of(&closed));
+            drop(closed);
+            closed = close(nodes, true)?;
+        }
     }
     let promise = Promise { roots: promised(&closed), pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
         leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }
-    Ok((closed, promise))
+    Ok(Claimed { closed, promise, known, whole })
 }
 
 /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
@@ -328,15 +360,21 @@ impl Drop for Promise {
 
 /// Computes a graph, and gives the leaf of each node that was asked for.
 fn compute(
-    closed: Closed,
-    mut promise: Promise,
+    claimed: Claimed,
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
 ) -> Result<Few<UOp>, Failure> {
+    let Claimed { closed, mut promise, known, whole } = claimed;
     checks::inputs(&closed)?;
     let opened = device::open(device)?;
-    let ready = ready::ready(&closed, device, &opened)?;
+    let ready = match known {
+        Some(ready) => ready,
+        None => ready::ready(&closed, device, &opened)?,
+    };
+    if let Some(whole) = whole.filter(|whole| whole.is(&closed)) {
+        cache::keep_as(whole.key, device, &ready);
+    }
     let scalars = ready.scalars(closed.constants());
     record::begins(&closed);
     let bound = {

@@ -91,10 +91,11 @@ impl<'a> Collector<'a> {
 
     /// The replacements of the sources; none if one of them is a version that is not needed as a whole.
     fn sources(&self, at: usize) -> Option<Srcs> {
-        let edges = self.walk.nodes[at].edges.iter();
+        let node = self.walk.node(at);
+        // after the sources of a composite comes what it is written out as
+        let edges = self.walk.nodes[at].edges.iter().take(node.srcs().len());
         let mut srcs = edges.map(|&s| self.new[s].clone()).collect::<Option<Srcs>>()?;
         // the effects of an `After` are roots of their own
-        let node = self.walk.node(at);
         srcs.extend(node.srcs()[srcs.len()..].iter().cloned());
         Some(srcs)
     }

@@ -3,6 +3,7 @@
 use super::leaf::{self, Slot, Value};
 use super::planning::Planning;
 use kiln_ir::arg::Arg;
+use kiln_ir::uop::Srcs;
 use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -43,6 +44,10 @@ pub(super) struct Reached {
     pub(super) is_positions: bool,
     /// Which root it is, if it is to be computed.
     pub(super) root: Option<u32>,
+    /// Whether a composite was written out as it, which alone brought the walk to it.
+    pub(super) is_inner: bool,
+    /// Whether it is a composite that is written out: its last edge goes to the value.
+    pub(super) is_written_out: bool,
 }
 
 impl Reached {
@@ -58,6 +63,8 @@ impl Reached {
             is_filler: false,
             is_positions: false,
             root: None,
+            is_inner: false,
+            is_written_out: false,
         }
     }
 }
@@ -75,6 +82,12 @@ pub(super) struct Walk {
     pub(super) computed: Vec<usize>,
     /// Whether there are versions that are not computed.
     pub(super) has_versions: bool,
+    /// Whether there are composites that are not written out.
+    pub(super) has_whole: bool,
+    /// Whether composites are written out.
+    writes_out: bool,
+    /// In how many composites, one within the other, the walk is.
+    within: usize,
 }
 
 impl Walk {
@@ -87,8 +100,8 @@ impl Walk {
         self.nodes[at].computed.is_some()
     }
 
-    pub(super) fn with_room(nodes: usize, _alone: &Planning) -> Walk {
-        Walk { nodes: Vec::with_capacity(nodes), ..Walk::default() }
+    pub(super) fn with_room(nodes: usize, writes_out: bool, _alone: &Planning) -> Walk {
+        Walk { nodes: Vec::with_capacity(nodes), writes_out, ..Walk::default() }
     }
 
     /// The position of a node that has been walked.
@@ -114,7 +127,10 @@ impl Walk {
                 continue;
             }
             let Some(Open { node, edges, .. }) = stack.pop() else { unreachable!("looked at") };
-            let at = self.leave(node, edges);
+            let at = match node.op() {
+                Op::Composite => self.leave_composite(node, edges)?,
+                _ => self.leave(node, edges),
+            };
             match stack.last_mut() {
                 Some(user) => user.edges.push(at),
                 None => return Ok(at),
@@ -181,8 +197,31 @@ impl Walk {
         })
     }
 
-    fn add(&mut self, reached: Reached) -> usize {
+    /// Gives a composite its position, after its sources. If composites are written out, the walk goes on through what it is
+    /// written out as: of the memory of sources that have been computed.
+    fn leave_composite(&mut self, node: &UOp, edges: Edges) -> Result<usize, Busy> {
+        if !self.writes_out {
+            self.has_whole = true;
+            return Ok(self.leave(node, edges));
+        }
+        let source = |&at: &usize| match self.is_computed(at) {
+            true => self.node(self.nodes[at].edges[0]).clone(),
+            false => self.node(at).clone(),
+        };
+        let sources: Srcs = edges.iter().map(source).collect();
+        let value = node.decomposition(&sources).expect("a composite");
+        self.within += 1;
+        let value = self.visit(&value);
+        self.within -= 1;
+        let at = self.leave(node, edges);
+        self.nodes[at].edges.push(value?);
+        self.nodes[at].is_written_out = true;
+        Ok(at)
+    }
+
+    fn add(&mut self, mut reached: Reached) -> usize {
         let at = self.nodes.len();
+        reached.is_inner = self.within > 0;
         reached.node.set_position(at);
         self.nodes.push(reached);
         at

@@ -6,8 +6,8 @@ use super::elementwise::like;
 use super::reduce::wide_sum;
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
-use kiln_ir::arg::{Axes, Shape};
-use kiln_ir::{DType, UOp};
+use kiln_ir::arg::{Axes, Function, Shape};
+use kiln_ir::{DType, UOp, function};
 
 /// The dtype of a sum of products and the one that it is accumulated in. Operands are widened before they multiply,
 /// so that products of narrow floats are exact.
@@ -113,9 +113,10 @@ struct Matrices {
 }
 
 impl Matrices {
-    fn new(node: UOp, vector: [usize; 2]) -> Matrices {
-        let shape: Shape = match node.shape().len() {
-            1 => Shape::from_slice(&vector),
+    /// An operand of one axis is the matrix that `vector` says.
+    fn new(node: UOp, vector: fn(usize) -> [usize; 2]) -> Matrices {
+        let shape = match node.shape()[..] {
+            [n] => Shape::from_slice(&vector(n)),
             _ => Shape::from_slice(node.shape()),
         };
         let (batch, matrix) = shape.split_at(shape.len() - 2);
@@ -167,21 +168,40 @@ fn product(
         return refuse!("inner dimensions differ, lhs {a:?}, rhs {b:?}");
     }
     let (dtype, wide) = product_dtypes(lhs, rhs);
-    let x = Matrices::new(lhs.value()?.cast(wide), [1, inner]);
-    let w = Matrices::new(rhs.value()?.cast(wide), [inner, 1]).transposed();
-    let Ok(batch) = broadcast_shapes(&x.batch, &w.batch) else {
+    let (x, w) = (lhs.value()?.cast(wide), rhs.value()?.cast(wide));
+    let Ok(shape) = product_shape(&x, &w) else {
         return refuse!("leading axes do not broadcast, lhs {a:?}, rhs {b:?}");
     };
-    let mut spread = batch.clone();
-    spread.extend_from_slice(&[x.rows, w.rows, inner]);
+    let sums = match counts {
+        None => UOp::composite(&MATMUL, [x, w], Axes::new(), wide, shape),
+        Some(counts) => sums(&x, &w, Some(&counts.value()?), shape),
+    };
+    Ok(sums.cast(result.unwrap_or(dtype)))
+}
+
+static MATMUL: Function = function!("matmul", |product, srcs| {
+    sums(&srcs[0], &srcs[1], None, product.shape().clone())
+});
+
+/// The shape of a product of nodes whose inner lengths are equal.
+fn product_shape(x: &UOp, w: &UOp) -> Result<Shape, Fault> {
+    let (a, b) = (x.shape(), w.shape());
+    let leading = |shape: &Shape| Shape::from_slice(&shape[..shape.len().saturating_sub(2)]);
+    let mut shape = broadcast_shapes(&leading(a), &leading(b))?;
+    shape.extend((a.len() > 1).then(|| a[a.len() - 2]));
+    shape.extend((b.len() > 1).then(|| b[b.len() - 1]));
+    Ok(shape)
+}
+
+/// One multiplication over expanded operands, and one sum.
+fn sums(x: &UOp, w: &UOp, counts: Option<&UOp>, shape: Shape) -> UOp {
+    let x = Matrices::new(x.clone(), |n| [1, n]);
+    let w = Matrices::new(w.clone(), |n| [n, 1]).transposed();
+    let mut spread = broadcast_shapes(&x.batch, &w.batch).expect("the product has a shape");
+    spread.extend_from_slice(&[x.rows, w.rows, x.columns]);
     let mut products = x.spread(1, &spread) * w.spread(0, &spread);
     if let Some(counts) = counts {
-        let counts = counts.value()?.broadcast_to(&spread);
-        products = counts.where_(&products, &like(&products, 0));
+        products = counts.broadcast_to(&spread).where_(&products, &like(&products, 0));
     }
-    let sums = wide_sum(&products, &Axes::from_slice(&[spread.len() - 1]));
-    let rows = (a.len() > 1).then_some(x.rows);
-    let columns = (b.len() > 1).then_some(w.rows);
-    let shape: Shape = batch.into_iter().chain(rows).chain(columns).collect();
-    Ok(sums.reshape(shape).cast(result.unwrap_or(dtype)))
+    wide_sum(&products, &Axes::from_slice(&[spread.len() - 1])).reshape(shape)
 }

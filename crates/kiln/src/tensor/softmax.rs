@@ -7,10 +7,9 @@ use super::reduce::{kept_shape, wide_sum};
 use super::shape_args::{AxesArg, axes};
 use crate::defaults::OrFloat;
 use crate::error::Fault;
-use kiln_ir::arg::{Axes, Derivative, ReduceOp};
-use kiln_ir::derivative;
+use kiln_ir::arg::{Arg, Axes, Derivative, Function, ReduceOp};
 use kiln_ir::derivative::{Gradients, of_one};
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{DType, Op, UOp, derivative, function};
 
 /// The value less its largest along the axes, e to that, and the sum of those with axes kept.
 struct Parts {
@@ -97,8 +96,14 @@ fn largest(x: &UOp, axes: &Axes) -> UOp {
 }
 
 fn softmax(x: &UOp, axes: &Axes) -> UOp {
-    Parts::new(x, axes).shares()
+    let dtype = x.dtype().or_float().accumulator();
+    UOp::composite(&SHARES, [x.clone()], axes.clone(), dtype, x.shape().clone())
 }
+
+static SHARES: Function = function!("softmax", |softmax, srcs| {
+    let Arg::Composite { axes, .. } = softmax.arg() else { unreachable!("a composite") };
+    Parts::new(&srcs[0], axes).shares()
+});
 
 fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
     let parts = Parts::new(x, axes);

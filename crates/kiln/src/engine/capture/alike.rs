@@ -52,7 +52,9 @@ impl Closed {
                 continue;
             }
             let hash = self.expression(at, &hashes);
-            uses.extend(self.constants_of(self.sources(at)).map(|nth| of((hash, nth))));
+            if !self.nodes[at].is_inner {
+                uses.extend(self.constants_of(self.sources(at)).map(|nth| of((hash, nth))));
+            }
             for (axis, number) in self.starts.numbers(at) {
                 starts[number] = of((hash, "start", axis));
             }

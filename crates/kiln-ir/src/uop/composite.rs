@@ -1,0 +1,113 @@
+//! Functions that are one node of a graph, and what they are written out as.
+//!
+//! A product of matrices is nine nodes. A program builds them, and walks them again to look a known schedule up, for every
+//! product of every step. As a composite it is one node until somebody has to know what it is made of.
+
+use super::{Srcs, UOp, substitute};
+use crate::arg::{Arg, Axes, Function, Shape};
+use crate::dtype::DType;
+use crate::op::Op;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// From a composite node and its sources to the node that it is written out as, of the same shape and dtype. The sources may be
+/// others than the node's own that have the same values, so they are to be used in their place.
+pub type Body = fn(&UOp, &[UOp]) -> UOp;
+
+/// See the macro [`function`](crate::function!).
+pub const fn named(name: &'static str, body: &'static Body) -> Function {
+    Function { name, body }
+}
+
+/// The function of a name that no other one has. It is given the composite node and its sources, and captures nothing.
+///
+/// ```
+/// use kiln_ir::{DType, UOp, arg::{Axes, Function}, function};
+/// static TWICE: Function = function!("twice", |_, srcs| &srcs[0] + &srcs[0]);
+/// let x = UOp::buffer(0, DType::F32, &[4][..], "CPU".into());
+/// let twice = UOp::composite(&TWICE, [x.clone()], Axes::new(), DType::F32, x.shape().clone());
+/// assert_eq!(twice.decomposition(twice.srcs()), Some(&x + &x));
+/// ```
+#[macro_export]
+macro_rules! function {
+    ($name:literal, $body:expr) => {{
+        const BODY: $crate::uop::Body = $body;
+        $crate::uop::function_named($name, &BODY)
+    }};
+}
+
+impl UOp {
+    /// `function` of the sources, along `axes` if it is told some. It is written out at once if a number of a source may have
+    /// to be known: a constant, or one that the program made from a variable.
+    pub fn composite(
+        function: &'static Function,
+        srcs: impl IntoIterator<Item = UOp>,
+        axes: Axes,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> UOp {
+        let shape = Arc::new(shape.into());
+        let arg = Arg::Composite { function, axes, shape };
+        UOp::composite_as(dtype, srcs.into_iter().collect(), arg)
+    }
+
+    pub(super) fn composite_as(dtype: DType, srcs: Srcs, arg: Arg) -> UOp {
+        let is_plain = srcs.iter().all(is_plain);
+        let node = UOp::new(Op::Composite, dtype, 1, srcs, arg);
+        if is_plain { node } else { node.decomposition(node.srcs()).expect("a composite") }
+    }
+
+    /// What a composite is written out as, of these sources in place of its own. None of another node.
+    pub fn decomposition(&self, srcs: &[UOp]) -> Option<UOp> {
+        let Arg::Composite { function, .. } = self.arg() else { return None };
+        let body = function.body.downcast_ref::<Body>().expect("only `function!` makes functions");
+        let value = body(self, srcs);
+        debug_assert_eq!((value.dtype(), value.shape()), (self.dtype(), self.shape()));
+        value.name_as(self, srcs);
+        Some(value)
+    }
+
+    /// What a composite is written out as. None of another node.
+    ///
+    /// Constructors look through a view to its base. The base of a view that has been computed may be overwritten by now, so
+    /// such a view is put in afterwards.
+    pub fn written_out(&self) -> Option<UOp> {
+        let mut views = FxHashMap::default();
+        let mut stand_in = |(slot, src): (usize, &UOp)| {
+            if !src.op().is_movement() || src.payload().is_none() {
+                return src.clone();
+            }
+            let param = UOp::param(slot, src.dtype(), src.shape().clone());
+            views.insert(param.clone(), src.clone());
+            param
+        };
+        let srcs: Srcs = self.srcs().iter().enumerate().map(&mut stand_in).collect();
+        let value = self.decomposition(&srcs)?;
+        if views.is_empty() { Some(value) } else { substitute(&[value], &views).pop() }
+    }
+
+    /// Names the nodes from here to the sources after the composite.
+    fn name_as(&self, composite: &UOp, srcs: &[UOp]) {
+        let mut stack = vec![self];
+        while let Some(node) = stack.pop() {
+            let is_leaf = node.srcs().is_empty() || srcs.contains(node);
+            if !is_leaf && !node.has_origin() && composite.has_origin() {
+                node.copy_origin(composite);
+                stack.extend(node.srcs());
+            }
+        }
+    }
+}
+
+/// Whether nothing has to be known of a source's numbers.
+fn is_plain(src: &UOp) -> bool {
+    let mut base = src;
+    while base.op().is_movement() {
+        if base.0.named.load(Relaxed) != 0 {
+            return false;
+        }
+        base = base.src(0);
+    }
+    base.op() != Op::Const && base.0.named.load(Relaxed) == 0
+}
