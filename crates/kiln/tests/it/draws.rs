@@ -45,6 +45,7 @@ fn normal_numbers_have_their_moments() {
     let rng = Rng::new(4);
     for (t, mean, std) in [
         (rng.normal(3.0, 0.5, [N]), 3.0, 0.5),
+        (rng.glorot_normal([100, 20, 20]), 0.0, (2.0f64 / 500.0).sqrt()),
         (rng.kaiming_normal(0.0, [100, 400]), 0.0, (2.0f64 / 400.0).sqrt()),
         (rng.kaiming_normal(1.0, [100, 20, 20]), 0.0, (1.0f64 / 400.0).sqrt()),
     ] {

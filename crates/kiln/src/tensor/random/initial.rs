@@ -9,6 +9,11 @@ fn inputs(shape: &[usize]) -> f64 {
     shape.iter().skip(1).product::<usize>().max(1) as f64
 }
 
+/// How many inputs and outputs a layer has, as they are counted for its weight.
+fn inputs_and_outputs(shape: &[usize]) -> f64 {
+    shape.first().map_or(1.0, |&n| n as f64) + inputs(shape)
+}
+
 /// The gain of a leaky rectifier with this slope.
 fn gain(slope: f64) -> f64 {
     (2.0 / (1.0 + slope * slope)).sqrt()
@@ -103,7 +108,13 @@ draws! {
     scaled_uniform() |rng, shape| rng.scaled(shape, |s| (s.iter().product::<usize>().max(1) as f64).sqrt().recip());
     /// Uniform as Glorot and Bengio have it: up to the root of 6 over the numbers of inputs and outputs of a weight
     /// `[outputs, inputs, ..]`.
-    glorot_uniform() |rng, shape| rng.scaled(shape, |s| (6.0 / (s.first().map_or(1.0, |&n| n as f64) + inputs(s))).sqrt());
+    glorot_uniform() |rng, shape| rng.scaled(shape, |s| (6.0 / inputs_and_outputs(s)).sqrt());
+    /// Normal as Glorot and Bengio have it: the root of 2 over the numbers of inputs and outputs of a weight
+    /// `[outputs, inputs, ..]` is the standard deviation.
+    glorot_normal() |rng, shape| {
+        let std = new_shape(&shape).map_or(0.0, |s| (2.0 / inputs_and_outputs(&s)).sqrt());
+        rng.normal(0.0, std, shape)
+    };
     /// Uniform as He and others have it for layers before a rectifier that multiplies by `slope` below 0: up to its gain times
     /// the root of 3 over the number of inputs of a weight `[outputs, inputs, ..]`.
     kaiming_uniform(slope: f64 = "0.01") |rng, shape| rng.scaled(shape, |s| gain(slope) * (3.0 / inputs(s)).sqrt());
