@@ -177,6 +177,17 @@ macro_rules! stacks {
             pub fn bidirectional(inputs: usize, hidden: usize, layers: usize) -> $stack {
                 $stack { stack: Stack::new(inputs, hidden, layers, 2) }
             }
+
+            /// The layers, of whose outputs elements are dropped with probability `p` in training, before the next layer
+            /// takes them. The last layer's stay.
+            ///
+            /// ```
+            #[doc = concat!("let layer = kiln::nn::", stringify!($stack), "::deep(3, 4, 2).dropout(0.1);")]
+            /// ```
+            pub fn dropout(mut self, p: f64) -> $stack {
+                self.stack.dropout = p;
+                self
+            }
         }
     )* };
 }

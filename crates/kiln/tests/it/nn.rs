@@ -237,6 +237,23 @@ fn a_frozen_part_is_thawed_by_its_parameters() {
 
 /// The standard error of the mean of 40 000 numbers of variance 1 is 0.005, that of their variance 0.007.
 #[test]
+fn recurrent_layers_drop_what_goes_between_them() {
+    let x = Tensor::randn([4, 2, 3]);
+    let deep = kiln::nn::GRU::deep(3, 5, 2).dropout(1.0);
+    let (all, _) = deep.forward(&x, None);
+    // in training the second layer sees zeros alone, and its own outputs stay
+    let second = kiln::nn::GRU::new(5, 5);
+    let weights = deep.state_dict().into_iter();
+    let own =
+        weights.filter_map(|(name, t)| Some((format!("{}_l0", name.strip_suffix("_l1")?), t)));
+    second.load_state_dict(&own.collect(), true).expect("its weights");
+    let (zeros, _) = second.forward(&Tensor::zeros([4, 2, 5]), None);
+    let (dropped, _) = kiln::nn::train(|| deep.forward(&x, None));
+    assert!(dropped.allclose(&zeros, 1e-6, 1e-6).expect("shapes agree"));
+    assert!(!all.allclose(&zeros, 1e-2, 1e-2).expect("shapes agree"));
+}
+
+#[test]
 fn alpha_dropout_keeps_mean_and_variance() {
     let x = kiln::Rng::new(4).randn([40_000]);
     let y = nn::train(|| nn::AlphaDropout::new(0.3).forward(&x));

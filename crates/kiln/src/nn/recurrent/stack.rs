@@ -12,6 +12,8 @@ pub(super) struct Stack<C> {
     cells: Vec<C>,
     /// 1 or 2.
     directions: usize,
+    /// The probability that an output is dropped on its way to the next layer, in training.
+    pub(super) dropout: f64,
 }
 
 impl<C> Stack<C> {
@@ -34,7 +36,7 @@ impl<C: Cell> Module for Stack<C> {
         prefix: &str,
         f: &mut dyn FnMut(&str, &mut Tensor),
     ) -> Result<(), Error> {
-        let names = Stack { cells: Vec::<()>::new(), directions: self.directions };
+        let names = Stack { cells: Vec::<()>::new(), directions: self.directions, dropout: 0.0 };
         let mut cells = self.cells.iter_mut().enumerate();
         cells.try_for_each(|(i, cell)| {
             cell.visit_mut("", &mut |name, tensor| f(&names.name(prefix, name, i), tensor))
@@ -42,7 +44,7 @@ impl<C: Cell> Module for Stack<C> {
     }
 
     fn key(&self, key: &mut Key) {
-        key.add((self.cells.len(), self.directions));
+        key.add((self.cells.len(), self.directions, self.dropout.to_bits()));
         self.cells.iter().for_each(|cell| cell.key(key));
     }
 }
@@ -52,7 +54,7 @@ impl<C: Cell> Stack<C> {
     pub(super) fn new(inputs: usize, hidden: usize, layers: usize, directions: usize) -> Stack<C> {
         let width = |i: usize| if i < directions { inputs } else { hidden * directions };
         let cell = |i| C::of(Gates::new(width(i), hidden, C::GATES));
-        Stack { cells: (0..layers * directions).map(cell).collect(), directions }
+        Stack { cells: (0..layers * directions).map(cell).collect(), directions, dropout: 0.0 }
     }
 
     /// The outputs of the last layer, `[length, batch, directions * hidden]`, and the last states, each
@@ -62,6 +64,9 @@ impl<C: Cell> Stack<C> {
         self.check(x, first)?;
         let (mut x, mut last) = (x.clone(), vec![Vec::new(); first.len()]);
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
+            if layer > 0 && self.dropout != 0.0 {
+                x = x.dropout(self.dropout);
+            }
             let mut ways = Vec::new();
             for (way, cell) in cells.iter().enumerate() {
                 let at = layer * self.directions + way;
