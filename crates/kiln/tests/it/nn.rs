@@ -254,6 +254,16 @@ fn recurrent_layers_drop_what_goes_between_them() {
 }
 
 #[test]
+fn labels_that_do_not_fit_are_told_where_classes_are() {
+    let logits = Tensor::zeros([4, 7, 11]);
+    let error = logits.cross_entropy(&Tensor::from([[0; 7]; 4])).error().expect("shapes differ");
+    let text = error.to_string();
+    assert!(text.contains("axis 1") && text.contains("[4, 11], not [4, 7]"), "{text}");
+    let none = Tensor::zeros([4, 0]).cross_entropy(&Tensor::from([0; 4])).error();
+    assert!(none.expect("no classes").to_string().contains("no classes"));
+}
+
+#[test]
 fn alpha_dropout_keeps_mean_and_variance() {
     let x = kiln::Rng::new(4).randn([40_000]);
     let y = nn::train(|| nn::AlphaDropout::new(0.3).forward(&x));

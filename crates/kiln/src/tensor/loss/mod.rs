@@ -41,9 +41,12 @@ impl Tensor {
         Tensor::all_valid([self, labels])?;
         super::broadcast::one_device([self, labels])?;
         let mut shape = self.shape().to_vec();
-        if shape.is_empty() || shape.remove(axis) == 0 || shape != labels.shape() {
+        if shape.is_empty() || shape.remove(axis) == 0 {
+            return refuse!("logits {:?} have no classes", self.shape());
+        }
+        if shape != labels.shape() {
             return refuse!(
-                "labels do not belong to the logits, logits {:?}, labels {:?}",
+                "logits {:?} have their classes along axis {axis}, so labels are {shape:?}, not {:?}",
                 self.shape(),
                 labels.shape()
             );
