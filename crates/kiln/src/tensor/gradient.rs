@@ -220,7 +220,7 @@ impl Tensor {
     }
 
     /// The gradients with respect to `targets`; `None` for one that is not read on the way.
-    fn gradients_if_read(
+    pub(crate) fn gradients_if_read(
         &self,
         targets: &[&Tensor],
         seed: Option<Value>,

@@ -2,7 +2,7 @@
 
 use super::{GOLDEN, close, numbers};
 use kiln::optim::*;
-use kiln::{Error, Tensor};
+use kiln::{Error, Tensor, s};
 
 const START: [[f64; 2]; 3] = [[1.5, -2.0], [0.25, 3.0], [-0.75, 0.5]];
 
@@ -181,4 +181,129 @@ fn numbers_that_are_no_rule_are_refused() {
         assert!(error.contains(named) && error.contains("optimizers.rs"), "{error}");
     }
     assert_eq!(w.item::<f64>().expect("unchanged"), 3.0);
+}
+
+/// Rosenbrock's function of neighbours.
+fn valley(x: &Tensor) -> Tensor {
+    let (a, b) = (x.get(s![..-1]), x.get(s![1..]));
+    ((&b - a.square()).square() * 100.0 + (1.0 - a).square()).sum(..)
+}
+
+fn bowl(x: &Tensor) -> Tensor {
+    (x.square().square() / 4.0 + x.sum(..).square()).sum(..)
+}
+
+/// The losses before each of three steps, and the parameters afterwards.
+fn three_steps(x: &Tensor, opt: &LBFGS, f: fn(&Tensor) -> Tensor) -> (Vec<f64>, Vec<f64>) {
+    let losses = (0..3).map(|_| opt.step(|| Ok(f(x))).expect("a step")).collect();
+    (losses, x.to_vec().expect("f64"))
+}
+
+#[test]
+fn lbfgs_is_that_of_pytorch() {
+    // torch.optim.LBFGS 2.15 in f64
+    let cases: [(f64, usize, usize, bool, [f64; 7]); 4] = [
+        (
+            1.0,
+            100,
+            4,
+            true,
+            [
+                355.7,
+                5.90601464338693,
+                4.24192095183279,
+                -1.0401142960061427,
+                1.0811011013576386,
+                1.1712838656373898,
+                1.3831558567553326,
+            ],
+        ),
+        (
+            1.0,
+            2,
+            6,
+            true,
+            [
+                355.7,
+                4.3242844726126535,
+                4.239080978791651,
+                -1.0017527263805697,
+                0.9967804733715968,
+                1.0037427956889553,
+                1.0022063776543646,
+            ],
+        ),
+        (
+            0.1,
+            100,
+            4,
+            false,
+            [
+                25.944024999999996,
+                13.964092709996223,
+                6.889577693225155,
+                -1.2400307913223534,
+                0.5498824579888004,
+                0.039737117211247355,
+                1.3557997061206564,
+            ],
+        ),
+        (
+            0.01,
+            3,
+            5,
+            true,
+            [
+                355.7,
+                53.32761197136866,
+                25.617628394362356,
+                -1.0210339438785077,
+                1.0257490381918961,
+                1.1359032770231394,
+                1.5940428044767367,
+            ],
+        ),
+    ];
+    for (lr, history, iterations, searches, want) in cases {
+        let x = Tensor::from([-1.2f64, 1.0, 0.5, 2.0]).set_requires_grad(true);
+        let opt =
+            LBFGS::new([&x], lr).history_size(history).max_iter(iterations).strong_wolfe(searches);
+        let (losses, at) = three_steps(&x, &opt, if searches { valley } else { bowl });
+        let got = [losses, at].concat();
+        let far = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(far < 1e-8, "{lr} {history} {iterations} {searches}: {got:?} {want:?}");
+    }
+}
+
+#[test]
+fn lbfgs_takes_parameters_of_any_dtype_and_leaves_what_is_not_read() {
+    let w = Tensor::from([3.0f32, -1.0]).set_requires_grad(true);
+    let b = Tensor::from([2.0f32]).bfloat16().set_requires_grad(true);
+    let other = Tensor::from([7.0f32]).set_requires_grad(true);
+    let opt = LBFGS::new([&w, &b, &other], 1.0).strong_wolfe(true);
+    let target = Tensor::from([0.5f32, 0.25]);
+    let loss = || Ok((&w - &target).square().sum(..) + (&b - 1.0).square().sum(..));
+    let before = opt.step(loss).expect("a step");
+    assert_eq!(before, 6.25 + 1.5625 + 1.0);
+    let at = [w.to_vec::<f32>().expect("f32"), other.to_vec().expect("f32")].concat();
+    assert!(at.iter().zip([0.5, 0.25, 7.0]).all(|(a, b)| (a - b).abs() < 1e-5), "{at:?}");
+    assert_eq!(b.float().item::<f32>().expect("one"), 1.0);
+    assert!(w.grad().is_none());
+}
+
+#[test]
+fn lbfgs_stays_where_the_loss_is_no_number_and_says_what_is_wrong() {
+    let w = Tensor::from([2.0f64]).set_requires_grad(true);
+    let opt = LBFGS::new([&w], 1.0).strong_wolfe(true);
+    assert!(opt.step(|| Ok((&w - 3.0).log().sum(..))).expect("NaN").is_nan());
+    assert_eq!(w.item::<f64>().expect("one"), 2.0);
+    // trials beyond 3 are NaN, so the search comes back
+    let losses = [(); 2].map(|()| opt.step(|| Ok((3.0 - &w).sqrt().sum(..))).expect("a step"));
+    assert!(losses[0] == 1.0 && losses[1] < 0.7, "{losses:?}");
+    assert!(w.item::<f64>().expect("one") < 3.0);
+    let unread = opt.step(|| Ok(Tensor::from(1.0f64))).expect_err("reads nothing").to_string();
+    assert!(unread.contains("none of the parameters"), "{unread}");
+    let failed = opt.step(|| w.matmul(&Tensor::ones([3])).backward().map(|()| w.clone()));
+    assert_eq!(failed.expect_err("shapes").op(), "matmul");
+    assert!(LBFGS::new([&w], f64::NAN).step(|| Ok(w.sum(..))).is_err());
 }
