@@ -77,7 +77,7 @@ pub use tensor::{
     AttentionOptions, ClassLoss, ConvOptions, CtcLoss, FromNested, Graph, Index, Indices, Length,
     MatrixNorm, Nested, Options, PadMode, Padding, PoolOptions, Reduce, Reduction, Resize, Rng,
     Sampling, Tensor, Variable, autocast, autocast_dtype, checkpoint, enable_grad, gradcheck,
-    gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, sync,
+    gradgradcheck, is_grad_enabled, manual_seed, no_grad, realize, rng_state, set_rng_state, sync,
 };
 
 /// What arguments of methods may be; nothing here needs naming.

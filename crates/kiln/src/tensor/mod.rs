@@ -110,7 +110,7 @@ pub use list::{List, ListItem};
 pub use loss::{ClassLoss, CtcLoss, Reduce};
 pub use pieces::SplitArg;
 pub use pool_options::PoolOptions;
-pub use random::{Rng, manual_seed};
+pub use random::{Rng, manual_seed, rng_state, set_rng_state};
 pub use ranges::RangeArg;
 pub use read::realize;
 pub use scatter::{Reduction, ReductionArg};

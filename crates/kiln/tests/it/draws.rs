@@ -176,3 +176,19 @@ fn weights_that_nothing_can_be_picked_by_are_errors() {
     (0..3).for_each(|_| assert_eq!(picked(fine).expect("a position").len(), 1));
     assert!(picked([1.0, f64::NAN, 1.0]).is_err());
 }
+
+#[test]
+fn a_sequence_goes_on_where_another_was() {
+    let (a, b) = (Rng::new(u64::MAX - 5), Rng::new(1));
+    let _ = (a.rand([7]), a.randn([3, 5]), b.randperm(9));
+    let here = a.state();
+    let draw = |rng: &Rng| {
+        let drawn = [rng.rand([4]), rng.randn([3]), rng.bernoulli(&Tensor::full([6], 0.5))];
+        Tensor::cat(drawn, 0).to_vec::<f32>().expect("f32")
+    };
+    let want = draw(&a);
+    b.set_state(here);
+    assert_eq!(draw(&b), want);
+    assert_eq!(a.state(), b.state());
+    assert_ne!(draw(&b), want);
+}

@@ -46,7 +46,32 @@ static SHARED: Rng = Rng::new(0);
 /// # Ok::<(), kiln::Error>(())
 /// ```
 pub fn manual_seed(seed: u64) {
-    SHARED.restart(seed);
+    SHARED.set_state((seed, 0));
+}
+
+/// Where the sequence is that [`manual_seed`] starts: the seed, and how many of its places are taken. A checkpoint that has
+/// it draws on from there, PyTorch's `get_rng_state`.
+///
+/// ```
+/// use kiln::{Tensor, rng_state, set_rng_state};
+/// let here = rng_state();
+/// let a = Tensor::rand([3]).to_vec::<f32>()?;
+/// set_rng_state(here);
+/// assert_eq!(a, Tensor::rand([3]).to_vec::<f32>()?);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+pub fn rng_state() -> (u64, u64) {
+    SHARED.state()
+}
+
+/// Goes on where [`rng_state`] was.
+///
+/// ```
+/// kiln::set_rng_state((7, 0)); // as `manual_seed(7)`
+/// assert_eq!(kiln::rng_state(), (7, 0));
+/// ```
+pub fn set_rng_state(state: (u64, u64)) {
+    SHARED.set_state(state);
 }
 
 impl Rng {
@@ -60,8 +85,28 @@ impl Rng {
         Rng(Mutex::new(State { seed, counter: 0 }))
     }
 
-    fn restart(&self, seed: u64) {
-        *self.0.lock().expect("random state") = State { seed, counter: 0 };
+    /// Where this sequence is, as [`rng_state`] says it.
+    ///
+    /// ```
+    /// assert_eq!(kiln::Rng::new(7).state(), (7, 0));
+    /// ```
+    pub fn state(&self) -> (u64, u64) {
+        let state = self.0.lock().expect("random state");
+        (state.seed, state.counter)
+    }
+
+    /// Goes on where a sequence was.
+    ///
+    /// ```
+    /// use kiln::Rng;
+    /// let (a, b) = (Rng::new(7), Rng::new(0));
+    /// let _ = a.rand([3]);
+    /// b.set_state(a.state());
+    /// assert_eq!(a.rand([3]).to_vec::<f32>()?, b.rand([3]).to_vec::<f32>()?);
+    /// # Ok::<(), kiln::Error>(())
+    /// ```
+    pub fn set_state(&self, (seed, counter): (u64, u64)) {
+        *self.0.lock().expect("random state") = State { seed, counter };
     }
 
     /// `n` places of the sequence: the seed and the first.
