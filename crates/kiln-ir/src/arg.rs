@@ -160,6 +160,8 @@ pub struct Function {
     pub name: &'static str,
     /// A `Body`. Its type has nodes in it, and this module is below them.
     pub(crate) body: &'static (dyn Any + Send + Sync),
+    /// A `Slope`.
+    pub(crate) slope: &'static (dyn Any + Send + Sync),
 }
 
 impl PartialEq for Function {

@@ -2,13 +2,8 @@
 
 use crate::arg::{Arg, Derivative};
 use crate::uop::UOp;
-use smallvec::SmallVec;
 
-/// One gradient per source of a node; `None` where none passes.
-pub type Gradients = SmallVec<[Option<UOp>; 3]>;
-
-/// From a node and its gradient to those of its sources.
-pub type GradientRule = fn(&UOp, &UOp) -> Gradients;
+pub use crate::uop::{GradientRule, Gradients};
 
 /// The gradients of a function of one input: this one.
 pub fn of_one(grad: UOp) -> Gradients {

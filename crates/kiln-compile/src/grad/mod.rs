@@ -56,7 +56,8 @@ pub fn gradient(root: &UOp, root_grad: &UOp, targets: &[UOp]) -> Vec<Option<UOp>
 
 /// The gradients for a node's sources, by its rule, from the sum of the gradients that its users gave.
 fn passed(node: &UOp, users: &mut Parts) -> Gradients {
-    let Some(rule) = rules::rule(node.op()).filter(|_| !users.is_empty()) else {
+    let rule = node.own_gradient().or_else(|| rules::rule(node.op()));
+    let Some(rule) = rule.filter(|_| !users.is_empty()) else {
         return Gradients::new();
     };
     let grad = summed(std::mem::take(users));
@@ -94,7 +95,7 @@ impl Path {
     }
 }
 
-/// What the composites of a graph are written out as, by a composite's id.
+/// What the composites of a graph that have no gradient of their own are written out as, by a composite's id.
 #[derive(Default)]
 struct Written(FxHashMap<usize, UOp>);
 
@@ -109,12 +110,12 @@ impl Written {
         // what is to be placed next lies on top
         let mut stack: Vec<UOp> = nodes.into_iter().rev().collect();
         while let Some(node) = stack.pop() {
-            let is_whole = node.op() == Op::Composite && !written.0.contains_key(&node.id());
             if placed.contains(&node.id()) {
                 continue;
             }
-            if is_whole {
-                let value = node.written_out().expect("a composite");
+            let is_done = written.0.contains_key(&node.id()) || node.own_gradient().is_some();
+            let value = if is_done { None } else { node.written_out() };
+            if let Some(value) = value {
                 let inner =
                     toposort_all(std::slice::from_ref(&value), |n| !placed.contains(&n.id()));
                 written.0.insert(node.id(), value);

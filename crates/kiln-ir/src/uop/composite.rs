@@ -8,19 +8,30 @@ use crate::arg::{Arg, Axes, Function, Shape};
 use crate::dtype::DType;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// One gradient per source of a node; `None` where none passes.
+pub type Gradients = SmallVec<[Option<UOp>; 3]>;
+
+/// From a node and its gradient to those of its sources.
+pub type GradientRule = fn(&UOp, &UOp) -> Gradients;
 
 /// From a composite node and its sources to the node that it is written out as, of the same shape and dtype. The sources may be
 /// others than the node's own that have the same values, so they are to be used in their place.
 pub type Body = fn(&UOp, &[UOp]) -> UOp;
 
+/// From a composite node to the rule of its gradient. If there is none, the gradient is that of what the node is written out as.
+pub type Slope = fn(&UOp) -> Option<GradientRule>;
+
 /// See the macro [`function`](crate::function!).
-pub const fn named(name: &'static str, body: &'static Body) -> Function {
-    Function { name, body }
+pub const fn named(name: &'static str, body: &'static Body, slope: &'static Slope) -> Function {
+    Function { name, body, slope }
 }
 
-/// The function of a name that no other one has. It is given the composite node and its sources, and captures nothing.
+/// The function of a name that no other one has: its body, and the rule of its gradient if it has one of its own. They capture
+/// nothing.
 ///
 /// ```
 /// use kiln_ir::{DType, UOp, arg::{Axes, Function}, function};
@@ -31,9 +42,13 @@ pub const fn named(name: &'static str, body: &'static Body) -> Function {
 /// ```
 #[macro_export]
 macro_rules! function {
-    ($name:literal, $body:expr) => {{
+    ($name:literal, $body:expr) => {
+        $crate::function!($name, $body, |_| None)
+    };
+    ($name:literal, $body:expr, $slope:expr) => {{
         const BODY: $crate::uop::Body = $body;
-        $crate::uop::function_named($name, &BODY)
+        const SLOPE: $crate::uop::Slope = $slope;
+        $crate::uop::function_named($name, &BODY, &SLOPE)
     }};
 }
 
@@ -85,6 +100,13 @@ impl UOp {
         let srcs: Srcs = self.srcs().iter().enumerate().map(&mut stand_in).collect();
         let value = self.decomposition(&srcs)?;
         if views.is_empty() { Some(value) } else { substitute(&[value], &views).pop() }
+    }
+
+    /// The rule of a composite's own gradient, if its function has one for it.
+    pub fn own_gradient(&self) -> Option<GradientRule> {
+        let Arg::Composite { function, .. } = self.arg() else { return None };
+        let slope = function.slope.downcast_ref::<Slope>();
+        slope.expect("only `function!` makes functions")(self)
     }
 
     /// Names the nodes from here to the sources after the composite.

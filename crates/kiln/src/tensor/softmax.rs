@@ -8,8 +8,9 @@ use super::shape_args::{AxesArg, axes};
 use crate::defaults::OrFloat;
 use crate::error::Fault;
 use kiln_ir::arg::{Arg, Axes, Derivative, Function, ReduceOp};
-use kiln_ir::derivative::{Gradients, of_one};
+use kiln_ir::derivative::of_one;
 use kiln_ir::{DType, Op, UOp, derivative, function};
+use smallvec::smallvec;
 
 /// The value less its largest along the axes, e to that, and the sum of those with axes kept.
 struct Parts {
@@ -62,23 +63,30 @@ impl Parts {
         shares.with_derivative(SOFTMAX, [self.of.clone(), self.sum.clone()])
     }
 
+    fn logs(&self) -> UOp {
+        let logs = &self.shifted - self.spread(&UOp::unary(Op::Log, &self.sum));
+        logs.with_derivative(LOG_SOFTMAX, [self.of.clone(), self.sum.clone()])
+    }
+
     fn spread(&self, x: &UOp) -> UOp {
         x.expand(self.exps.shape().clone())
     }
 }
 
-const SOFTMAX: Derivative = derivative!("softmax", of_shares);
+const SOFTMAX: Derivative =
+    derivative!("softmax", |y, g| of_one(shares_gradient(y, g, |x| summed(y, x))));
 
-const LOG_SOFTMAX: Derivative = derivative!("log_softmax", of_logs);
+const LOG_SOFTMAX: Derivative =
+    derivative!("log_softmax", |y, g| of_one(logs_gradient(y, g, |x| summed(y, x))));
 
 /// `y (g - sum(g y))`. It needs the shares `y` alone, so no exponential and no sum is kept for it.
-fn of_shares(y: &UOp, g: &UOp) -> Gradients {
-    of_one(y * (g - summed(y, &(g * y))))
+fn shares_gradient(y: &UOp, g: &UOp, summed: impl Fn(&UOp) -> UOp) -> UOp {
+    y * (g - summed(&(g * y)))
 }
 
 /// `g - e^y sum(g)`.
-fn of_logs(y: &UOp, g: &UOp) -> Gradients {
-    of_one(g - UOp::unary(Op::Exp, y) * summed(y, g))
+fn logs_gradient(y: &UOp, g: &UOp, summed: impl Fn(&UOp) -> UOp) -> UOp {
+    g - UOp::unary(Op::Exp, y) * summed(g)
 }
 
 /// The sums of `x` along the axes of the softmax `y`, repeated along them. These axes have length 1 in the third source of `y`.
@@ -96,19 +104,39 @@ fn largest(x: &UOp, axes: &Axes) -> UOp {
 }
 
 fn softmax(x: &UOp, axes: &Axes) -> UOp {
-    let dtype = x.dtype().or_float().accumulator();
-    UOp::composite(&SHARES, [x.clone()], axes.clone(), dtype, x.shape().clone())
+    along(&SHARES, x, axes)
 }
 
-static SHARES: Function = function!("softmax", |softmax, srcs| {
-    let Arg::Composite { axes, .. } = softmax.arg() else { unreachable!("a composite") };
-    Parts::new(&srcs[0], axes).shares()
-});
+/// A function of one value along axes.
+fn along(function: &'static Function, x: &UOp, axes: &Axes) -> UOp {
+    let x = x.cast(x.dtype().or_float().accumulator());
+    let (dtype, shape) = (x.dtype(), x.shape().clone());
+    UOp::composite(function, [x], axes.clone(), dtype, shape)
+}
+
+static SHARES: Function =
+    function!("softmax", |y, srcs| Parts::new(&srcs[0], axes_of(y)).shares(), |_| Some(
+        |y, g| smallvec![Some(shares_gradient(y, g, |x| summed_along(x, axes_of(y))))]
+    ));
+
+static LOGS: Function =
+    function!("log_softmax", |y, srcs| Parts::new(&srcs[0], axes_of(y)).logs(), |_| Some(
+        |y, g| smallvec![Some(logs_gradient(y, g, |x| summed_along(x, axes_of(y))))]
+    ));
+
+/// The axes that a composite works along.
+fn axes_of(composite: &UOp) -> &Axes {
+    let Arg::Composite { axes, .. } = composite.arg() else { unreachable!("a composite") };
+    axes
+}
+
+/// The sums along axes, repeated along them.
+fn summed_along(x: &UOp, axes: &Axes) -> UOp {
+    wide_sum(x, axes).reshape(kept_shape(x.shape(), axes)).expand(x.shape().clone())
+}
 
 fn log_softmax(x: &UOp, axes: &Axes) -> UOp {
-    let parts = Parts::new(x, axes);
-    let logs = &parts.shifted - parts.spread(&UOp::unary(Op::Log, &parts.sum));
-    logs.with_derivative(LOG_SOFTMAX, [parts.of, parts.sum])
+    along(&LOGS, x, axes)
 }
 
 fn logsumexp(x: &UOp, axes: &Axes) -> UOp {
