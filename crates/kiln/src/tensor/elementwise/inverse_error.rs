@@ -1,42 +1,104 @@
-//! The inverse of the error function: a polynomial (M. Giles, Approximating the erfinv function, 2010), and three of Halley's
-//! steps in f64.
+//! The inverse of the error function, by the quotients of polynomials for the normal distribution's (M. Wichura, Algorithm AS 241,
+//! 1988), and for f64 one of Halley's steps.
 
 use super::gamma::{by_slope, polynomial};
 use crate::Tensor;
+use crate::defaults::OrFloat;
 use kiln_ir::arg::Derivative;
-use kiln_ir::derivative;
-use std::f64::consts::{FRAC_2_SQRT_PI, PI};
+use kiln_ir::{DType, derivative};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
-/// Of `w - 2.5`, where `w = -log(1 - x^2)` is below 5.
-const MIDDLE: [f64; 9] = [
-    1.501_409_41,
-    0.246_640_727,
-    -0.004_177_681_64,
-    -0.001_253_725_03,
-    0.000_218_580_87,
-    -4.391_506_54e-6,
-    -3.523_387_7e-6,
-    3.432_739_39e-7,
-    2.810_226_36e-8,
-];
-/// Of `sqrt(w) - 3` elsewhere.
-const TAIL: [f64; 9] = [
-    2.832_976_82,
-    1.001_674_06,
-    0.009_438_870_47,
-    -0.007_622_461_3,
-    0.005_739_507_73,
-    -0.003_673_428_44,
-    0.001_349_343_22,
-    0.000_100_950_558,
-    -0.000_200_214_257,
-];
+/// A polynomial over another one, whose first coefficient is 1.
+type Ratio = ([f64; 8], [f64; 8]);
 
-/// About the inverse of a number from 0 to 1.
-fn about(x: &Tensor) -> Tensor {
-    let w = -((1.0 - x) * (x + 1.0)).log();
-    let tail = polynomial(&(w.sqrt() - 3.0), &TAIL);
-    w.lt(5.0).where_(polynomial(&(&w - 2.5), &MIDDLE), tail) * x
+/// Of `0.180625 - (x / 2)^2`, where `x` is at most [`INNER`]; times `x / 2`.
+const MIDDLE: Ratio = (
+    [
+        3.387_132_872_796_366_5,
+        133.141_667_891_784_38,
+        1_971.590_950_306_551_3,
+        13_731.693_765_509_46,
+        45_921.953_931_549_87,
+        67_265.770_927_008_7,
+        33_430.575_583_588_13,
+        2_509.080_928_730_122_7,
+    ],
+    [
+        1.0,
+        42.313_330_701_600_91,
+        687.187_007_492_057_9,
+        5_394.196_021_424_751,
+        21_213.794_301_586_597,
+        39_307.895_800_092_71,
+        28_729.085_735_721_943,
+        5_226.495_278_852_854,
+    ],
+);
+const INNER: f64 = 0.85;
+
+/// Of `w - 1.6`, where `w = sqrt(-log((1 - x) / 2))` is at most 5.
+const OUTER: Ratio = (
+    [
+        1.423_437_110_749_683_5,
+        4.630_337_846_156_546,
+        5.769_497_221_460_691,
+        3.647_848_324_763_204_5,
+        1.270_458_252_452_368_4,
+        0.241_780_725_177_450_6,
+        0.022_723_844_989_269_184,
+        7.745_450_142_783_414e-4,
+    ],
+    [
+        1.0,
+        2.053_191_626_637_759,
+        1.676_384_830_183_803_8,
+        0.689_767_334_985_1,
+        0.148_103_976_427_480_08,
+        0.015_198_666_563_616_457,
+        5.475_938_084_995_345e-4,
+        1.050_750_071_644_416_9e-9,
+    ],
+);
+
+/// Of `w - 5` from there on, where only f64 comes to.
+const LAST: Ratio = (
+    [
+        6.657_904_643_501_103_5,
+        5.463_784_911_164_114,
+        1.784_826_539_917_291_3,
+        0.296_560_571_828_504_87,
+        0.026_532_189_526_576_124,
+        0.001_242_660_947_388_078_4,
+        2.711_555_568_743_487_6e-5,
+        2.010_334_399_292_288_2e-7,
+    ],
+    [
+        1.0,
+        0.599_832_206_555_888,
+        0.136_929_880_922_735_8,
+        0.014_875_361_290_850_615,
+        7.868_691_311_456_133e-4,
+        1.846_318_317_510_054_8e-5,
+        1.421_511_758_316_445_9e-7,
+        2.044_263_103_389_939_8e-15,
+    ],
+);
+
+fn ratio(x: &Tensor, (above, below): &Ratio) -> Tensor {
+    polynomial(x, above) / polynomial(x, below)
+}
+
+/// The inverse of a number from 0 to 1, to a few places of f64.
+fn about(x: &Tensor, is_narrow: bool) -> Tensor {
+    let half = x * 0.5;
+    let middle = ratio(&(0.180_625 - half.square()), &MIDDLE) * half;
+    let w = (-((1.0 - x) * 0.5).log()).sqrt();
+    let outer = ratio(&(&w - 1.6), &OUTER);
+    let outer = match is_narrow {
+        true => outer,
+        false => w.le(5.0).where_(outer, ratio(&(&w - 5.0), &LAST)),
+    };
+    x.le(INNER).where_(middle, outer) * FRAC_1_SQRT_2
 }
 
 /// A step from `y` towards what has the error function `x`. Near 1 its complement has more digits.
@@ -46,10 +108,11 @@ fn closer(y: &Tensor, x: &Tensor) -> Tensor {
     y - &step / (y * &step + 1.0)
 }
 
-fn erfinv(x: &Tensor) -> Tensor {
+fn erfinv(x: &Tensor, is_narrow: bool) -> Tensor {
     let size = x.abs();
     let inside = size.lt(1.0).where_(&size, 0.0);
-    let y = (0..3).fold(about(&inside), |y, _| closer(&y, &inside));
+    let y = about(&inside, is_narrow);
+    let y = if is_narrow { y } else { closer(&y, &inside) };
     let edge = size.eq(1.0).where_(f64::INFINITY, f64::NAN);
     size.lt(1.0).where_(y, edge).copysign(x)
 }
@@ -67,7 +130,8 @@ impl Tensor {
     #[must_use]
     #[track_caller]
     pub fn erfinv(&self) -> Tensor {
-        self.special("erfinv", erfinv, ERFINV)
+        let is_narrow = self.dtype().or_float() != DType::F64;
+        self.special("erfinv", |x| erfinv(x, is_narrow), ERFINV)
     }
 }
 
