@@ -210,7 +210,8 @@ impl Sampler {
         for (&[place, w], &n) in taps.iter().zip(&self.lengths) {
             let last = n as f64 - 1.0;
             let is_in = place.ge(0.0).logical_and(place.le(last));
-            let at = is_in.where_(place, 0.0).cast(DType::I32);
+            // anybody can tell that it is inside
+            let at = place.cast(DType::I32).clamp(0, n as i64 - 1);
             index = Some(index.map_or(at.clone(), |i| i.mul(n as i64).add(&at)));
             weight = Some(weight.map_or(w.clone(), |v| v.mul(w)));
             there = Some(there.map_or(is_in.clone(), |t| t.logical_and(&is_in)));

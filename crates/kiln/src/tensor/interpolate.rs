@@ -173,7 +173,8 @@ impl Step {
 
     /// The elements at these whole positions, or at the border's.
     fn at(self, x: &Tensor, places: &Tensor) -> Tensor {
-        let places = places.clamp(0.0, (self.n - 1) as f64).cast(DType::I32).contiguous();
+        // what is read from memory may be anything: bounds are known of what is clamped after that
+        let places = places.cast(DType::I32).contiguous().clamp(0, self.n as i64 - 1);
         x.index_select(self.axis, &places)
     }
 
