@@ -40,7 +40,7 @@ SUBJECTS = ["activations", "attention", "elementwise", "linalg", "losses", "more
             "windows"]
 # whose inputs must stay what they are: matrices that are regular, positions that are sorted or inside
 STRICT = {"linalg"}
-SORTED = {"searchsorted", "bucketize"}
+SORTED = {"searchsorted", "searchsorted_with", "bucketize"}
 # whose results are no sums
 ELEMENTWISE = {"activations", "elementwise"}
 NO_SUMS = {"silu", "softplus", "gelu", "elu", "cumprod", "prod_with", "cdist", "lgamma", "digamma", "polygamma"}

@@ -162,4 +162,33 @@ for method, args in [("cummax", [2]), ("cumprod", [-3]), ("logcumsumexp", [2]), 
     refused(method, [data(2, 3)], args, f"{method}: axis")
 case("corrcoef", [data(3, 5, dtype=F16) * 200], torch.corrcoef, tol=("abs", 4), grad=False)
 refused("cov", [data(2, 2, 2)], [], "cov: wants at most two axes")
-refused("searchsorted", [data(2, 2), data(3)], [False], "searchsorted: wants one axis")
+refused("searchsorted", [data(2, 2), data(3)], [False], "searchsorted: rows [2, 2] do not belong to values [3]")
+refused("searchsorted", [data(2, 2), data(3, 2)], [False], "searchsorted: rows [2, 2] do not belong to values [3, 2]")
+refused("searchsorted", [t(1.0), data(3)], [False], "searchsorted: wants an axis of elements in order, not a scalar")
+refused("bucketize", [data(2, 2), data(2, 2)], [False], "bucketize: wants edges of one axis, not [2, 2]")
+refused("searchsorted_with", [data(3), data(2), torch.tensor([0, 1])], [False], "searchsorted_with: a sorter [2] is not of the shape [3]")
+refused("searchsorted_with", [data(2), data(2), torch.tensor([0, 2])], [False], "searchsorted_with: index 2 is out of range for axis 0 of length 2")
+
+
+def found(e, v, right):
+    """NumPy's, for which NaN is the largest number."""
+    side = "right" if right else "left"
+    rows = zip(e.reshape(-1, e.shape[-1]).numpy(), v.reshape(-1, v.shape[-1]).numpy())
+    return torch.tensor(np.stack([np.searchsorted(x, y, side) for x, y in rows]), dtype=I32).reshape(v.shape)
+
+
+for right in [False, True]:
+    # of few elements, and of more than are all compared
+    for rows, n, m in [((2,), 5, 3), ((1, 2), 70, 4), ((2,), 129, 2), ((2,), 1, 2)]:
+        for dtype in [F32, F64, BF16, F16, I32, I8] if n < 9 else [F32, I32]:
+            x, v = data(*rows, n, dtype=dtype), data(*rows, m, dtype=dtype)
+            case("searchsorted", [x.sort(-1)[0], v], lambda e, v: torch.searchsorted(e, v, right=right).int(), [right], grad=False)
+        case("searchsorted_with", [x, v, x.argsort(-1)], lambda e, v, s: torch.searchsorted(e, v, right=right, sorter=s).int(), [right])
+        x[..., -1] = 3
+        x, v = x.to(F32) / 2, v.to(F32) / 2
+        x[..., 0], v[..., -1] = NAN, NAN
+        case("searchsorted", [x.sort(-1)[0], v], lambda e, v: found(e, v, right), [right], grad=False)
+    case("searchsorted", [data(300).sort()[0], data(2, 3)], lambda e, v: torch.searchsorted(e, v, right=right).int(), [right], grad=False)
+    case("searchsorted", [torch.zeros(0), data(2, 3)], lambda e, v: torch.searchsorted(e, v, right=right).int(), [right], grad=False)
+    case("searchsorted", [torch.zeros(2, 3), torch.zeros(2, 0)], lambda e, v: torch.searchsorted(e, v, right=right).int(), [right], grad=False)
+    case("bucketize", [data(2, 3), data(100).sort()[0]], lambda v, e: torch.bucketize(v, e, right=right).int(), [right], grad=False)

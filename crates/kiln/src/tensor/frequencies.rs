@@ -1,4 +1,4 @@
-//! How often elements are there, and where they would stand in an order.
+//! How often elements are there.
 
 use super::Tensor;
 use super::shape_args::AxesArg;
@@ -7,54 +7,8 @@ use crate::error::{Error, Fault, refuse};
 use crate::origin::outermost;
 use kiln_ir::DType;
 
-/// Frequencies and positions in an order.
+/// Frequencies.
 impl Tensor {
-    /// For each of `values` how many of these elements, which are one axis in order, lie before it: the position where it
-    /// would go, before equal ones, or if `right` after them. i32. Each value is compared with each element.
-    ///
-    /// ```
-    /// use kiln::Tensor;
-    /// let t = Tensor::from([1, 3, 5]);
-    /// assert_eq!(t.searchsorted(&Tensor::from([3, 9]), false).to_vec::<i32>()?, [1, 3]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// More than one axis, other devices.
-    #[must_use]
-    #[track_caller]
-    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Tensor {
-        let _method = outermost("searchsorted");
-        if self.ndim() != 1 {
-            let why = format!("wants one axis, not {:?}", self.shape());
-            return self.refused("searchsorted", why.into());
-        }
-        let values = values.unsqueeze(-1);
-        // what is not above a NaN is before it
-        let before = if right { self.gt(&values).logical_not() } else { self.lt(&values) };
-        let before = before.logical_or(values.isnan());
-        before.cast(DType::I32).sum(-1)
-    }
-
-    /// Which of the intervals between `edges`, which are in order, each element lies in: [`searchsorted`](Tensor::searchsorted)
-    /// the other way round.
-    ///
-    /// ```
-    /// use kiln::Tensor;
-    /// let t = Tensor::from([2, 9]);
-    /// assert_eq!(t.bucketize(&Tensor::from([1, 3, 5]), false).to_vec::<i32>()?, [1, 3]);
-    /// # Ok::<(), kiln::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`searchsorted`](Tensor::searchsorted).
-    #[must_use]
-    #[track_caller]
-    pub fn bucketize(&self, edges: &Tensor, right: bool) -> Tensor {
-        let _method = outermost("bucketize");
-        edges.searchsorted(self, right)
-    }
-
     /// The different elements in order. Computes the tensor.
     ///
     /// ```
@@ -195,7 +149,8 @@ impl Tensor {
         let distance = self.flatten().cast(DType::F64).sub(low);
         let place = distance.mul(bins as f64).div(high - low).floor();
         let place = place.isnan().where_(0.0, place);
-        Ok(place.clamp(0.0, bins as f64 - 1.0).cast(DType::I32))
+        // as integers, whose bounds anybody can tell
+        Ok(place.cast(DType::I32).clamp(0, bins as i64 - 1))
     }
 
     /// Whether each element is between two numbers, which round as the elements do.
@@ -209,11 +164,17 @@ impl Tensor {
     /// How many elements that are `inside` have each place.
     #[track_caller]
     fn counted(&self, bins: usize, place: &Tensor, inside: &Tensor) -> Tensor {
-        let empty = Tensor::zeros_with([bins], (DType::F64, self.device()));
-        if self.numel() == 0 {
-            return empty.cast(self.dtype());
-        }
-        empty.scatter_reduce(0, place, inside.cast(DType::F64), "sum", true).cast(self.dtype())
+        let empty = Tensor::zeros_with([bins + 1], (DType::I64, self.device()));
+        let counts = match self.numel() {
+            0 => empty,
+            _ => {
+                // what is not inside is counted apart
+                let slot = inside.where_(place, bins as i64).cast(DType::I32);
+                let ones = Tensor::ones_with(slot.shape(), (DType::I64, self.device()));
+                empty.scatter_reduce(0, &slot, ones, "sum", true)
+            }
+        };
+        counts.piece(0, 0, bins).cast(self.dtype())
     }
 
     /// The most frequent element along an axis, of several the smallest. `..` is of all elements.

@@ -47,6 +47,8 @@ mod doubling;
 mod statistics;
 mod graph;
 mod frequencies;
+mod search;
+mod select;
 mod softmax;
 /// Mixed precision.
 mod autocast;

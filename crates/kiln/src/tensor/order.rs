@@ -27,6 +27,23 @@ pub(super) fn first_places(x: &UOp, count: usize, descending: bool, as_rows: boo
     keys.cut(count).places()
 }
 
+/// Positions in an axis of `n`, as anybody can tell by their bounds: then nobody looks whether they are.
+pub(super) fn inside(places: &UOp, n: usize) -> UOp {
+    places.maximum(&like(places, 0)).minimum(&like(places, n as i64 - 1))
+}
+
+/// The positions of numbers from 0 to 1, f64 along one axis, in their order; i32. Of the numbers as many bits decide as a
+/// position leaves in a word.
+pub(super) fn places_of_draws(x: &UOp) -> UOp {
+    let n = x.numel();
+    let bits = n.next_power_of_two().ilog2();
+    let draw = (x * &like(x, 2f64.powi(63 - bits as i32))).cast(DType::I64);
+    let word = draw * (1i64 << bits) + positions(x.shape(), 0).cast(DType::I64);
+    let keys = Keys { words: vec![word.reshape(Shape::from_slice(&[n, 1]))] };
+    let sorted = keys.sorted().words.remove(0);
+    (sorted & ((1i64 << bits) - 1)).cast(DType::I32).reshape(Shape::from_slice(&[n]))
+}
+
 /// Keys along the first axis, `[n, columns]`, as words of i64. The first word decides, the second one where those are equal.
 /// One word is enough for elements of up to 32 bits: it has the element above the position.
 struct Keys {
@@ -106,6 +123,22 @@ impl Keys {
         let mut pairs = self.words.iter().zip(&other.words).rev();
         let (a, b) = pairs.next().expect("a key has a word");
         pairs.fold(a.lt(b), |rest, (a, b)| a.lt(b) | (a.eq_(b) & rest))
+    }
+
+    /// The later one of each key and the other, where that is asked for, else the earlier one.
+    fn chosen(&self, other: &Keys, later: &UOp) -> Keys {
+        if let ([own], [other]) = (&self.words[..], &other.words[..]) {
+            let word = later.where_(&own.maximum(other), &own.minimum(other));
+            return Keys { words: vec![word] };
+        }
+        let changes = other.before(self).eq_(&later.not());
+        let pairs = self.words.iter().zip(&other.words);
+        Keys { words: pairs.map(|(own, other)| changes.where_(other, own)).collect() }
+    }
+
+    /// So many steps of the network are one kernel, which computes what it needs of all but the last one for each of its keys.
+    fn steps_together(&self) -> usize {
+        if self.words.len() == 1 { 3 } else { 2 }
     }
 
     /// The least key of each column of `[n, length, columns]`.
@@ -242,13 +275,28 @@ impl Network {
     /// Merges pairs of blocks of `2^level` keys that are in order.
     fn merge(&mut self, level: usize) {
         self.mirror(level);
+        // steps that are not computed yet
+        let mut steps = 0;
         for bit in (0..=level).rev() {
             if (bit < self.low_bits()) != self.is_low {
+                if steps > 0 {
+                    self.store();
+                }
                 self.swap_axes();
+                steps = 0;
             }
-            let bit = if self.is_low { bit } else { bit - self.low_bits() };
-            self.exchange(1 << bit);
+            let own = if self.is_low { bit } else { bit - self.low_bits() };
+            self.exchange(1 << own);
+            steps += 1;
+            if bit == 0 || steps == self.keys.steps_together() {
+                self.store();
+                steps = 0;
+            }
         }
+    }
+
+    fn store(&mut self) {
+        self.keys = self.keys.map(UOp::contiguous);
     }
 
     /// Merging takes a rising block and a falling one. A block to be merged as falling is stored as its complement, which rises.
@@ -285,12 +333,8 @@ impl Network {
         let keys = self.keys.map(|word| word.reshape(split.clone()));
         let others = keys.map(|word| word.slice(&turned));
         let side = positions(&split, 1);
-        let changes = others.before(&keys).eq_(&side.eq_(&like(&side, 0)));
-        let words = keys.words.iter().zip(&others.words);
-        let chosen = |(own, other): (&UOp, &UOp)| {
-            changes.where_(other, own).reshape(flat.clone()).contiguous()
-        };
-        self.keys = Keys { words: words.map(chosen).collect() };
+        self.keys = keys.chosen(&others, &side.eq_(&like(&side, 1)));
+        self.keys = self.keys.map(|word| word.reshape(flat.clone()));
     }
 
     /// Makes the other axis the outermost.

@@ -16,7 +16,7 @@ const BLOCK: usize = 16;
 const BLOCK_OF_BLOCKS: usize = 64;
 
 /// Running sums along the middle one of three axes, in the accumulator's dtype.
-fn running_sum(x: &UOp) -> UOp {
+pub(super) fn running_sum(x: &UOp) -> UOp {
     running(&x.cast(x.dtype().sum_dtype().accumulator()), ReduceOp::Add, BLOCK)
 }
 

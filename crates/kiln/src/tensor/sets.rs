@@ -1,6 +1,7 @@
 //! Tensors as sets of values: what is in them, and what differs from its neighbour.
 
 use super::Tensor;
+use super::search::FEW;
 use super::shape_args::Int;
 use crate::origin::outermost;
 use crate::s;
@@ -26,8 +27,11 @@ impl Tensor {
             return self.ne(self).ne(self.ne(self));
         }
         let dtype = self.dtype().promote(values.dtype());
-        let (own, values) = (self.cast(dtype), values.flatten().cast(dtype).sort(0, false).0);
-        let last = values.numel() - 1;
+        let (own, values) = (self.cast(dtype), values.flatten().cast(dtype));
+        if values.numel() <= FEW {
+            return own.unsqueeze(-1).eq(values).any(-1);
+        }
+        let (values, last) = (values.sort(0, false).0, values.numel() - 1);
         let place = values.searchsorted(&own.flatten(), false).minimum(last);
         values.index_select(0, &place).reshape(self.shape()).eq(own)
     }
@@ -96,10 +100,10 @@ impl Tensor {
     #[track_caller]
     pub fn nanmedian(&self, axis: impl super::AxesArg) -> Tensor {
         let _method = outermost("nanmedian");
-        match self.in_order(axis) {
-            Ok((sorted, axis, _)) => {
-                let last = sorted.count_of_numbers(axis) - 1;
-                sorted.gather(axis, &last.maximum(0).floor_div(2)).squeeze(axis)
+        match self.one_axis(axis) {
+            Ok((t, axis, _)) => {
+                let last = t.count_of_numbers(axis) - 1;
+                t.at_in_order(axis, &last.maximum(0).floor_div(2)).squeeze(axis)
             }
             Err(fault) => self.refused("nanmedian", fault),
         }
@@ -124,13 +128,15 @@ impl Tensor {
             let why = format!("wants floats and a share from 0 to 1, not {} and {q}", self.dtype());
             return self.refused("nanquantile", why.into());
         }
-        match self.in_order(axis) {
-            Ok((sorted, axis, _)) => {
-                let last = (sorted.count_of_numbers(axis) - 1).maximum(0);
+        match self.one_axis(axis) {
+            Ok((t, axis, _)) => {
+                let last = (t.count_of_numbers(axis) - 1).maximum(0);
                 let place = last.double() * q;
-                let at = |place: Tensor| sorted.gather(axis, &place.int());
+                let both = Tensor::cat([place.floor(), place.ceil()], axis).int();
+                let both = t.at_in_order(axis, &both);
+                let [below, above] = [0, 1].map(|i| both.section(axis, i, 1, 1));
                 let share = (&place - place.floor()).cast(self.dtype());
-                at(place.floor()).lerp(at(place.ceil()), share).squeeze(axis)
+                below.lerp(above, share).squeeze(axis)
             }
             Err(fault) => self.refused("nanquantile", fault),
         }

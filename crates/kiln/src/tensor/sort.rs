@@ -1,7 +1,8 @@
 //! Elements in order, and what is found by it.
 
 use super::Tensor;
-use super::order::first_places;
+use super::order::{first_places, inside, places_of_draws};
+use super::select::SHORT;
 use super::shape_args::{Int, axis};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
@@ -20,7 +21,8 @@ fn order(x: &UOp, axis: usize, count: usize, descending: bool) -> UOp {
         return UOp::constant(0, DType::I32).broadcast_to(&shape).permute(front);
     }
     let columns = moved.reshape(Shape::from_slice(&[n, x.numel() / n]));
-    first_places(&columns, count, descending, axis + 1 == rank).reshape(shape).permute(front)
+    let places = first_places(&columns, count, descending, axis + 1 == rank);
+    inside(&places, n).reshape(shape).permute(front)
 }
 
 /// Order along an axis. NaN is larger than anything.
@@ -122,8 +124,14 @@ impl Tensor {
     pub fn kthvalue(&self, k: usize, axis: impl Int) -> (Tensor, Tensor) {
         let _method = outermost("kthvalue");
         let places = match self.axis_length(axis) {
-            Ok((axis, n)) if (1..=n).contains(&k) => {
+            Ok((axis, n)) if (1..=n).contains(&k) && n <= SHORT => {
                 self.first_places("kthvalue", axis, k, false).piece(axis, k - 1, 1)
+            }
+            Ok((axis, n)) if (1..=n).contains(&k) => {
+                let mut shape = self.shape().to_vec();
+                shape[axis] = 1;
+                let number = Tensor::full_with(shape, k as i32 - 1, self.device());
+                self.places_in_order(axis, &number)
             }
             Ok((axis, n)) => Tensor::broken(
                 Fault::New(format!("axis {axis} has {n} elements and no number {k}"))
@@ -147,9 +155,10 @@ impl Tensor {
     #[track_caller]
     pub fn median(&self, axis: impl super::shape_args::AxesArg) -> Tensor {
         let _method = outermost("median");
-        match self.in_order(axis) {
-            Ok((sorted, axis, n)) => {
-                sorted.unless_nan(axis, n, sorted.section(axis, (n - 1) / 2, 1, 1))
+        match self.one_axis(axis) {
+            Ok((t, axis, n)) => {
+                let number = t.numbers_or_nan(axis, n, &[(n - 1) / 2]);
+                t.at_in_order(axis, &number).squeeze(axis)
             }
             Err(fault) => Tensor::broken(fault.at("median")),
         }
@@ -173,21 +182,27 @@ impl Tensor {
             let why = format!("wants floats and a share from 0 to 1, not {} and {q}", self.dtype());
             return self.refused("quantile", why.into());
         }
-        match self.in_order(axis) {
-            Ok((sorted, axis, n)) => {
+        match self.one_axis(axis) {
+            Ok((t, axis, n)) => {
                 let place = q * (n - 1) as f64;
                 let (low, high) = (place.floor() as usize, place.ceil() as usize);
-                let below = sorted.section(axis, low, 1, 1);
-                let between = below.lerp(sorted.section(axis, high, 1, 1), place - low as f64);
-                sorted.unless_nan(axis, n, between)
+                let both = t.at_in_order(axis, &t.numbers_or_nan(axis, n, &[low, high]));
+                let [below, above] = [0, 1].map(|i| both.section(axis, i, 1, 1));
+                below.lerp(above, place - low as f64).squeeze(axis)
             }
             Err(fault) => Tensor::broken(fault.at("quantile")),
         }
     }
 
-    /// In order along one axis, or all elements; the axis and its length, which is not 0.
+    /// The positions of numbers from 0 to 1 in their order.
     #[track_caller]
-    pub(super) fn in_order(
+    pub(super) fn order_of_draws(&self) -> Tensor {
+        let draws = self.value().map_err(Fault::from);
+        self.lift("randperm", draws.map(|x| places_of_draws(&x.detach())))
+    }
+
+    /// These or, of all elements, one axis of them; which axis and its length, which is not 0.
+    pub(super) fn one_axis(
         &self,
         arg: impl super::shape_args::AxesArg,
     ) -> Result<(Tensor, usize, usize), Fault> {
@@ -196,20 +211,17 @@ impl Tensor {
         let (axis, n) = t.axis_length(super::shape_args::only_axis(arg, t.ndim())?)?;
         match n {
             0 => refuse!("axis {axis} of {:?} is empty", self.shape()),
-            _ => Ok((t.ordered("sort", axis, false).0, axis, n)),
+            _ => Ok((t, axis, n)),
         }
     }
 
-    /// `value`, without its axis, unless the last of these elements, which are in order, is NaN.
+    /// In order along one axis, or all elements; the axis and its length.
     #[track_caller]
-    fn unless_nan(&self, axis: usize, n: usize, value: Tensor) -> Tensor {
-        let value = match self.dtype().is_float() {
-            true => {
-                let last = self.section(axis, n - 1, 1, 1);
-                last.isnan().where_(&last, &value)
-            }
-            false => value,
-        };
-        value.squeeze(axis)
+    pub(super) fn in_order(
+        &self,
+        arg: impl super::shape_args::AxesArg,
+    ) -> Result<(Tensor, usize, usize), Fault> {
+        let (t, axis, n) = self.one_axis(arg)?;
+        Ok((t.ordered("sort", axis, false).0, axis, n))
     }
 }

@@ -131,3 +131,47 @@ fn common_divisors_of_the_least_number_are_positive() {
     assert_eq!(some.gcd(&least).to_vec::<i8>().expect("computes"), wanted);
     assert_eq!(least.gcd(&some).to_vec::<i8>().expect("computes"), wanted);
 }
+
+fn euclid(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { euclid(b, a % b) }
+}
+
+/// Divisors and multiples of numbers of a dtype, whose sizes are those of `of`, against Euclid's algorithm.
+macro_rules! divisors_of {
+    ($($t:ty),*) => { $({
+        let rng = &mut Rng(seeds(1)[0]);
+        let mut all = vec![0, 1, 2, 3, <$t>::MIN, <$t>::MAX, <$t>::MIN + 1, <$t>::MAX - 1];
+        all.extend([<$t>::MAX / 2, <$t>::MAX / 2 + 1, <$t>::MAX / 3]);
+        // what takes the most steps with remainders of any size, and with small ones
+        for ahead in 1..=2 {
+            let mut pair: [u128; 2] = [1, ahead];
+            while let Ok(next) = <$t>::try_from(pair[1]) {
+                all.push(next);
+                pair = [pair[1], ahead * pair[1] + pair[0]];
+            }
+        }
+        let mut pairs: Vec<($t, $t)> = Vec::new();
+        all.iter().for_each(|&a| pairs.extend(all.iter().map(|&b| (a, b))));
+        for _ in 0..4000 {
+            let mut some = || (rng.next() >> rng.below(64)) as $t;
+            let (a, b, c) = (some(), some(), some() % 100);
+            pairs.push((a, b));
+            pairs.push((a.wrapping_mul(c), b.wrapping_mul(c)));
+        }
+        let (a, b): (Vec<$t>, Vec<$t>) = pairs.iter().copied().unzip();
+        let (x, y) = (Tensor::from(a), Tensor::from(b));
+        let divisors: Vec<$t> = x.gcd(&y).to_vec().expect("computes");
+        let multiples: Vec<$t> = x.lcm(&y).to_vec().expect("computes");
+        for (i, (a, b)) in pairs.into_iter().enumerate() {
+            let [m, n] = [a, b].map(|x| (x as i128).unsigned_abs());
+            let divisor = euclid(m, n);
+            assert_eq!(divisors[i], divisor as $t, "{a} and {b}");
+            assert_eq!(multiples[i], (m / divisor.max(1) * n) as $t, "{a} and {b}");
+        }
+    })* };
+}
+
+#[test]
+fn common_divisors_are_euclids() {
+    divisors_of!(i8, u8, i16, u16, i32, u32, i64, u64);
+}

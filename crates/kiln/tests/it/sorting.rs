@@ -76,6 +76,93 @@ fn elements_are_sorted_as_a_stable_sort_does_it() {
     }
 }
 
+/// Each row's values, in rows that are in order and in rows that a sorter puts in order, against counting.
+#[test]
+fn values_are_found_as_counting_finds_them() {
+    for seed in seeds(60) {
+        let mut rng = Rng(seed);
+        let dtype = DTYPES[rng.below(DTYPES.len())];
+        let n = [1, 2, 3, 16, 63, 64, 65, 100, 127, 128, 300, 1025][rng.below(12)];
+        let (rows, m) = ([1, 2, 7][rng.below(3)], [1, 5, 40][rng.below(3)]);
+        let right = rng.below(2) == 1;
+        let mut drawn = |len: usize| {
+            let values: Vec<f64> = (0..rows * len).map(|_| element(&mut rng, dtype)).collect();
+            Tensor::from(values).cast(dtype).reshape([rows, len])
+        };
+        let (x, values) = (drawn(n), drawn(m));
+        let seen = |t: &Tensor| t.cast(DType::F64).to_vec::<f64>().expect("values");
+        let is_before = |e: f64, v: f64| match right {
+            true => compare(e, v) != Ordering::Greater,
+            false => compare(e, v) == Ordering::Less,
+        };
+        let (all, looked_for) = (seen(&x), seen(&values));
+        let want: Vec<i32> = (0..rows * m)
+            .map(|i| {
+                let row = &all[i / m * n..][..n];
+                row.iter().filter(|&&e| is_before(e, looked_for[i])).count() as i32
+            })
+            .collect();
+        let case = format!("seed {seed}: {dtype} [{rows}, {n}] for [{rows}, {m}], right {right}");
+        let (sorted, sorter) = x.sort(1, false);
+        let places = |t: Tensor| t.to_vec::<i32>().expect("positions");
+        assert_eq!(places(sorted.searchsorted(&values, right)), want, "{case}");
+        assert_eq!(places(x.searchsorted_with(&values, right, &sorter)), want, "{case}");
+        if rows == 1 {
+            let edges = sorted.flatten();
+            assert_eq!(places(edges.searchsorted(&values, right)), want, "{case}");
+            assert_eq!(places(values.bucketize(&edges, right)), want, "{case}");
+        }
+    }
+}
+
+/// Elements by their numbers in an order, in rows that are too long to be sorted for one.
+#[test]
+fn elements_by_number_are_those_of_a_stable_sort() {
+    let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
+    for seed in seeds(40) {
+        let mut rng = Rng(seed);
+        let dtype = DTYPES[rng.below(DTYPES.len())];
+        let (rows, n, axis) = (1 + rng.below(3), [257, 300, 1025][rng.below(3)], rng.below(2));
+        let has_nan = rng.below(2) == 0;
+        let values = (0..rows * n).map(|_| element(&mut rng, dtype));
+        let values = values.map(|v| if has_nan || !v.is_nan() { v } else { 1.0 });
+        let x = Tensor::from(values.collect::<Vec<f64>>()).cast(dtype).reshape([rows, n]);
+        let seen = x.cast(DType::F64).to_vec::<f64>().expect("values");
+        let t = if axis == 0 { x.transpose(0, 1) } else { x };
+        let all = |t: &Tensor| t.cast(DType::F64).contiguous().to_vec::<f64>().expect("values");
+        let k = 1 + rng.below(n);
+        let (value, place) = t.kthvalue(k, axis);
+        let (value, place) = (all(&value), place.to_vec::<i32>().expect("positions"));
+        let medians = [all(&t.median(axis)), all(&t.nanmedian(axis))];
+        let middle = dtype.is_float().then(|| {
+            let t = t.cast(DType::F64);
+            [all(&t.quantile(0.3, axis)), all(&t.nanquantile(0.3, axis))]
+        });
+        for (i, row) in seen.chunks(n).enumerate() {
+            let case = format!("seed {seed}: {dtype} [{rows}, {n}] axis {axis} number {k} row {i}");
+            let order = in_order(row, false);
+            let at = |k: usize| row[order[k] as usize];
+            let numbers = row.iter().filter(|v| !v.is_nan()).count();
+            assert_eq!(place[i], order[k - 1], "{case}");
+            assert!(same(value[i], at(k - 1)), "{case}");
+            let whole = if numbers < n { f64::NAN } else { at((n - 1) / 2) };
+            assert!(same(medians[0][i], whole), "{case}: {} not {whole}", medians[0][i]);
+            let known = at(numbers.max(1).div_ceil(2) - 1);
+            assert!(same(medians[1][i], known), "{case}: {} not {known}", medians[1][i]);
+            let Some(middle) = &middle else { continue };
+            let shares = [if numbers < n { f64::NAN } else { 1.0 }, 1.0];
+            for (j, len) in [n, numbers.max(1)].into_iter().enumerate() {
+                let place = 0.3 * (len - 1) as f64;
+                let (low, high) = (at(place.floor() as usize), at(place.ceil() as usize));
+                let want = shares[j] * (low + (high - low) * place.fract());
+                let near = (middle[j][i] - want).abs() <= 1e-12 * want.abs();
+                let odd = !want.is_finite() && !middle[j][i].is_finite();
+                assert!(near || odd, "{case}: {} not {want}", middle[j][i]);
+            }
+        }
+    }
+}
+
 /// Numbers in disorder, of which many are equal.
 fn disorder(n: u32) -> Vec<f32> {
     (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as f32).collect()

@@ -60,7 +60,7 @@ impl Tensor {
     }
 }
 
-fn trunc(x: &UOp) -> UOp {
+pub(super) fn trunc(x: &UOp) -> UOp {
     UOp::unary(Op::Trunc, x)
 }
 

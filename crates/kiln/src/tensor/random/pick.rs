@@ -92,7 +92,8 @@ impl Rng {
     #[track_caller]
     pub fn randperm(&self, n: usize) -> Tensor {
         let _method = outermost("randperm");
-        self.rand_with([n], DType::F64).argsort(0, false)
+        let draws = self.rand_with([n], DType::F64);
+        if n < 2 { draws.argsort(0, false) } else { draws.order_of_draws() }
     }
 }
 

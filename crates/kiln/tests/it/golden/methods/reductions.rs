@@ -31,6 +31,7 @@ calls! { a;
     "trapezoid" [x] => x.trapezoid(a.float(0), a.int(1));
     "diff" [x] => x.diff(a.count(0), a.int(1));
     "searchsorted" [x, y] => x.searchsorted(y, a.is(0));
+    "searchsorted_with" [x, y, s] => x.searchsorted_with(y, a.is(0), s);
     "bucketize" [x, y] => x.bucketize(y, a.is(0));
     "bincount" [x] => x.bincount(a.count(0));
     "histc" [x] => x.histc(a.count(0), a.float(1), a.float(2));
