@@ -168,8 +168,10 @@ impl Tensor {
         let counts = match self.numel() {
             0 => empty,
             _ => {
-                // what is not inside is counted apart
-                let slot = inside.where_(place, bins as i64).cast(DType::I32);
+                // what is not inside is counted apart. Counting goes in order: what is counted is in memory before, computed by all
+                // threads, and clamped, so that anybody can tell its bounds
+                let slot = inside.where_(place, bins as i64).contiguous();
+                let slot = slot.clamp(0, bins as i64);
                 let ones = Tensor::ones_with(slot.shape(), (DType::I64, self.device()));
                 empty.scatter_reduce(0, &slot, ones, "sum", true)
             }

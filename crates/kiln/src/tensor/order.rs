@@ -40,7 +40,7 @@ pub(super) fn places_of_draws(x: &UOp) -> UOp {
     let draw = (x * &like(x, 2f64.powi(63 - bits as i32))).cast(DType::I64);
     let word = draw * (1i64 << bits) + positions(x.shape(), 0).cast(DType::I64);
     let keys = Keys { words: vec![word.reshape(Shape::from_slice(&[n, 1]))] };
-    let sorted = keys.sorted().words.remove(0);
+    let sorted = keys.sorted().cut(n).words.remove(0);
     (sorted & ((1i64 << bits) - 1)).cast(DType::I32).reshape(Shape::from_slice(&[n]))
 }
 

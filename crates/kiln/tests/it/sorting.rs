@@ -163,6 +163,19 @@ fn elements_by_number_are_those_of_a_stable_sort() {
     }
 }
 
+/// Few numbers, which are compared with each other, and many, whose count is a power of two or not.
+#[test]
+fn a_permutation_has_each_number_once_and_is_the_order_of_its_draws() {
+    for n in [0, 1, 2, 3, 1000, 4096, 5000] {
+        let order = kiln::Rng::new(7).randperm(n).to_vec::<i32>().expect("computes");
+        let draws = kiln::Rng::new(7).rand_with([n], DType::F64);
+        assert_eq!(order, draws.argsort(0, false).to_vec::<i32>().expect("computes"), "{n}");
+        let mut all = order;
+        all.sort_unstable();
+        assert_eq!(all, (0..n as i32).collect::<Vec<_>>(), "{n}");
+    }
+}
+
 /// Numbers in disorder, of which many are equal.
 fn disorder(n: u32) -> Vec<f32> {
     (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as f32).collect()

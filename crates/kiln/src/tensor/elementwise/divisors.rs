@@ -60,11 +60,12 @@ fn gcd_of_long(a: &UOp, b: &UOp) -> UOp {
     let is_none = |x: &UOp| x.eq_(&like(x, 0));
     // until floats hold them, and one step for the inexact quotients
     for _ in 0..steps(64 - EXACT) + 2 {
-        let divisor = is_none(&b).where_(&like(&b, 1), &b);
+        let is_over = is_none(&b);
+        let divisor = is_over.where_(&like(&b, 1), &b);
         let ratio = quotient(&a.cast(DType::F64), &divisor.cast(DType::F64));
         let times = (&ratio + like(&ratio, 0.5)).cast(DType::U64);
         let rest = &a - times * &b;
-        let rest = rest.minimum(&-&rest);
+        let rest = is_over.where_(&a, &rest.minimum(&-&rest));
         a = std::mem::replace(&mut b, rest);
     }
     let rest = gcd_of_floats(&a.cast(DType::F64), &b.cast(DType::F64), EXACT);
