@@ -63,7 +63,7 @@ const OUTER: Ratio = (
 /// Of `w - 5` from there on, where only f64 comes to.
 const LAST: Ratio = (
     [
-        6.657_904_643_501_103_5,
+        6.657_904_643_501_103,
         5.463_784_911_164_114,
         1.784_826_539_917_291_3,
         0.296_560_571_828_504_87,
@@ -79,26 +79,29 @@ const LAST: Ratio = (
         0.014_875_361_290_850_615,
         7.868_691_311_456_133e-4,
         1.846_318_317_510_054_8e-5,
-        1.421_511_758_316_445_9e-7,
+        1.421_511_758_316_446e-7,
         2.044_263_103_389_939_8e-15,
     ],
 );
 
-fn ratio(x: &Tensor, (above, below): &Ratio) -> Tensor {
-    polynomial(x, above) / polynomial(x, below)
+fn parts(x: &Tensor, (above, below): &Ratio) -> [Tensor; 2] {
+    [above, below].map(|c| polynomial(x, c))
 }
 
 /// The inverse of a number from 0 to 1, to a few places of f64.
 fn about(x: &Tensor, is_narrow: bool) -> Tensor {
     let half = x * 0.5;
-    let middle = ratio(&(0.180_625 - half.square()), &MIDDLE) * half;
     let w = (-((1.0 - x) * 0.5).log()).sqrt();
-    let outer = ratio(&(&w - 1.6), &OUTER);
-    let outer = match is_narrow {
-        true => outer,
-        false => w.le(5.0).where_(outer, ratio(&(&w - 5.0), &LAST)),
-    };
-    x.le(INNER).where_(middle, outer) * FRAC_1_SQRT_2
+    let [mut above, mut below] = parts(&(&w - 1.6), &OUTER);
+    if !is_narrow {
+        let (is_outer, last) = (w.le(5.0), parts(&(&w - 5.0), &LAST));
+        [above, below] = [is_outer.where_(above, &last[0]), is_outer.where_(below, &last[1])];
+    }
+    // one division for all
+    let is_inner = x.le(INNER);
+    let inner = parts(&(0.180_625 - half.square()), &MIDDLE);
+    let above = is_inner.where_(&inner[0] * half, above);
+    above / is_inner.where_(&inner[1], below) * FRAC_1_SQRT_2
 }
 
 /// A step from `y` towards what has the error function `x`. Near 1 its complement has more digits.
