@@ -13,13 +13,21 @@ use kiln_ir::{DType, UOp};
 const DIGIT: u32 = 4;
 
 /// Axes of up to so many elements are sorted: counting what is before each is one look, too.
-pub(super) const SHORT: usize = 256;
+const SHORT: usize = 256;
+
+/// The same of longer ones with up to so many comparisons, which vectors do in less time than the host needs for the looks.
+const COMPARISONS: usize = 1 << 20;
+
+/// Whether an axis of `n` is sorted, of so many elements in all.
+pub(super) fn is_short(n: usize, elements: usize) -> bool {
+    n <= SHORT || n * elements <= COMPARISONS
+}
 
 /// The positions along the last axis of `x`, `[rows, n]`, of the elements whose numbers in order are `numbers`, `[rows, m]`. i32;
 /// equal elements keep their order.
 pub(super) fn places_of(x: &UOp, numbers: &UOp) -> UOp {
     let (rows, n, m) = (x.shape()[0], x.shape()[1], numbers.shape()[1]);
-    if n <= SHORT {
+    if is_short(n, x.numel()) {
         let order = first_places(&x.permute(&[1, 0][..]), n, false, true).permute(&[1, 0][..]);
         let row = positions(numbers.shape(), 0) * n as i64;
         return order.gather(&(row + numbers));

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::order::{first_places, inside, places_of_draws};
-use super::select::SHORT;
+use super::select::is_short;
 use super::shape_args::{Int, axis};
 use crate::error::{Fault, refuse};
 use crate::origin::outermost;
@@ -124,7 +124,7 @@ impl Tensor {
     pub fn kthvalue(&self, k: usize, axis: impl Int) -> (Tensor, Tensor) {
         let _method = outermost("kthvalue");
         let places = match self.axis_length(axis) {
-            Ok((axis, n)) if (1..=n).contains(&k) && n <= SHORT => {
+            Ok((axis, n)) if (1..=n).contains(&k) && is_short(n, self.numel()) => {
                 self.first_places("kthvalue", axis, k, false).piece(axis, k - 1, 1)
             }
             Ok((axis, n)) if (1..=n).contains(&k) => {

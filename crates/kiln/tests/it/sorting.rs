@@ -122,7 +122,7 @@ fn elements_by_number_are_those_of_a_stable_sort() {
     for seed in seeds(40) {
         let mut rng = Rng(seed);
         let dtype = DTYPES[rng.below(DTYPES.len())];
-        let (rows, n, axis) = (1 + rng.below(3), [257, 300, 1025][rng.below(3)], rng.below(2));
+        let (rows, n, axis) = (1 + rng.below(4), [600, 1025, 1500][rng.below(3)], rng.below(2));
         let has_nan = rng.below(2) == 0;
         let values = (0..rows * n).map(|_| element(&mut rng, dtype));
         let values = values.map(|v| if has_nan || !v.is_nan() { v } else { 1.0 });
