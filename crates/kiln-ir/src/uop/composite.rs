@@ -36,7 +36,7 @@ pub const fn named(name: &'static str, body: &'static Body, slope: &'static Slop
 /// ```
 /// use kiln_ir::{DType, UOp, arg::{Axes, Function}, function};
 /// static TWICE: Function = function!("twice", |_, srcs| &srcs[0] + &srcs[0]);
-/// let x = UOp::buffer(0, DType::F32, &[4][..], "CPU".into());
+/// let x = UOp::param(0, DType::F32, &[4][..]);
 /// let twice = UOp::composite(&TWICE, [x.clone()], Axes::new(), DType::F32, x.shape().clone());
 /// assert_eq!(twice.decomposition(twice.srcs()), Some(&x + &x));
 /// ```
@@ -132,4 +132,40 @@ fn is_plain(src: &UOp) -> bool {
         base = base.src(0);
     }
     base.op() != Op::Const && base.0.named.load(Relaxed) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arg::ReduceOp;
+
+    static ROWS: Function = crate::function!("rows of a test", |rows, srcs| {
+        srcs[0].reshape(&[2, 6][..]).reduce(ReduceOp::Add, &[1][..]).reshape(rows.shape().clone())
+    });
+
+    fn rows(x: &UOp) -> UOp {
+        UOp::composite(&ROWS, [x.clone()], Axes::new(), x.dtype(), &[2][..])
+    }
+
+    #[test]
+    fn a_computed_view_is_not_looked_through() {
+        let memory = UOp::buffer(7001, DType::F32, smallvec::smallvec![12], "CPU".into());
+        let view = memory.reshape(&[3, 4][..]);
+        let sum = rows(&view);
+        assert_eq!(sum.written_out().expect("a composite").src(0).src(0), &memory);
+        view.set_payload(Some(Arc::new(())));
+        assert_eq!(sum.written_out().expect("a composite").src(0).src(0), &view);
+    }
+
+    #[test]
+    fn constants_are_written_out_at_once() {
+        let one = UOp::constant(crate::Const::Float(1.0), DType::F32);
+        let ones = one.broadcast_to(&[3, 4]);
+        assert_eq!(rows(&ones).op(), Op::Reduce);
+        let memory = UOp::buffer(7002, DType::F32, smallvec::smallvec![3, 4], "CPU".into());
+        let sum = rows(&memory);
+        assert_eq!(sum.op(), Op::Composite);
+        let replaced = FxHashMap::from_iter([(memory, ones)]);
+        assert_eq!(substitute(&[sum], &replaced)[0].op(), Op::Reduce);
+    }
 }

@@ -10,6 +10,7 @@ mod autograd;
 mod basics;
 mod indexing;
 mod ops;
+mod composites;
 mod conversions;
 mod counts;
 mod disk;

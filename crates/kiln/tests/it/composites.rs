@@ -1,0 +1,110 @@
+//! Functions that are one node of a graph: what is walked for them, and that numbers of a step do not get lost in them.
+
+use kiln::{Tensor, measure, s};
+
+fn data(shape: &[usize]) -> Tensor {
+    let t =
+        Tensor::arange(shape.iter().product::<usize>() as i64).to(kiln::DType::F32).reshape(shape);
+    let t = (t * 0.37).sin();
+    t.realize().expect("realizes");
+    t
+}
+
+/// The product, from elements.
+fn product(x: &Tensor, w: &Tensor) -> Vec<f32> {
+    let (m, k, n) = (x.shape()[0], x.shape()[1], w.shape()[1]);
+    let (x, w) = (x.to_vec::<f32>().expect("f32"), w.to_vec::<f32>().expect("f32"));
+    let element = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * w[l * n + j]).sum();
+    (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect()
+}
+
+fn assert_near(a: &[f32], b: &[f32]) {
+    let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * (1.0 + b.abs());
+    assert!(a.len() == b.len() && a.iter().zip(b).all(is_near), "{a:?}\n{b:?}");
+}
+
+#[test]
+fn what_a_known_function_is_made_of_is_not_walked() {
+    let w = data(&[5, 7]);
+    let step = |x: Tensor| measure(|| x.matmul(&w).softmax(-1).realize().map(drop)).1;
+    let (first, second) = (step(data(&[3, 5])), step(data(&[3, 5]) * 2.0));
+    assert_eq!((first.kernels, second.kernels), (first.kernels, first.kernels));
+    let (third, fourth) = (step(data(&[3, 5])), step(data(&[3, 5])));
+    assert_eq!((third.scheduled, fourth.scheduled), (0, 0));
+    // x, w, the product, the softmax
+    assert_eq!(fourth.visited, 4, "{fourth:?}");
+}
+
+#[test]
+fn constants_below_a_product_are_those_of_each_step() {
+    let (x, w) = (data(&[3, 4]), data(&[4, 2]));
+    for i in 1..9 {
+        let scaled = &x * (i as f32 * 0.5);
+        scaled.realize().expect("realizes");
+        assert_near(
+            &(&x * (i as f32 * 0.5)).matmul(&w).to_vec::<f32>().expect("f32"),
+            &product(&scaled, &w),
+        );
+        let full = Tensor::full([3, 4], i as f32);
+        assert_near(&full.matmul(&w).to_vec::<f32>().expect("f32"), &product(&full, &w));
+        let column = Tensor::full([4, 1], i as f32);
+        assert_near(&x.matmul(&column).to_vec::<f32>().expect("f32"), &product(&x, &column));
+    }
+}
+
+#[test]
+fn starts_of_slices_below_a_product_are_those_of_each_step() {
+    let (x, w) = (data(&[6, 4]), data(&[4, 2]));
+    for start in 0..5 {
+        let part = x.get(s![start..start + 2, ..]);
+        assert_near(&part.matmul(&w).to_vec::<f32>().expect("f32"), &product(&part, &w));
+        let turned = x.permute([1, 0]).get(s![.., start..start + 2]);
+        assert_near(
+            &w.t().matmul(&turned).to_vec::<f32>().expect("f32"),
+            &product(&w.t(), &turned),
+        );
+    }
+}
+
+/// Writes of numbers become one constant, which a product then has for an operand.
+#[test]
+fn writes_that_are_folded_stay_operands() {
+    let w = data(&[4, 2]);
+    for fill in [1.0f32, 2.0, 3.0] {
+        let x = Tensor::zeros([3, 4]);
+        (0..3).for_each(|row| x.set(s![row, ..], fill));
+        let expected = product(&Tensor::full([3, 4], fill), &w);
+        assert_near(&x.matmul(&w).to_vec::<f32>().expect("f32"), &expected);
+    }
+}
+
+/// A view that is read and written between the call of a function and its computation.
+#[test]
+fn an_operand_is_what_it_was_at_the_call() {
+    let (x, w) = (data(&[4, 3]), data(&[4, 2]));
+    let before = product(&x.reshape([3, 4]), &w);
+    let view = x.reshape([3, 4]);
+    let y = view.matmul(&w);
+    view.realize().expect("realizes");
+    x.set(s![..], &x * 2.0 + 1.0);
+    x.realize().expect("realizes");
+    assert_near(&y.to_vec::<f32>().expect("f32"), &before);
+}
+
+/// The gradient of a softmax reads the result that is there.
+#[test]
+fn a_computed_softmax_is_not_computed_again() {
+    let x = data(&[8, 16]).set_requires_grad(true);
+    let (y, weights) = (x.softmax(-1), data(&[8, 16]));
+    y.realize().expect("realizes");
+    (&y * &weights).sum(..).backward().expect("a gradient");
+    let gradient = x.grad().expect("it has one");
+    let (_, counts) = measure(|| gradient.realize().map(drop));
+    assert_eq!(counts.kernels, 1);
+    let (ys, ws) = (y.to_vec::<f32>().expect("f32"), weights.to_vec::<f32>().expect("f32"));
+    let expected = ys.chunks(16).zip(ws.chunks(16)).flat_map(|(y, w)| {
+        let mean: f32 = y.iter().zip(w).map(|(y, w)| y * w).sum();
+        y.iter().zip(w).map(move |(y, w)| y * (w - mean)).collect::<Vec<_>>()
+    });
+    assert_near(&gradient.to_vec::<f32>().expect("f32"), &expected.collect::<Vec<_>>());
+}
