@@ -71,8 +71,14 @@ fn regated(n: &UOp, index: &UOp, gate: Option<&UOp>) -> Option<UOp> {
 
 /// Each branch under what it knows of the condition.
 fn branches(c: &UOp, a: &UOp, b: &UOp) -> Option<UOp> {
-    let then = Scope::that_may_gain(a).and_then(|s| Facts::of(c)?.apply(s));
-    let other = Scope::that_may_gain(b).and_then(|s| Facts::of(&c.not())?.apply(s));
+    if c.lanes() != 1 {
+        return None;
+    }
+    let (of_a, of_b) = (Scope::of(a), Scope::of(b));
+    let first = of_a.as_ref().is_some_and(|s| s.may_gain_beside(of_b.as_ref()));
+    let second = of_b.as_ref().is_some_and(|s| s.may_gain_beside(of_a.as_ref()));
+    let then = of_a.filter(|_| first).and_then(|s| Facts::of(c)?.apply(s));
+    let other = of_b.filter(|_| second).and_then(|s| Facts::of(&c.not())?.apply(s));
     if then.is_none() && other.is_none() {
         return None;
     }
@@ -236,6 +242,14 @@ impl Scope {
 
     fn that_may_gain(expr: &UOp) -> Option<Scope> {
         Scope::of(expr).filter(|s| !s.gainers.is_empty())
+    }
+
+    /// Whether there is something to simplify in this branch beside the other one. Data that both have stay as they are:
+    /// the other branch would still need them, and both forms would be computed.
+    fn may_gain_beside(&self, other: Option<&Scope>) -> bool {
+        let is_data = !matches!(self.expr.dtype(), DType::Index | DType::Bool);
+        let stays = |gainer: &Gainer| is_data && other.is_none_or(|other| other.has(&gainer.node));
+        self.gainers.iter().any(|gainer| !stays(gainer))
     }
 
     fn has(&self, node: &UOp) -> bool {

@@ -252,6 +252,19 @@ fn branches_know_their_condition() {
 }
 
 #[test]
+fn what_both_branches_have_is_computed_once() {
+    let (a, x) = (r(0, 8), var(0, DType::F32));
+    let clamped = a.lt(&i(6)).where_(&(&x * &x), &x);
+    let chain = a.lt(&i(4)).where_(&(&clamped + &x), &clamped);
+    check(
+        &chain,
+        expect!["where(r0 < 4, where(r0 < 6, v0*v0, v0) + v0, where(r0 < 6, v0*v0, v0))"],
+    );
+    let alone = a.lt(&i(4)).where_(&clamped, &x);
+    check(&alone, expect!["where(r0 < 4, v0*v0, v0)"]);
+}
+
+#[test]
 fn floats_are_exact() {
     let x = var(0, DType::F32);
     let f = |v: f32| UOp::constant(v, DType::F32);
