@@ -4,26 +4,37 @@
 //! The other direction as well: a loop that indices divide into `i / 16` and `i % 16` becomes a loop over rows and one
 //! within a row.
 
-use super::ranges::{axis_of, kind_of, ranges_of, replace_ranges, size_of};
+use super::ranges::{axis_of, kind_of, ranges_among, simplified_over, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
+use std::slice::from_ref;
 
 /// The shortest row that a loop is split into: one vector.
 const SHORTEST_ROW: i64 = 16;
 
-/// Merges neighbours, innermost first, as long as no index gets harder.
+/// Merges neighbours as long as no index gets harder: all that may be merged at once, or else two at a time, innermost
+/// first.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let ast = in_order(&apart(kiln_ir::rules::simplify(ast)));
-    let (mut ranges, mut nodes) = (ranges_of(&ast), toposort(&ast));
+    let mut nodes = in_order(apart(toposort(&kiln_ir::rules::simplify(ast))));
+    let mut ranges = ranges_among(&nodes);
+    let runs = runs(&nodes, &ranges);
+    if runs.is_empty() {
+        return root(&nodes).clone();
+    }
+    if let Some(merged) = merge(&nodes, &runs) {
+        return root(&merged).clone();
+    }
     let mut inner = ranges.len();
     while inner > 1 {
         inner -= 1;
-        if let Some(merged) = merge(&nodes, &ranges[inner - 1], &ranges[inner]) {
-            ranges = ranges_of(root(&merged));
+        let pair = &ranges[inner - 1..=inner];
+        let is_run = Accesses::of(&nodes).run_on(&pair[0], &pair[1]);
+        if let Some(merged) = is_run.then(|| merge(&nodes, from_ref(&pair))).flatten() {
+            ranges = ranges_among(&merged);
             nodes = merged;
         }
     }
@@ -37,20 +48,19 @@ fn root(nodes: &[UOp]) -> &UOp {
 
 /// Splits a loop over outputs that indices divide into rows and columns. It then shows what varies over only one of the
 /// two, and what is contiguous within a row.
-fn apart(ast: UOp) -> UOp {
-    let mut ast = ast;
-    while let Some(split) = divided(&ast).map(|(range, row)| by_rows(&ast, &range, row)) {
-        if hardness(&toposort(&split)) >= hardness(&toposort(&ast)) {
+fn apart(mut nodes: Vec<UOp>) -> Vec<UOp> {
+    while let Some((range, row)) = divided(&nodes) {
+        let split = toposort(&by_rows(&nodes, &range, row));
+        if hardness(&split) >= hardness(&nodes) {
             break;
         }
-        ast = split;
+        nodes = split;
     }
-    ast
+    nodes
 }
 
 /// A loop over outputs that some index divides into rows, and the length of a row; the shortest.
-fn divided(ast: &UOp) -> Option<(UOp, i64)> {
-    let nodes = toposort(ast);
+fn divided(nodes: &[UOp]) -> Option<(UOp, i64)> {
     let divisions = nodes.iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod));
     let rows = divisions.filter_map(|n| {
         let (range, row) = (n.src(0), n.src(1).as_int()?);
@@ -64,7 +74,7 @@ fn divided(ast: &UOp) -> Option<(UOp, i64)> {
 }
 
 /// The kernel with a loop as a loop over rows and one within them.
-fn by_rows(ast: &UOp, divided: &UOp, row: i64) -> UOp {
+fn by_rows(nodes: &[UOp], divided: &UOp, row: i64) -> UOp {
     let parts = |r: &UOp| {
         let axis = 2 * axis_of(r);
         if r != divided {
@@ -75,17 +85,16 @@ fn by_rows(ast: &UOp, divided: &UOp, row: i64) -> UOp {
         let low = UOp::range(axis + 1, RangeKind::Loop, row as usize);
         (r.clone(), (&high * row + &low, smallvec![high, low]))
     };
-    let map: FxHashMap<UOp, (UOp, Srcs)> = ranges_of(ast).iter().map(parts).collect();
-    kiln_ir::rules::simplify(&replace_ranges(ast, &map))
+    let map: FxHashMap<UOp, (UOp, Srcs)> = ranges_among(nodes).iter().map(parts).collect();
+    simplified_over(root(nodes), &map)
 }
 
 /// Nests the loops over outputs by the strides with which they write, if they are around everything. Otherwise what is
 /// computed between two loops would be computed more often.
-fn in_order(ast: &UOp) -> UOp {
-    let nodes = toposort(ast);
-    let Some(store) = nodes.iter().find(|n| n.op() == Op::Store) else { return ast.clone() };
+fn in_order(nodes: Vec<UOp>) -> Vec<UOp> {
+    let Some(store) = nodes.iter().find(|n| n.op() == Op::Store) else { return nodes };
     let loops: Vec<UOp> =
-        ranges_of(ast).into_iter().filter(|r| kind_of(r) == RangeKind::Loop).collect();
+        ranges_among(&nodes).into_iter().filter(|r| kind_of(r) == RangeKind::Loop).collect();
     let strides = strides(store.src(1));
     let stride = |r: &UOp| strides.get(&axis_of(r)).copied().flatten().filter(|s| *s > 0);
     let mut sorted = loops.clone();
@@ -96,51 +105,87 @@ fn in_order(ast: &UOp) -> UOp {
         _ => true,
     };
     if sorted == loops || !loops.iter().all(|r| stride(r).is_some()) || !nodes.iter().all(around) {
-        return ast.clone();
+        return nodes;
     }
     let renamed = |(new, old): (&UOp, &UOp)| {
         let range = UOp::range(axis_of(new), RangeKind::Loop, size_of(old));
         (old.clone(), (range.clone(), smallvec![range]))
     };
     let map: FxHashMap<UOp, (UOp, Srcs)> = loops.iter().zip(&sorted).map(renamed).collect();
-    kiln_ir::rules::simplify(&replace_ranges(ast, &map))
+    toposort(&simplified_over(root(&nodes), &map))
 }
 
-/// The nodes of the kernel with one loop for two of the same kind that are always closed together.
-fn merge(nodes: &[UOp], outer: &UOp, inner: &UOp) -> Option<Vec<UOp>> {
-    let alike = kind_of(outer) == kind_of(inner) && counts_on(nodes, outer, inner);
-    if !alike || !closed_together(nodes, outer, inner) {
-        return None;
-    }
-    let n = size_of(inner);
-    let both = UOp::range(axis_of(outer), kind_of(outer), size_of(outer) * n);
-    let n = UOp::index(n as i64);
-    let (high, low) = (both.floordiv(&n), both.floormod(&n));
-    let ranges: Srcs = smallvec![both];
-    let map: FxHashMap<UOp, (UOp, Srcs)> = FxHashMap::from_iter([
-        (outer.clone(), (high, ranges.clone())),
-        (inner.clone(), (low, ranges)),
-    ]);
-    let merged = toposort(&kiln_ir::rules::simplify(&replace_ranges(root(nodes), &map)));
+/// Neighbouring loops that run on from one to the next.
+fn runs<'a>(nodes: &[UOp], ranges: &'a [UOp]) -> Vec<&'a [UOp]> {
+    let accesses = Accesses::of(nodes);
+    let runs = ranges.chunk_by(|outer, inner| accesses.run_on(outer, inner));
+    runs.filter(|run| run.len() > 1).collect()
+}
+
+/// The nodes of the kernel with one loop for each run, if no index gets harder.
+fn merge(nodes: &[UOp], runs: &[&[UOp]]) -> Option<Vec<UOp>> {
+    let map: FxHashMap<UOp, (UOp, Srcs)> = runs.iter().flat_map(|run| parts_of_one(run)).collect();
+    let merged = toposort(&simplified_over(root(nodes), &map));
     (hardness(&merged) <= hardness(nodes)).then_some(merged)
 }
 
-/// Whether the outer loop continues where the inner one ends, in all accesses that move evenly along both. Other
-/// accesses would need divisions.
-fn counts_on(nodes: &[UOp], outer: &UOp, inner: &UOp) -> bool {
-    let accesses = nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
-    accesses.map(|access| strides(access.src(1))).all(|strides| {
-        let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
-        match (stride(outer), stride(inner)) {
-            (Some(outer), Some(step)) => outer == step.saturating_mul(size_of(inner) as i64),
-            _ => true,
-        }
-    })
+/// The loops of a run as parts of one loop.
+fn parts_of_one(run: &[UOp]) -> Vec<(UOp, (UOp, Srcs))> {
+    let all = run.iter().map(size_of).product();
+    let one = UOp::range(axis_of(&run[0]), kind_of(&run[0]), all);
+    let (mut outside, mut inside) = (1, all);
+    let part = |r: &UOp| {
+        inside /= size_of(r);
+        let quotient =
+            if inside == 1 { one.clone() } else { one.floordiv(&UOp::index(inside as i64)) };
+        let part =
+            if outside == 1 { quotient } else { quotient.floormod(&UOp::index(size_of(r) as i64)) };
+        outside *= size_of(r);
+        (r.clone(), (part, smallvec![one.clone()]))
+    };
+    run.iter().map(part).collect()
 }
 
-fn closed_together(nodes: &[UOp], a: &UOp, b: &UOp) -> bool {
-    let mut closers = nodes.iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
-    closers.all(|n| n.srcs()[1..].contains(a) == n.srcs()[1..].contains(b))
+/// What decides whether loops may be merged.
+struct Accesses<'a> {
+    /// For each load and store, how far it moves along each loop.
+    strides: Vec<FxHashMap<u32, Option<i64>>>,
+    /// What closes loops.
+    closers: Vec<&'a UOp>,
+}
+
+impl<'a> Accesses<'a> {
+    fn of(nodes: &'a [UOp]) -> Accesses<'a> {
+        let accesses = nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
+        let closers = nodes.iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
+        Accesses {
+            strides: accesses.map(|n| strides(n.src(1))).collect(),
+            closers: closers.collect(),
+        }
+    }
+
+    /// Whether two loops of a kind are always closed together, and the outer one continues where the inner one ends.
+    fn run_on(&self, outer: &UOp, inner: &UOp) -> bool {
+        kind_of(outer) == kind_of(inner)
+            && self.count_on(outer, inner)
+            && self.are_closed_together(outer, inner)
+    }
+
+    /// The outer loop continues in all accesses that move evenly along both. Other accesses would need divisions.
+    fn count_on(&self, outer: &UOp, inner: &UOp) -> bool {
+        self.strides.iter().all(|strides| {
+            let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
+            match (stride(outer), stride(inner)) {
+                (Some(outer), Some(step)) => outer == step.saturating_mul(size_of(inner) as i64),
+                _ => true,
+            }
+        })
+    }
+
+    fn are_closed_together(&self, a: &UOp, b: &UOp) -> bool {
+        let closes = |n: &UOp, range: &UOp| n.srcs()[1..].contains(range);
+        self.closers.iter().all(|n| closes(n, a) == closes(n, b))
+    }
 }
 
 /// Divisions and remainders: what an index should not gain.
@@ -163,7 +208,9 @@ mod tests {
 
     #[test]
     fn a_loop_that_is_asked_for_by_row_is_two() {
-        let sizes = |ast: &UOp| ranges_of(&collapse(ast)).iter().map(size_of).collect::<Vec<_>>();
+        let sizes = |ast: &UOp| {
+            ranges_among(&toposort(&collapse(ast))).iter().map(size_of).collect::<Vec<_>>()
+        };
         assert_eq!(sizes(&spread(1024, 32)), [32, 32]);
         assert_eq!(hardness(&toposort(&collapse(&spread(1024, 32)))), 0);
         // rows of less than a vector are better as they are

@@ -4,6 +4,7 @@
 pub(super) use kiln_ir::uop::{axis_of, kind_of};
 
 use kiln_ir::arg::RangeKind;
+use kiln_ir::rules::simplify;
 use kiln_ir::scope::Ranges;
 use kiln_ir::uop::{Srcs, find_all, rebuild, remade_all, toposort};
 use kiln_ir::{Op, UOp};
@@ -12,6 +13,13 @@ use rustc_hash::FxHashMap;
 /// The ranges of a kernel in order of axis.
 pub(super) fn ranges_of(ast: &UOp) -> Vec<UOp> {
     let mut ranges = find_all(ast, |n| n.op() == Op::Range);
+    ranges.sort_by_key(axis_of);
+    ranges
+}
+
+/// The ranges among all nodes of a kernel, in order of axis.
+pub(super) fn ranges_among(nodes: &[UOp]) -> Vec<UOp> {
+    let mut ranges: Vec<UOp> = nodes.iter().filter(|n| n.op() == Op::Range).cloned().collect();
     ranges.sort_by_key(axis_of);
     ranges
 }
@@ -39,12 +47,27 @@ pub(super) fn replace_ranges(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UO
 
 /// The same for graphs that share nodes.
 pub(super) fn replace_ranges_of(graphs: &[UOp], map: &FxHashMap<UOp, (UOp, Srcs)>) -> Vec<UOp> {
-    let end = |node: &UOp| map.get(node).map(|(value, _)| value.clone());
-    let make = |node: &UOp, srcs: Srcs| match node.op() {
+    let end = |node: &UOp| value_in(map, node).cloned();
+    remade_all(graphs, end, |node, srcs| rebuild_over(node, srcs, map))
+}
+
+/// [`replace_ranges`] of a simplified kernel, simplified again. Each node is made once, from sources in normal form.
+pub(super) fn simplified_over(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
+    let end = |node: &UOp| value_in(map, node).map(simplify);
+    let make = |node: &UOp, srcs: Srcs| simplify(&rebuild_over(node, srcs, map));
+    remade_all(std::slice::from_ref(ast), end, make).pop().expect("one graph")
+}
+
+fn value_in<'a>(map: &'a FxHashMap<UOp, (UOp, Srcs)>, node: &UOp) -> Option<&'a UOp> {
+    let range = Some(node).filter(|node| node.op() == Op::Range);
+    Some(&map.get(range?)?.0)
+}
+
+fn rebuild_over(node: &UOp, srcs: Srcs, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
+    match node.op() {
         Op::End | Op::Reduce | Op::After => rebuild_closing(node, srcs, map),
         _ => rebuild(node, srcs),
-    };
-    remade_all(graphs, end, make)
+    }
 }
 
 fn rebuild_closing(node: &UOp, new: Srcs, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
