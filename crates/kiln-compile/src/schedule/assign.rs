@@ -143,7 +143,7 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
         only_summed: only_summed(&nodes, &position),
         all_tiles: Vec::new(),
         below: vec![SmallVec::new(); nodes.len()],
-        seen: vec![FxHashMap::default(); nodes.len()],
+        seen: FxHashMap::default(),
         plan: Plan {
             requests: vec![Vec::new(); nodes.len()],
             placement: vec![Placement::Inline; nodes.len()],
@@ -181,8 +181,8 @@ pub(super) struct Planner<'a> {
     /// Whether a node's value is only ever summed, as it is or padded with zeros. A sum there becomes part of those
     /// sums.
     only_summed: Vec<bool>,
-    /// By node: the number of each demand, found by its content.
-    pub(super) seen: Vec<FxHashMap<(usize, Index, UOp), usize>>,
+    /// The number of each demand, found by its node and its content.
+    pub(super) seen: FxHashMap<(usize, usize, Index, UOp), usize>,
 }
 
 impl Planner<'_> {
@@ -296,7 +296,7 @@ impl Planner<'_> {
         about(&self.plan.nodes[i])
     }
 
-    fn price(&mut self, i: usize) -> Price {
+    fn price(&self, i: usize) -> Price {
         let node = self.plan.nodes[i].clone();
         let reduced = match node.op() {
             Op::Reduce => node.src(0).numel() / node.numel().max(1),
@@ -323,9 +323,9 @@ impl Planner<'_> {
         users.filter(|&user| user != kernel).all(|user| self.waits_for(user, &ends, NEAR))
     }
 
-    fn usage(&mut self, i: usize, r: usize) -> Use {
-        let request = self.plan.requests[i][r].clone();
-        let (axes, depth) = self.depth(&request);
+    fn usage(&self, i: usize, r: usize) -> Use {
+        let request = &self.plan.requests[i][r];
+        let (axes, depth) = depth(request);
         let size = |r: &UOp| r.max() as f64 + 1.0;
         let outer = self.plan.drafts[request.kernel].loops.len();
         // threads can only share the loops, from the outside in, that the value depends on
@@ -339,18 +339,6 @@ impl Planner<'_> {
             beside: depth <= outer && self.has_tiles(i, r, request.kernel) && self.is_tiled(i),
             apart: depth <= outer && self.is_apart(i, request.kernel),
         }
-    }
-
-    /// The axes that a demand depends on, and how many of the loops around it are around what it computes: all down to
-    /// the deepest of those axes.
-    pub(super) fn depth(&mut self, request: &Request) -> (AxisSet, usize) {
-        let mut axes = AxisSet::default();
-        for x in request.index.iter().chain([&request.gate]) {
-            axes.union_with(x.scope());
-        }
-        let depth =
-            request.nest.iter().rposition(|r| axes.contains(axis_of(r))).map_or(0, |d| d + 1);
-        (axes, depth)
     }
 
     /// Stores the node: in a kernel that needs exactly its elements, or in a new kernel.
@@ -532,6 +520,17 @@ impl Planner<'_> {
         });
         (kernel, identity, loops)
     }
+}
+
+/// The axes that a demand depends on, and how many of the loops around it are around what it computes: all down to the
+/// deepest of those axes.
+pub(super) fn depth(request: &Request) -> (AxisSet, usize) {
+    let mut axes = AxisSet::default();
+    for x in request.index.iter().chain([&request.gate]) {
+        axes.union_with(x.scope());
+    }
+    let depth = request.nest.iter().rposition(|r| axes.contains(axis_of(r))).map_or(0, |d| d + 1);
+    (axes, depth)
 }
 
 /// A loop for every axis that is longer than 1: the index that they make, and the loops.

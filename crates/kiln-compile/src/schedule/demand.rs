@@ -1,7 +1,7 @@
 //! Part of pass `assign`: passes a demand on to the sources of a node. If `permute(x)` is needed at `[i, j]`, then `x`
 //! is needed at `[j, i]`.
 
-use super::assign::{Planner, Request};
+use super::assign::{Planner, Request, depth};
 use super::choices::Reason;
 use super::index::{self, Index};
 use kiln_ir::arg::RangeKind;
@@ -21,12 +21,12 @@ impl Planner<'_> {
         let inside = index::in_bounds(&index, self.plan.nodes[i].shape());
         let gate =
             if inside && !self.plan.lookups.occur_in(&gate) { UOp::bool(true) } else { gate };
-        let key = (kernel, index.clone(), gate.clone());
-        if let Some(&known) = self.seen[i].get(&key) {
+        let number = self.plan.requests[i].len();
+        let key = (i, kernel, index.clone(), gate.clone());
+        let known = *self.seen.entry(key).or_insert(number);
+        if known != number {
             return known;
         }
-        let number = self.plan.requests[i].len();
-        self.seen[i].insert(key, number);
         self.plan.requests[i].push(Request::new(kernel, index, gate, nest));
         self.plan.drafts[kernel].size += 1;
         number
@@ -97,13 +97,21 @@ impl Planner<'_> {
 
     fn demand_through_view(&mut self, i: usize, r: usize, node: &UOp, request: Request) {
         let (index, valid) = index::through(node, &request.index);
-        let gate = index::simplify(&request.gate.and(&valid));
+        let is_always = valid.is_const(1);
+        let gate = if is_always {
+            request.gate.clone()
+        } else {
+            index::simplify(&request.gate.and(&valid))
+        };
         if matches!(node.op(), Op::Pad | Op::Unwindow) {
             self.say_why_outside(node, (&index, &valid), (&request.gate, &gate));
             self.plan.requests[i][r].valid = Some(valid);
         }
         // where the element is used the gate is true, which can undo a reshape that the padding had blurred
-        let index = index.iter().map(|i| index::simplify_under(&gate, i)).collect();
+        let index = match gate.as_const() {
+            Some(_) => index,
+            None => index.iter().map(|i| index::simplify_under(&gate, i)).collect(),
+        };
         self.demand_source(i, r, node, 0, index, &gate, &request.nest);
     }
 
@@ -160,7 +168,7 @@ impl Planner<'_> {
             }
         }
         // the reduction's loops stand inside those that it depends on, not inside all that surround its user
-        let (_, depth) = self.depth(&request);
+        let (_, depth) = depth(&request);
         let nest: Rc<[UOp]> = request.nest[..depth].iter().chain(&ranges).cloned().collect();
         self.plan.requests[i][r].ranges = ranges;
         self.demand_source(i, r, node, 0, index, &request.gate, &nest);

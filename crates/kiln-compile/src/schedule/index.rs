@@ -1,6 +1,7 @@
 //! Part of pass `assign`: the index map of each movement op. Given an index into the view, it computes the index into
 //! the source, and whether there is such an element: `pad` by 2 maps `i` to `i - 2`, which exists if `i >= 2`.
 
+use kiln_ir::affine::Affine;
 use kiln_ir::arg::{Arg, PadAxis, SliceAxis, WindowArg};
 use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
@@ -118,12 +119,15 @@ fn reshape_group(index: &Index, to: &[usize], from: &[usize]) -> Index {
 /// The row-major position of an index in a shape.
 pub(super) fn flatten(index: &Index, shape: &[usize]) -> UOp {
     let mut stride = 1;
-    let mut terms = Vec::new();
+    let mut terms: SmallVec<[(&UOp, i64); 4]> = SmallVec::new();
     for (i, &n) in index.iter().zip(shape).rev() {
-        terms.push(i * stride);
+        terms.push((i, stride));
         stride *= n as i64;
     }
-    simplify(&UOp::sum_of(terms.into_iter().rev()))
+    let sum = |sum: Affine, (i, stride): &(&UOp, i64)| sum.plus(&Affine::of(i)?, *stride);
+    let affine = terms.iter().rev().try_fold(Affine::default(), sum);
+    let terms = || terms.iter().rev().map(|(i, stride)| *i * *stride);
+    simplify(&affine.map_or_else(|| UOp::sum_of(terms()), |sum| sum.to_uop()))
 }
 
 /// The index in a shape of a row-major position.
@@ -146,10 +150,7 @@ pub(super) fn in_bounds(index: &Index, shape: &[usize]) -> bool {
 
 /// An expression that is equal wherever `gate` is true.
 pub(super) fn simplify_under(gate: &UOp, x: &UOp) -> UOp {
-    match gate.as_const() {
-        Some(_) => x.clone(),
-        None => simplify(&kiln_ir::rules::simplify_under(gate, x)),
-    }
+    simplify(&kiln_ir::rules::simplify_under(gate, x))
 }
 
 /// The exact symbolic rules, to a fixed point.

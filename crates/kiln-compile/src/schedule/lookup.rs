@@ -53,6 +53,9 @@ impl Lookups {
     /// The expressions with every placeholder replaced by its value, also inside such values.
     pub(super) fn resolve(&self, roots: &[UOp], value: impl Fn(usize, usize) -> UOp) -> Vec<UOp> {
         let mut roots = roots.to_vec();
+        if self.of.is_empty() {
+            return roots;
+        }
         let mut changed = false;
         loop {
             let nodes = toposort(&UOp::sink(roots.iter().cloned()));

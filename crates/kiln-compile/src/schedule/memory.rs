@@ -131,6 +131,9 @@ fn scheduled(kernel: &Built, stored: &impl Fn(usize) -> BufferRef) -> ScheduledK
 pub(super) fn number_vars(stores: &[UOp]) -> (Vec<UOp>, Vec<usize>) {
     let nodes = toposort(&UOp::sink(stores.iter().cloned()));
     let vars: Vec<UOp> = nodes.into_iter().filter(|n| n.op() == Op::Var).collect();
+    if vars.is_empty() {
+        return (stores.to_vec(), Vec::new());
+    }
     let number =
         |(new, var): (usize, &UOp)| (var.clone(), UOp::var(new, var.dtype(), var.min(), var.max()));
     let map = vars.iter().enumerate().map(number).collect();

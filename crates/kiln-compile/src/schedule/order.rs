@@ -268,8 +268,12 @@ impl Edges {
 
 /// Parameters whose memory an output of the kernel may take.
 pub(super) fn overwritable(kernel: &Built, roots: &FxHashSet<usize>) -> BTreeSet<Source> {
+    let is_kept = |output: &usize| roots.contains(output);
+    let is_param = |source: &Source| matches!(source, Source::Param(_));
+    if !kernel.outputs.iter().any(is_kept) || !kernel.args.iter().any(is_param) {
+        return BTreeSet::new();
+    }
     let pairs = kernel.may_alias().into_iter();
-    let kept = pairs.filter(|&(written, _)| roots.contains(&kernel.outputs[written]));
-    let inputs = kept.map(|(_, read)| kernel.args[read]);
-    inputs.filter(|s| matches!(s, Source::Param(_))).collect()
+    let kept = pairs.filter(|&(written, _)| is_kept(&kernel.outputs[written]));
+    kept.map(|(_, read)| kernel.args[read]).filter(is_param).collect()
 }

@@ -1,7 +1,7 @@
 //! Part of pass `assign`: products that a kernel will compute in tiles. Their sums fill its registers and their operands the first
 //! cache, so a kernel has room for few.
 
-use super::assign::Planner;
+use super::assign::{Planner, depth};
 use super::{cost, terms};
 use kiln_ir::arg::ReduceOp;
 use kiln_ir::{Op, UOp};
@@ -9,10 +9,10 @@ use kiln_ir::{Op, UOp};
 impl Planner<'_> {
     /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for many.
     pub(super) fn note_tiles(&mut self, i: usize, r: usize) {
-        let request = self.plan.requests[i][r].clone();
-        let outer = self.plan.drafts[request.kernel].loops.len();
-        if self.is_tiled(i) && self.depth(&request).1 <= outer {
-            self.plan.drafts[request.kernel].tiles += self.tiles_of(i);
+        let (tiles, request) = (self.tiles_of(i), &self.plan.requests[i][r]);
+        let (kernel, outer) = (request.kernel, self.plan.drafts[request.kernel].loops.len());
+        if tiles > 0 && depth(request).1 <= outer {
+            self.plan.drafts[kernel].tiles += tiles;
         }
     }
 
