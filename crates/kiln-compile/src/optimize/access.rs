@@ -1,6 +1,9 @@
 //! Part of pass `choose`: how far each load and store moves with each iteration of each loop, and what operations cost.
 
+use super::ordered::ordered_among;
+use super::ranges::{axis_of, kind_of, ranges_among};
 use kiln_ir::affine::strides;
+use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::{AxisSet, inside};
 use kiln_ir::uop::toposort;
@@ -44,6 +47,14 @@ pub(super) struct Kernel {
     pub(super) nests: Vec<AxisSet>,
     /// For each arithmetic operation in the kernel's text, the axes of the loops around it.
     pub(super) operations: Vec<AxisSet>,
+    /// Its loops, in order of axis.
+    pub(super) ranges: Vec<UOp>,
+    /// The axes of those that must run in order.
+    pub(super) ordered: AxisSet,
+    /// How many nodes it has.
+    pub(super) nodes: usize,
+    /// Bytes of the widest value; 1 if there are indices only.
+    pub(super) widest: usize,
 }
 
 impl Kernel {
@@ -71,7 +82,17 @@ impl Kernel {
                 .collect(),
             work: nodes.iter().filter_map(work).collect(),
             scopes: distinct(nodes.iter().map(inside)),
+            ranges: ranges_among(&nodes),
+            ordered: ordered_among(&nodes),
+            nodes: nodes.len(),
+            widest: nodes.iter().map(width).max().unwrap_or(1),
         }
+    }
+
+    /// The axes of loops of reductions.
+    pub(super) fn sums(&self) -> AxisSet {
+        let sums = self.ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
+        sums.map(axis_of).collect()
     }
 
     /// Whether all loops over outputs are around everything, and the loops of reductions around all of a nest or
@@ -85,6 +106,11 @@ impl Kernel {
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(a) && s.contains(b))
     }
+}
+
+/// Bytes of a value; 1 of an index, which is not kept in vectors.
+fn width(node: &UOp) -> usize {
+    if matches!(node.dtype(), DType::Index | DType::Void) { 1 } else { node.dtype().size() }
 }
 
 /// What a node costs, in additions of one element. Indices and conditions are done beside that.

@@ -64,7 +64,8 @@ struct Search {
 impl Search {
     fn new(ast: &UOp, bytes: usize) -> Option<Search> {
         let nodes = toposort(ast);
-        let ranges = (nodes.len() <= MOST_NODES).then(|| Ranges::among(&nodes))?;
+        let may_have = nodes.len() <= MOST_NODES && nodes.iter().any(|n| n.op() == Op::Reduce);
+        let ranges = may_have.then(|| Ranges::among(&nodes))?;
         Some(Search { bytes, nodes, ranges })
     }
 

@@ -5,7 +5,6 @@ use super::access::Kernel;
 use super::align::Rows;
 use super::loops::{Loops, Standing, packed};
 use super::opt::Opt;
-use super::ordered::ordered;
 use super::ranges::{axis_of, kind_of};
 use super::together;
 use kiln_ir::UOp;
@@ -18,8 +17,6 @@ const MOST_LANES: usize = 64;
 /// The facts about a kernel that decide whether an option is legal.
 pub(super) struct Rules {
     kernel: Kernel,
-    /// Axes of loops that must run in their order.
-    ordered: AxisSet,
     /// Whether all loops over outputs are around everything, and the loops of reductions around all of it or nothing.
     one_nest: bool,
     /// Axes of loops of reductions.
@@ -46,14 +43,14 @@ pub(super) fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
 impl Loops {
     /// The facts that decide which options are legal for this kernel.
     pub(super) fn rules(&self, ast: &UOp) -> Rules {
-        Rules::of(ast, &self.ranges, self.operands.len())
+        Rules::of(ast, &self.ranges, self.operands().len())
     }
 }
 
 impl Rules {
     pub(super) fn of(ast: &UOp, ranges: &[UOp], operands: usize) -> Rules {
-        let (kernel, ordered) = (Kernel::of(ast), ordered(ast));
-        let one_nest = is_one_nest(&kernel, ranges, &ordered);
+        let kernel = Kernel::of(ast);
+        let one_nest = is_one_nest(&kernel, ranges);
         let reduces = ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
         let reductions = reduces.map(axis_of).collect();
         let inside_rows = Rows::of(ast).map_or_else(AxisSet::default, |rows| {
@@ -61,7 +58,7 @@ impl Rules {
             axes.filter(|&axis| rows.are_around(&kernel, axis)).collect()
         });
         let shared = together::axes(ast);
-        Rules { kernel, ordered, one_nest, reductions, shared, operands, inside_rows }
+        Rules { kernel, one_nest, reductions, shared, operands, inside_rows }
     }
 
     /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
@@ -90,7 +87,7 @@ impl Rules {
                 let loop_ = loops.standing(axis);
                 let loop_ = loop_.ok_or_else(|| format!("no loop has axis {axis}"))?;
                 ensure(
-                    !self.ordered.contains(axis),
+                    !self.kernel.ordered.contains(axis),
                     "two iterations of the loop may write the same element",
                 )?;
                 // a block that is rounded up would run into the next one
@@ -173,7 +170,7 @@ impl Rules {
     /// Whether the items of a group may reduce together.
     fn together(&self, loops: &Loops, before: &[Opt], axis: u32) -> Result<(), String> {
         ensure(self.shared.contains(&axis), "the loop is not of all reductions of the kernel")?;
-        ensure(self.ordered.is_empty(), "a loop must run in its order")?;
+        ensure(self.kernel.ordered.is_empty(), "a loop must run in its order")?;
         let left = loops.parts.iter().filter(|p| p.kind != RangeKind::Reduce && p.size > 1);
         ensure(
             left.into_iter().all(|p| p.kind == RangeKind::Global),
@@ -216,7 +213,7 @@ impl Rules {
             "a cache line has a power of two of elements, at most 64",
         )?;
         ensure(
-            !self.ordered.contains(axis),
+            !self.kernel.ordered.contains(axis),
             "two iterations of the loop may write the same element",
         )?;
         let known = loops.standing(axis).is_some() && self.inside_rows.contains(axis);
@@ -245,7 +242,7 @@ impl Rules {
         for (axis, kind) in axes.into_iter().zip(kinds) {
             let is_such = loops.standing(axis).is_some_and(|at| at.kind == kind);
             ensure(
-                is_such && !self.ordered.contains(axis),
+                is_such && !self.kernel.ordered.contains(axis),
                 &format!("loop {axis} cannot be a side of a matrix"),
             )?;
         }
@@ -295,10 +292,10 @@ impl Rules {
 }
 
 /// Whether all free loops over outputs are around everything, and those of reductions around all of them or none.
-fn is_one_nest(kernel: &Kernel, ranges: &[UOp], ordered: &AxisSet) -> bool {
+fn is_one_nest(kernel: &Kernel, ranges: &[UOp]) -> bool {
     let of_kind = |kind| -> AxisSet {
         let ranges = ranges.iter().filter(|r| kind_of(r) == kind).map(axis_of);
-        ranges.filter(|&axis| !ordered.contains(axis)).collect()
+        ranges.filter(|&axis| !kernel.ordered.contains(axis)).collect()
     };
     let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
     kernel.is_one_nest(&outputs, &reduces)

@@ -6,6 +6,7 @@ use super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::stage::operands;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A part of an original loop; two neighbouring iterations of it are `stride` iterations of the loop apart.
@@ -38,7 +39,10 @@ pub(super) struct Loops {
     /// Positions of the aligned ranges, and the elements of a cache line.
     pub(super) aligned: BTreeMap<usize, usize>,
     pub(super) blocks: usize,
-    pub(super) operands: Vec<UOp>,
+    /// The kernel.
+    ast: UOp,
+    /// The values of it that may be staged, once an option asks for them.
+    operands: OnceCell<Vec<UOp>>,
     pub(super) staged: Vec<Staged>,
     /// Bytes of each value that may be kept; 0 for none.
     pub(super) kept: usize,
@@ -69,7 +73,8 @@ impl Loops {
             padded: BTreeSet::new(),
             aligned: BTreeMap::new(),
             blocks: 0,
-            operands: operands(ast),
+            ast: ast.clone(),
+            operands: OnceCell::new(),
             staged: Vec::new(),
             kept: 0,
         }
@@ -80,9 +85,9 @@ impl Loops {
         self.ranges.iter().map(|r| (axis_of(r), kind_of(r))).collect()
     }
 
-    /// How many values may be staged.
-    pub(super) fn operands(&self) -> usize {
-        self.operands.len()
+    /// The values that may be staged.
+    pub(super) fn operands(&self) -> &[UOp] {
+        self.operands.get_or_init(|| operands(&self.ast))
     }
 
     /// The rest of the loop of this axis, if there is such a loop.
@@ -129,7 +134,7 @@ impl Loops {
             // it made the kernel whose loops these are
             Opt::Dot { .. } => {}
             Opt::Stage { operand, depth, lanes } => {
-                let value = self.operands[operand].clone();
+                let value = self.operands()[operand].clone();
                 self.staged.push(Staged { value, depth, lanes });
             }
             Opt::Keep { bytes } => self.kept = bytes,

@@ -155,7 +155,7 @@ fn added(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     }
     let Ok(ast) = packed(ast, options) else { return Vec::new() };
     let mut loops = Loops::of(&ast);
-    let (axes, operands) = (loops.axes(), loops.operands());
+    let (axes, operands) = (loops.axes(), loops.operands().len());
     options.iter().for_each(|&opt| loops.apply(opt));
     let mut new: Vec<Opt> = Vec::new();
     for (axis, kind) in axes {

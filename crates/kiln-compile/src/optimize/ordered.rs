@@ -11,7 +11,11 @@ use rustc_hash::FxHashSet;
 
 /// The axes of all such loops of a kernel.
 pub(super) fn ordered(ast: &UOp) -> AxisSet {
-    let nodes = toposort(ast);
+    ordered_among(&toposort(ast))
+}
+
+/// The same, of all nodes of a kernel.
+pub(super) fn ordered_among(nodes: &[UOp]) -> AxisSet {
     let ends = nodes.iter().filter(|n| n.op() == Op::End && n.src(0).op() == Op::Store);
     ends.flat_map(|end| colliding(end.src(0), &end.srcs()[1..])).collect()
 }

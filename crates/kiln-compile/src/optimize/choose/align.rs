@@ -13,14 +13,15 @@ use kiln_ir::arg::RangeKind;
 impl Chooser {
     /// Runs after `vectors`: aligns the loop along such rows, and the reductions along them.
     pub(super) fn align(&mut self, ast: &UOp, target: &Target) {
+        if self.around.is_some() || !self.masks {
+            return;
+        }
         let (Some(rows), Some((i, lanes))) = (Rows::of(ast), self.lanes_of_outputs()) else {
             return;
         };
         let bytes = rows.argument.dtype().size();
         let (axis, n) = (axis_of(&self.left[i].1), size_of(&self.left[i].1));
-        let suits = self.around.is_none()
-            && self.masks
-            && rows.argument.known_len().is_some_and(|n| target.goes_past_caches(n * bytes))
+        let suits = rows.argument.known_len().is_some_and(|n| target.goes_past_caches(n * bytes))
             && (axis, lanes * bytes) == (rows.axis, LINE)
             && self.left[i].0 > trim::LONG
             && !rows.are_whole(lanes);

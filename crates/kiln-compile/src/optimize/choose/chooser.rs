@@ -2,17 +2,16 @@
 
 use super::super::access::Kernel;
 use super::super::opt::Opt;
-use super::super::ordered::ordered;
-use super::super::ranges::{axis_of, ranges_of, size_of};
+use super::super::ranges::{axis_of, size_of};
 use super::order::Order;
 use crate::target::{Costs, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::toposort;
+use std::rc::Rc;
 
 /// Chooses the options of one nest.
 pub(super) struct Chooser {
-    pub(super) kernel: Kernel,
+    pub(super) kernel: Rc<Kernel>,
     /// Every loop, and how many of its iterations are left after the options so far.
     pub(super) left: Vec<(usize, UOp)>,
     pub(super) options: Vec<Opt>,
@@ -51,21 +50,25 @@ impl Around {
 }
 
 impl Chooser {
-    pub(super) fn new(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chooser {
+    pub(super) fn new(
+        kernel: &Rc<Kernel>,
+        target: &Target,
+        nodes: usize,
+        context: Context,
+    ) -> Chooser {
         let Context { around, order } = context;
-        // loops that must run in order stay as they are
-        let ordered = ordered(ast);
         let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
-        let free = |r: &UOp| is_around(r) || !ordered.contains(axis_of(r));
-        let free = ranges_of(ast).into_iter().filter(free);
+        // loops that must run in order stay as they are
+        let is_free = |r: &&UOp| is_around(r) || !kernel.ordered.contains(axis_of(r));
+        let free = kernel.ranges.iter().filter(is_free);
         Chooser {
-            kernel: Kernel::of(ast),
-            left: free.map(|r| (size_of(&r), r)).collect(),
+            kernel: kernel.clone(),
+            left: free.map(|r| (size_of(r), r.clone())).collect(),
             options: Vec::new(),
             costs: target.costs,
             masks: target.masks,
             nodes,
-            room: nodes / toposort(ast).len().max(1),
+            room: nodes / kernel.nodes.max(1),
             around,
             order,
         }

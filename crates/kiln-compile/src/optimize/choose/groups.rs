@@ -7,7 +7,6 @@
 use super::super::access::{Access, Kernel};
 use super::super::legal::check;
 use super::super::opt::Opt;
-use super::super::ordered::ordered;
 use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::super::together;
 use crate::target::Costs;
@@ -19,13 +18,13 @@ use std::cmp::Reverse;
 
 /// The options for a kernel of one nest; none for several, which one item computes.
 pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
-    let (kernel, ordered) = (Kernel::of(ast), ordered(ast));
+    let kernel = Kernel::of(ast);
     let around_all = |axis| kernel.nests.iter().all(|nest| nest.contains(axis));
     let is_free = |r: &UOp| {
         let axis = axis_of(r);
-        kind_of(r) == RangeKind::Loop && !ordered.contains(axis) && around_all(axis)
+        kind_of(r) == RangeKind::Loop && !kernel.ordered.contains(axis) && around_all(axis)
     };
-    let loops: Vec<UOp> = ranges_of(ast).into_iter().filter(is_free).collect();
+    let loops: Vec<UOp> = kernel.ranges.iter().filter(|r| is_free(r)).cloned().collect();
     let group = |range: &UOp| Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 };
     let outputs: usize = loops.iter().map(size_of).product();
     if let Some((axis, by)) = together(ast, outputs, most_items, costs) {

@@ -1,6 +1,7 @@
 //! Part of pass `choose`: plans for matrix units. A tile is a few matrices of results, and both operands are staged
 //! matrix by matrix. Blocks, threads and loops are planned as for any other tile.
 
+use super::super::access::Kernel;
 use super::super::dot;
 use super::super::opt::Opt;
 use super::chooser::{Chooser, Context};
@@ -11,6 +12,7 @@ use super::priced;
 use crate::target::{Mma, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
+use std::rc::Rc;
 
 /// The options for a sum of products by a matrix unit, if that is cheaper than `others`.
 pub(super) fn plan(
@@ -23,7 +25,8 @@ pub(super) fn plan(
     let fits = |unit: &Mma| dot::axis(ast, unit.parts, unit.sum).map(|axis| (*unit, axis));
     let (unit, axis) = target.mmas.iter().find_map(fits)?;
     let packed = dot::pack(ast, axis, unit.parts).ok()?;
-    let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
+    let kernel = Rc::new(Kernel::of(&packed));
+    let mut chooser = Chooser::new(&kernel, target, nodes, context.clone());
     let mut planner = Planner::of(&mut chooser, &packed, target)?;
     let depth = planner.reduces.iter().copied().find(|&i| planner.axis(i) == axis)?;
     let (price, tile) = planner.best_matrices(&unit, depth)?;

@@ -36,6 +36,7 @@ mod transpose;
 mod vectors;
 mod windows;
 
+use super::access::Kernel;
 use super::dot;
 use super::keep;
 use super::nests::Nests;
@@ -44,7 +45,8 @@ use super::room::{NOMINAL_THREADS, Room};
 use crate::target::{Dot, Strategy, Target};
 use chooser::{Around, Chooser, Context};
 use kiln_ir::{DType, UOp};
-use order::{Chosen, Form, Order, sums_of};
+use order::{Chosen, Form, Order};
+use std::rc::Rc;
 
 pub(super) use order::same_order;
 
@@ -58,17 +60,19 @@ pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
             groups::choose(ast, most_items, &target.costs)
         };
     }
-    let choose = |target: &Target, nodes, orders: Option<&[Order]>| match Nests::of(ast) {
-        Some(nests) => choose_for_nests(ast, &nests, target, nodes, orders),
+    let (nests, kernel) = (Nests::of(ast), Rc::new(Kernel::of(ast)));
+    let choose = |target: &Target, nodes, orders: Option<&[Order]>| match &nests {
+        Some(nests) => choose_for_nests(&kernel, nests, target, nodes, orders),
         None => {
             let order = orders.and_then(|orders| orders.first()).cloned();
-            let chosen = choose_for_nest(ast, target, nodes, Context { around: None, order });
-            let order = Order::of(ast, &chosen, 0);
+            let context = Context { around: None, order };
+            let chosen = choose_for_nest(ast, &kernel, target, nodes, context);
+            let order = Order::of(&kernel, &chosen, 0);
             (chosen.options, vec![order])
         }
     };
     let is_nominal = target.threads == NOMINAL_THREADS && room.nodes == room.order;
-    if is_nominal || sums_of(ast).is_empty() {
+    if is_nominal || kernel.sums().is_empty() {
         return choose(target, room.nodes, None).0;
     }
     let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
@@ -80,47 +84,55 @@ pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
 
 /// First how many rows are computed at a time, then the options of each nest, with the given order of sums.
 fn choose_for_nests(
-    ast: &UOp,
+    whole: &Rc<Kernel>,
     nests: &Nests,
     target: &Target,
     nodes: usize,
     orders: Option<&[Order]>,
 ) -> (Vec<Opt>, Vec<Order>) {
-    let threads = Chooser::new(ast, target, nodes, Context::default()).worth_threads();
+    let threads = Chooser::new(whole, target, nodes, Context::default()).worth_threads();
     let (rows, thread) = rows::rows(nests, target, threads);
     let apart = nests.apart(rows);
     let mut options = vec![Opt::Rows { by: rows.by, blocks: rows.blocks }];
     let mut found = Vec::new();
-    for (nest, kernel) in apart.kernels.iter().enumerate() {
+    for (nest, ast) in apart.kernels.iter().enumerate() {
         let around = Some(Around { number: apart.around, thread });
         let order = orders.and_then(|orders| orders.get(nest)).cloned();
-        let chosen = choose_for_nest(kernel, target, nodes, Context { around, order });
-        found.push(Order::of(kernel, &chosen, apart.around));
+        let kernel = Rc::new(Kernel::of(ast));
+        let chosen = choose_for_nest(ast, &kernel, target, nodes, Context { around, order });
+        found.push(Order::of(&kernel, &chosen, apart.around));
         options.push(Opt::Nest { nest });
         options.extend(chosen.options);
     }
     (options, found)
 }
 
-fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -> Chosen {
+fn choose_for_nest(
+    ast: &UOp,
+    kernel: &Rc<Kernel>,
+    target: &Target,
+    nodes: usize,
+    context: Context,
+) -> Chosen {
     let given = context.order.as_ref();
     let others = || match given {
         Some(_) => f64::INFINITY,
-        None => price_without_matrices(ast, target, nodes),
+        None => price_without_matrices(ast, kernel, target, nodes),
     };
     let matrices = || matrices::plan(ast, target, nodes, &context, others);
     let alone = || context.around.is_none().then(matrices).flatten();
     let is_open = |form| given.is_none_or(|order| order.form == form);
     let matrices = is_open(Form::Matrices).then(alone).flatten();
-    let packed = || is_open(Form::Dots).then(|| with_dots(ast, target, nodes, &context)).flatten();
+    let packed =
+        || is_open(Form::Dots).then(|| with_dots(ast, kernel, target, nodes, &context)).flatten();
     if let Some(chosen) = matrices.or_else(packed) {
         return chosen;
     }
-    let mut chooser = Chooser::new(ast, target, nodes, context);
+    let mut chooser = Chooser::new(kernel, target, nodes, context);
     if let Some(form) = chooser.plan(ast, target) {
         return Chosen { options: chooser.options, form };
     }
-    chooser.vectors(vectors::lanes(ast, target));
+    chooser.vectors(vectors::lanes(kernel, target));
     chooser.align(ast, target);
     chooser.upcast_lanes();
     chooser.transpose(target);
@@ -140,11 +152,18 @@ fn choose_for_nest(ast: &UOp, target: &Target, nodes: usize, context: Context) -
 }
 
 /// The plan of a sum of products with a dot-product instruction of the target, if it is cheaper.
-fn with_dots(ast: &UOp, target: &Target, nodes: usize, context: &Context) -> Option<Chosen> {
+fn with_dots(
+    ast: &UOp,
+    kernel: &Rc<Kernel>,
+    target: &Target,
+    nodes: usize,
+    context: &Context,
+) -> Option<Chosen> {
     let (packed, axis, parts) = packed_for_dots(ast, target)?;
-    let mut chooser = Chooser::new(&packed, target, nodes, context.clone());
+    let kernel_of_packed = Rc::new(Kernel::of(&packed));
+    let mut chooser = Chooser::new(&kernel_of_packed, target, nodes, context.clone());
     let price = chooser.plan_price(&packed, target)? / dot::count(parts[0]) as f64;
-    let plain = || Chooser::new(ast, target, nodes, context.clone()).plan_price(ast, target);
+    let plain = || Chooser::new(kernel, target, nodes, context.clone()).plan_price(ast, target);
     if context.order.is_none()
         && let Some(plain) = plain()
     {
@@ -167,10 +186,12 @@ fn packed_for_dots(ast: &UOp, target: &Target) -> Option<(UOp, u32, [DType; 2])>
 }
 
 /// The price of a point of a sum of products in vectors, packed or not.
-fn price_without_matrices(ast: &UOp, target: &Target, nodes: usize) -> f64 {
-    let price =
-        |ast: &UOp| Chooser::new(ast, target, nodes, Context::default()).least_price(ast, target);
-    let packed = packed_for_dots(ast, target)
-        .map_or(f64::INFINITY, |(packed, _, parts)| price(&packed) / dot::count(parts[0]) as f64);
-    packed.min(price(ast))
+fn price_without_matrices(ast: &UOp, kernel: &Rc<Kernel>, target: &Target, nodes: usize) -> f64 {
+    let price = |ast: &UOp, kernel: &Rc<Kernel>| {
+        Chooser::new(kernel, target, nodes, Context::default()).least_price(ast, target)
+    };
+    let packed = packed_for_dots(ast, target).map_or(f64::INFINITY, |(packed, _, parts)| {
+        price(&packed, &Rc::new(Kernel::of(&packed))) / dot::count(parts[0]) as f64
+    });
+    packed.min(price(ast, kernel))
 }

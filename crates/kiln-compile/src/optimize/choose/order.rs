@@ -5,10 +5,10 @@
 //! unrolling) decide the order of the additions, and so the last bits of the result. These are chosen once, for
 //! `NOMINAL_THREADS` threads. Then the other options are chosen with these given.
 
+use super::super::access::Kernel;
 use super::super::nests::{Nests, Rows};
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, kind_of, ranges_of};
-use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::arg::ReduceOp;
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -57,7 +57,7 @@ fn depends_on_order(node: &UOp) -> bool {
 /// By nest, the part of an option list that decides the order of sums.
 fn options_on_sums(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     let of_nest = |kernel: &UOp, options: &[Opt], around| {
-        let sums = sums_of(kernel);
+        let sums = Kernel::of(kernel).sums();
         options.iter().filter_map(|o| on_sums(o, &sums, around)).collect()
     };
     let (Some(nests), Some(&Opt::Rows { by, blocks })) = (Nests::of(ast), options.first()) else {
@@ -69,15 +69,10 @@ fn options_on_sums(ast: &UOp, options: &[Opt]) -> Vec<Vec<Opt>> {
     kernels.map(|(kernel, options)| of_nest(kernel, options, apart.around)).collect()
 }
 
-pub(super) fn sums_of(ast: &UOp) -> AxisSet {
-    let ranges = ranges_of(ast).into_iter();
-    ranges.filter(|r| kind_of(r) == RangeKind::Reduce).map(|r| axis_of(&r)).collect()
-}
-
 impl Order {
     /// Of options for a kernel in which loops of smaller axes than `around` are around several nests.
-    pub(super) fn of(ast: &UOp, chosen: &Chosen, around: u32) -> Order {
-        let sums = sums_of(ast);
+    pub(super) fn of(kernel: &Kernel, chosen: &Chosen, around: u32) -> Order {
+        let sums = kernel.sums();
         let options = chosen.options.iter().filter_map(|o| on_sums(o, &sums, around)).collect();
         Order { form: chosen.form, options }
     }

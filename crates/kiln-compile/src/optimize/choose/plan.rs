@@ -23,8 +23,8 @@ use kiln_ir::observe::{self, Decision};
 impl Chooser {
     /// Applies tile, blocks, staging and threads, if the kernel is a reduction that gains by them; else None.
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
+        let lanes = vectors::lanes(&self.kernel, target);
         let mut planner = Planner::of(self, ast, target)?;
-        let lanes = vectors::lanes(ast, target);
         let plan = planner.cheapest(lanes)?;
         let form = plan.form();
         match plan {
@@ -41,7 +41,7 @@ impl Chooser {
 
     /// The least price of a point, by such a plan or with the reduction's own loop as vectors.
     pub(super) fn least_price(&mut self, ast: &UOp, target: &Target) -> f64 {
-        let lanes = vectors::lanes(ast, target);
+        let lanes = vectors::lanes(&self.kernel, target);
         let Some(planner) = Planner::of(self, ast, target) else { return f64::INFINITY };
         let tile = planner.best_tile(lanes).map_or(f64::INFINITY, |(price, _)| price);
         let inner = planner.best_inner(lanes).map_or(f64::INFINITY, |(price, _)| price);
@@ -50,7 +50,7 @@ impl Chooser {
 
     /// The price of a point of the iteration space by that plan.
     pub(super) fn plan_price(&mut self, ast: &UOp, target: &Target) -> Option<f64> {
-        let lanes = vectors::lanes(ast, target);
+        let lanes = vectors::lanes(&self.kernel, target);
         Planner::of(self, ast, target)?.worthwhile_tile(lanes).map(|(price, _)| price)
     }
 }

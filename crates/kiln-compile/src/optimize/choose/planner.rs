@@ -102,7 +102,7 @@ impl<'a> Planner<'a> {
         self.block_depth = self.depth();
         let extents: Vec<Extent> = self.operands.iter().map(|o| self.extent(o)).collect();
         self.operands.iter_mut().zip(extents).for_each(|(operand, extent)| operand.extent = extent);
-        let Kernel { accesses, operations, .. } = &self.chooser.kernel;
+        let Kernel { accesses, operations, .. } = &*self.chooser.kernel;
         let is_result = |&i: &usize| !self.is_inside(&accesses[i].scope);
         self.results = (0..accesses.len()).filter(is_result).collect();
         self.operations_outside = operations.iter().filter(|scope| !self.is_inside(scope)).count();

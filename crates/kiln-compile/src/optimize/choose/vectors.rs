@@ -1,6 +1,6 @@
 //! Part of pass `choose`: which loops become the lanes of vectors.
 
-use super::super::access::Access;
+use super::super::access::{Access, Kernel};
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::chooser::Chooser;
@@ -8,19 +8,14 @@ use super::priced;
 use crate::target::Target;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
-use kiln_ir::uop::toposort;
 use kiln_ir::{DType, UOp};
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 
 /// Lanes of a vector of the kernel's widest type.
-pub(super) fn lanes(ast: &UOp, target: &Target) -> usize {
-    let widest = |n: &UOp| {
-        if matches!(n.dtype(), DType::Index | DType::Void) { 1 } else { n.dtype().size() }
-    };
-    let bytes = toposort(ast).iter().map(widest).max().unwrap_or(1);
+pub(super) fn lanes(kernel: &Kernel, target: &Target) -> usize {
     // more lanes only make masks and conversions expensive
-    (target.vector_bytes / bytes.max(DType::F32.size())).min(target.costs.wide_lanes)
+    (target.vector_bytes / kernel.widest.max(DType::F32.size())).min(target.costs.wide_lanes)
 }
 
 /// A loop as vectors of so many lanes.

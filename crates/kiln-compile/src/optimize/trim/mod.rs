@@ -16,7 +16,7 @@ mod switch;
 
 pub(super) use divide::LONG;
 
-use super::ranges::{axis_of, kind_of, ranges_of, substitute};
+use super::ranges::{axis_of, kind_of, ranges_among, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::toposort;
@@ -26,7 +26,7 @@ use kiln_ir::{Op, UOp};
 pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
     let mut ast = if free { switch::split(ast) } else { ast.clone() };
     let mut ends = Ends::of(&ast);
-    for range in ranges_of(&ast) {
+    for range in std::mem::take(&mut ends.ranges) {
         if let Some(new) = trimmed(&ast, &range, &ends, free) {
             ends = Ends::of(&new);
             ast = new;
@@ -35,8 +35,9 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
     ast
 }
 
-/// What ends the loops of a kernel.
+/// The loops of a kernel, and what ends them.
 struct Ends {
+    ranges: Vec<UOp>,
     closers: Vec<UOp>,
     /// The number of a new loop.
     next_axis: u32,
@@ -45,10 +46,10 @@ struct Ends {
 impl Ends {
     fn of(ast: &UOp) -> Ends {
         let mut nodes = toposort(ast);
-        let ranges = nodes.iter().filter(|n| n.op() == Op::Range);
-        let next_axis = ranges.map(|r| axis_of(r) + 1).max().unwrap_or(0);
+        let ranges = ranges_among(&nodes);
+        let next_axis = ranges.last().map_or(0, |r| axis_of(r) + 1);
         nodes.retain(|n| matches!(n.op(), Op::Reduce | Op::End));
-        Ends { closers: nodes, next_axis }
+        Ends { ranges, closers: nodes, next_axis }
     }
 
     /// The nodes that end the loop of `range`.

@@ -11,7 +11,7 @@ use super::effects::replaced;
 use super::reductions::Part;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{reaches, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -24,7 +24,7 @@ const MOST_NODES: usize = 200;
 pub(super) fn split(ast: &UOp) -> UOp {
     let (mut ast, mut between) = (ast.clone(), Vec::new());
     // most kernels join nothing, and end here
-    let joins = toposort(&ast).iter().any(is_choice);
+    let joins = reaches(&ast, |_| true, is_choice);
     for _ in 0..if joins { MOST } else { 0 } {
         let ranges = ranges_of(&ast);
         let next_axis = next_axis(&ast);
