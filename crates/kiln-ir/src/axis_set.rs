@@ -7,11 +7,18 @@ use std::fmt;
 const WORD: u32 = u64::BITS;
 
 /// A set of loops, by the number of their axis.
-#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AxisSet(
     /// A bit for each axis; the last word is not 0, so that equal sets are equal words.
     SmallVec<[u64; 2]>,
 );
+
+impl Clone for AxisSet {
+    fn clone(&self) -> AxisSet {
+        // words are copied; `SmallVec::clone` clones one by one
+        AxisSet(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl AxisSet {
     /// Whether the axis is in the set.
@@ -75,9 +82,8 @@ impl AxisSet {
 
     /// The axes, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        let bits = |word: u64| (0..WORD).filter(move |bit| word >> bit & 1 == 1);
         let words = self.0.iter().enumerate();
-        words.flat_map(move |(at, &word)| bits(word).map(move |bit| at as u32 * WORD + bit))
+        words.flat_map(|(at, &word)| Bits(word).map(move |bit| at as u32 * WORD + bit))
     }
 
     /// How many axes there are.
@@ -98,6 +104,27 @@ impl AxisSet {
     /// Whether all axes are in the other set.
     pub fn is_subset(&self, other: &AxisSet) -> bool {
         self.0.len() <= other.0.len() && self.0.iter().zip(&other.0).all(|(a, b)| a & !b == 0)
+    }
+}
+
+/// The bits of a word that are set, ascending.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let bit = (self.0 != 0).then(|| self.0.trailing_zeros())?;
+        self.0 ^= 1 << bit;
+        Some(bit)
+    }
+}
+
+impl DoubleEndedIterator for Bits {
+    fn next_back(&mut self) -> Option<u32> {
+        let bit = self.0.checked_ilog2()?;
+        self.0 ^= 1 << bit;
+        Some(bit)
     }
 }
 

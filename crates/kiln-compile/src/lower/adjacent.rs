@@ -6,7 +6,7 @@
 
 use super::fold::{add_constant, constant_of};
 use kiln_ir::arg::Space;
-use kiln_ir::uop::{Srcs, rebuild, remade};
+use kiln_ir::uop::{Srcs, reaches, rebuild, remade};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,9 @@ const LANES: usize = 4;
 
 /// The kernel, whose indices are in normal form, with neighbouring stores joined.
 pub(super) fn join_stores(kernel: &UOp) -> UOp {
+    if !reaches(kernel, |_| true, |node| place_of(node).is_some()) {
+        return kernel.clone();
+    }
     remade(kernel, |node, srcs| match node.op() {
         Op::Sink => rebuild(node, joined(flat(srcs))),
         _ => rebuild(node, srcs),

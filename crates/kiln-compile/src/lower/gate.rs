@@ -2,11 +2,18 @@
 //! that is the same in every lane is a scalar, and no value is masked that a predicated load has masked already.
 
 use super::fold;
-use kiln_ir::uop::{Srcs, rebuild, remade, toposort};
+use kiln_ir::uop::{Srcs, reaches, rebuild, remade, toposort};
 use kiln_ir::{Const, Op, UOp};
 
 /// Simplifies the gates of the kernel.
 pub(super) fn simplify_gates(kernel: &UOp) -> UOp {
+    let is_concerned = |node: &UOp| match node.op() {
+        Op::Load | Op::Store => node.gate().is_some(),
+        op => op == Op::Where,
+    };
+    if !reaches(kernel, |_| true, is_concerned) {
+        return kernel.clone();
+    }
     remade(kernel, |node, srcs| match node.op() {
         Op::Load => load(node, srcs),
         Op::Store => store(node, srcs),

@@ -55,8 +55,11 @@ pub(super) fn linearize(kernel: &UOp) -> Vec<UOp> {
     items.connect();
     items.read_locals_before_writing();
     let users = items.users();
-    let any = items.sort_blocks(&users, &vec![0; items.topo.len()]);
-    let orders = items.sort_blocks(&users, &items.steps(&users, &any));
+    let mut orders = items.sort_blocks(&users, &vec![0; items.topo.len()]);
+    let links = items.links();
+    if links.iter().any(Option::is_some) {
+        orders = items.sort_blocks(&users, &items.steps(&links, &users, &orders));
+    }
     let mut ops = items.declarations();
     items.emit(&orders, &mut ops);
     ops
@@ -175,8 +178,7 @@ impl Items {
     /// step is its place in the chain, and any other item has the step of the first addition that needs it. So unrolled
     /// sums advance side by side, and what one step of all of them shares is not held for long. `orders` is any order
     /// of each block.
-    fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
-        let links = self.links();
+    fn steps(&self, links: &[Option<usize>], users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
         let mut reached = vec![0; self.topo.len()];
         let mut steps = vec![0; self.topo.len()];
         for &i in orders.iter().flatten() {

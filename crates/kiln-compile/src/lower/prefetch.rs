@@ -10,6 +10,7 @@ use kiln_ir::affine::Affine;
 use kiln_ir::uop::{Srcs, rebuild};
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
+use std::cell::LazyCell;
 
 /// Smaller arguments, in multiples of the first cache, are in a near cache anyway.
 const LARGE: usize = 16;
@@ -39,7 +40,7 @@ pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
 
 /// The loads that read a row for the second time, and how many elements a row has.
 fn marks(ops: &[UOp], target: &Target) -> FxHashMap<UOp, usize> {
-    let work = work(ops);
+    let work = LazyCell::new(|| work(ops));
     let mut open: Vec<&UOp> = Vec::new();
     let mut rows: FxHashMap<usize, Row<'_>> = FxHashMap::default();
     let mut marks = FxHashMap::default();
@@ -101,18 +102,20 @@ impl<'a> Row<'a> {
     /// The row that `load` reads a part of in each iteration of the innermost loop.
     fn read(load: &UOp, open: &[&'a UOp], target: &Target) -> Option<Row<'a>> {
         let [.., around, by] = *open else { return None };
+        let [first, second, _] = target.cache_bytes;
+        let bytes = |n: usize| n * load.dtype().size();
+        let is_large = |n| bytes(n) >= LARGE * first;
+        if load.lanes() == 1 || !load.memory().known_len().is_some_and(is_large) {
+            return None;
+        }
         let [row, part] = [around, by].map(|range| step(load.src(1), range, 12));
         let (row, part) = (usize::try_from(row?).ok()?, usize::try_from(part?).ok()?);
         let all = usize::try_from(by.src(0).max()).ok()?.checked_mul(part)?;
-        let bytes = |n: usize| n * load.dtype().size();
         // the ends of ragged rows are separate loops
-        let whole = (row.saturating_sub(2 * part) + 1..row + part).contains(&all);
-        let whole = whole && load.lanes() > 1 && part > 0;
-        let [first, second, _] = target.cache_bytes;
-        let large = load.memory().known_len().is_some_and(|n| bytes(n) >= LARGE * first);
+        let whole = (row.saturating_sub(2 * part) + 1..row + part).contains(&all) && part > 0;
         let near = bytes(row) <= second / PART;
         let vectors = part / load.lanes() as usize;
-        (whole && large && near).then_some(Row { around, by, again: None, len: row, vectors })
+        (whole && near).then_some(Row { around, by, again: None, len: row, vectors })
     }
 }
 

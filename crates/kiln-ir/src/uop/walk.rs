@@ -57,16 +57,15 @@ pub fn device_of(x: &UOp) -> Option<Arc<str>> {
 /// looked at (unless reached otherwise).
 pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp) -> bool) -> bool {
     let mut seen = Seen::new();
-    let mut stack = vec![root];
-    while let Some(node) = stack.pop() {
-        if !is_new(&mut seen, node) {
-            continue;
-        }
-        if is_wanted(node) {
-            return true;
-        }
-        if enter(node) {
-            stack.extend(node.srcs());
+    let mut stack = Vec::with_capacity(FEW);
+    stack.push(std::slice::from_ref(root).iter());
+    while let Some(nodes) = stack.last_mut() {
+        match nodes.next() {
+            None => _ = stack.pop(),
+            Some(node) if !is_new(&mut seen, node) => {}
+            Some(node) if is_wanted(node) => return true,
+            Some(node) if enter(node) => stack.push(node.srcs().iter()),
+            Some(_) => {}
         }
     }
     false
@@ -75,11 +74,18 @@ pub fn reaches(root: &UOp, enter: impl Fn(&UOp) -> bool, is_wanted: impl Fn(&UOp
 /// The nodes that `root` reaches for which `is_wanted` holds, in no order that means anything.
 pub fn find_all(root: &UOp, is_wanted: impl Fn(&UOp) -> bool) -> Vec<UOp> {
     let (mut seen, mut found) = (Seen::new(), Vec::new());
-    let mut stack = vec![root];
-    while let Some(node) = stack.pop() {
-        if is_new(&mut seen, node) {
-            found.extend(is_wanted(node).then(|| node.clone()));
-            stack.extend(node.srcs());
+    let mut stack = Vec::with_capacity(FEW);
+    stack.push(std::slice::from_ref(root).iter().rev());
+    while let Some(nodes) = stack.last_mut() {
+        match nodes.next() {
+            None => _ = stack.pop(),
+            Some(node) if !is_new(&mut seen, node) => {}
+            Some(node) => {
+                found.extend(is_wanted(node).then(|| node.clone()));
+                if !node.srcs().is_empty() {
+                    stack.push(node.srcs().iter().rev());
+                }
+            }
         }
     }
     found
