@@ -174,6 +174,11 @@ impl Pat {
         Pat { var: self.var, ops: pat.ops & self.ops, dtypes, ..pat }
     }
 
+    /// A node of one of these ops whose first source this is.
+    pub fn first_of(&self, ops: &[Op]) -> Pat {
+        Pat { srcs: Sources::First(vec![self.clone()]), ..Pat::any() }.on(ops)
+    }
+
     /// The same pattern, for nodes of one of these ops only.
     pub fn on(&self, ops: &[Op]) -> Pat {
         let set = ops.iter().fold(0, |set, op| set | op.bit());

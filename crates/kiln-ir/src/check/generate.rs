@@ -212,7 +212,11 @@ impl<'a> Generator<'a> {
             None
         } else {
             let choices = choices(pat);
-            let fits = |op: &Op| pat.srcs == Sources::Any || pat.src_pats().len() == arity(*op);
+            let fits = |op: &Op| match &pat.srcs {
+                Sources::Any => true,
+                Sources::Exactly(srcs) => srcs.len() == arity(*op),
+                Sources::First(srcs) => srcs.len() <= arity(*op),
+            };
             let choices: Vec<Op> = choices.into_iter().filter(fits).collect();
             (known.is_none() && !choices.is_empty()).then(|| self.random.pick(&choices))
         };

@@ -4,10 +4,9 @@
 use crate::arg::Arg;
 use crate::dtype::Const;
 use crate::op::Op;
-use crate::pattern::{Pat, Sources, Value, Vars, dtype_bit};
+use crate::pattern::{ALL_OPS, Pat, Sources, Value, Vars, dtype_bit};
 use crate::rule::Rule;
 use crate::uop::{UOp, op_bit, value_bit, value_mark};
-use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Nodes that one pattern may look at; the matcher's registers live on the stack.
@@ -77,6 +76,12 @@ impl Matcher {
             (Some(_), None) => false,
             (Some(step), Some(op)) => step.ops & op.bit() != 0,
         }
+    }
+
+    /// The ops that the first source may have; none where any will do.
+    fn first_ops(&self) -> Option<u128> {
+        let first = self.steps.iter().skip(1).find(|s| s.parent == 0 && s.child == 0)?;
+        (first.ops != ALL_OPS).then_some(first.ops)
     }
 
     /// Runs `then` on the nodes of the variables, if `root` matches.
@@ -262,16 +267,15 @@ impl<C> Compiled<C> {
         if of_op.is_empty() {
             return;
         }
-        // most first sources have the same list
-        let mut numbers: FxHashMap<Vec<usize>, u16> = FxHashMap::default();
+        let asked = of_op.iter().filter_map(|&i| self.entries[i].matcher.first_ops());
+        let asked = asked.fold(0, |all, ops| all | ops);
+        // first sources that no entry asks for have one list
+        let mut of_others = None;
         for (first, src) in Op::ALL.iter().map(|&op| Some(op)).chain([None]).enumerate() {
-            let admits = |i: &usize| self.entries[*i].matcher.admits_first(src);
-            let admitted: Vec<usize> = of_op.iter().copied().filter(admits).collect();
-            let number = match numbers.get(&admitted) {
-                Some(number) => *number,
-                None => self.number_of(self.list(&admitted)),
-            };
-            numbers.insert(admitted, number);
+            let is_asked = src.is_none_or(|src| asked & src.bit() != 0);
+            let known = of_others.filter(|_| !is_asked);
+            let number = known.unwrap_or_else(|| self.number_of(self.list(&of_op, src)));
+            of_others = if is_asked { of_others } else { Some(number) };
             self.list_of[op as usize * FIRST_SOURCES + first] = number;
         }
     }
@@ -286,12 +290,14 @@ impl<C> Compiled<C> {
         number as u16
     }
 
-    fn list(&self, entries: &[usize]) -> List {
+    /// Of these entries, those that may match where the first source has this op.
+    fn list(&self, entries: &[usize], src: Option<Op>) -> List {
+        let admitted = entries.iter().filter(|&&i| self.entries[i].matcher.admits_first(src));
         let head = |&entry: &usize| {
             let Entry { needs, matcher, .. } = &self.entries[entry];
             Head { needs: *needs, dtypes: matcher.steps[0].dtypes, entry: entry as u16 }
         };
-        let heads: Box<[Head]> = entries.iter().map(head).collect();
+        let heads: Box<[Head]> = admitted.map(head).collect();
         List { folded: heads.iter().map(|h| h.needs.folded()).collect(), heads }
     }
 

@@ -9,7 +9,7 @@ use crate::uop::UOp;
 use smallvec::SmallVec;
 
 pub(super) static RULES: &[Rule] = &[
-    rule!(fold_constants [n] n.on(FOLDED) => constants(n)),
+    rule!(fold_constants [n, c: Const] n.bind(c.first_of(FOLDED)) => constants(n)),
     rule!(fold_bitcast [n, c: Const] n.bind(c.bitcast_any()) => bits(n)),
     rule!(decided_by_bounds [n: NonFloat] n.on(FOLDED), if n.min() == n.max() => n.const_like(n.min())),
 ];
