@@ -227,7 +227,7 @@ impl Function<'_> {
             format!("{} {}", type_of(DType::Bool, lanes), self.value(gate)),
             format!("{of} zeroinitializer"),
         ];
-        let value = self.call("masked.load", &[&of, "ptr"], &of, &args);
+        let value = self.call("masked.load", &[&of.to_string(), "ptr"], &of.to_string(), &args);
         self.unpacked(dtype, lanes, value)
     }
 
@@ -255,7 +255,7 @@ impl Function<'_> {
                     format!("i32 {}", dtype.size()),
                     format!("{} {}", type_of(DType::Bool, lanes), self.value(gate)),
                 ];
-                self.call("masked.store", &[&of, "ptr"], "void", &args);
+                self.call("masked.store", &[&of.to_string(), "ptr"], "void", &args);
             }
             Some(gate) => self.guarded(gate, &plain),
         }

@@ -3,8 +3,9 @@
 
 use super::facts::{cannot_wrap, shift_fits};
 use super::llvm_function::Function;
-use super::llvm_text::{all, type_of, zero};
+use super::llvm_text::{Type, all, type_of, zero};
 use kiln_ir::{DType, Op, UOp};
+use std::fmt::{self, Display, Formatter};
 
 /// Instructions of two operands, for floats, signed and unsigned integers and bool; empty where there is none.
 const BINARY: &[(Op, [&str; 4])] = &[
@@ -81,8 +82,16 @@ fn lane(f: &mut Function<'_>, op: &UOp) -> String {
 }
 
 /// A source with its type in front.
-fn typed(f: &mut Function<'_>, src: &UOp) -> String {
-    format!("{} {}", type_of(src.dtype(), src.lanes()), f.value(src))
+struct Typed(Type, String);
+
+impl Display for Typed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
+}
+
+fn typed(f: &mut Function<'_>, src: &UOp) -> Typed {
+    Typed(type_of(src.dtype(), src.lanes()), f.value(src))
 }
 
 fn binary(f: &mut Function<'_>, op: &UOp) -> String {
@@ -135,16 +144,16 @@ fn select(f: &mut Function<'_>, op: &UOp) -> String {
 
 fn intrinsic(f: &mut Function<'_>, op: &UOp) -> String {
     let name = if op.op() == Op::MulAdd { "fma" } else { op.op().name() };
-    let of = type_of(op.dtype(), op.lanes());
-    let args: Vec<String> = op.srcs().iter().map(|s| typed(f, s)).collect();
+    let of = type_of(op.dtype(), op.lanes()).to_string();
+    let args: Vec<String> = op.srcs().iter().map(|s| typed(f, s).to_string()).collect();
     f.call(name, &[&of], &of, &args)
 }
 
 /// The target's instruction, which names its types itself.
 fn dot(f: &mut Function<'_>, op: &UOp) -> String {
     let name = f.dot_intrinsic(op);
-    let of = type_of(op.dtype(), op.lanes());
-    let args: Vec<String> = [2, 0, 1].map(|i| typed(f, op.src(i))).to_vec();
+    let of = type_of(op.dtype(), op.lanes()).to_string();
+    let args: Vec<String> = [2, 0, 1].map(|i| typed(f, op.src(i)).to_string()).to_vec();
     f.call(name, &[], &of, &args)
 }
 
@@ -204,6 +213,11 @@ fn cast(f: &mut Function<'_>, op: &UOp) -> String {
         let test = if from.is_float() { "fcmp une" } else { "icmp ne" };
         return f.emit(format_args!("{test} {x}, {}", zero(from, lanes)));
     }
+    if from.is_float() && to.is_int() {
+        let name = if to.is_signed() { "fptosi.sat" } else { "fptoui.sat" };
+        let (from, of) = (type_of(from, lanes).to_string(), of.to_string());
+        return f.call(name, &[&of, &from], &of, &[x.to_string()]);
+    }
     // half precision is reached through f64, rounding to f64 first where that is inexact
     if from.is_int() && to == DType::F16 {
         let wide = type_of(DType::F64, lanes);
@@ -234,7 +248,7 @@ fn conversion(from: DType, to: DType) -> &'static str {
 
 fn bitcast(f: &mut Function<'_>, op: &UOp) -> String {
     let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
-    let mut x = typed(f, op.src(0));
+    let mut x = typed(f, op.src(0)).to_string();
     let bytes = type_of(DType::U8, lanes);
     if from == DType::Bool {
         x = format!("{bytes} {}", f.emit(format_args!("zext {x} to {bytes}")));

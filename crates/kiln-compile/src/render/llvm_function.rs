@@ -52,9 +52,11 @@ impl<'a> Function<'a> {
 
     /// An instruction with a result, which is returned.
     pub(super) fn emit(&mut self, instruction: impl Display) -> String {
-        let name = format!("%v{}", self.next_value);
+        let name = ["%v", &self.next_value.to_string()].concat();
         self.next_value += 1;
-        self.line(format_args!("{name} = {instruction}"));
+        ["  ", &name, " = "].iter().for_each(|part| self.text.push_str(part));
+        // a string takes all that is written to it
+        let _ = writeln!(self.text, "{instruction}");
         name
     }
 

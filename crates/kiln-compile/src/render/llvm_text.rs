@@ -2,7 +2,7 @@
 
 use kiln_ir::eval::to_bits;
 use kiln_ir::{Const, DType};
-use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter};
 
 /// A constant.
 pub(super) fn literal(value: Const, dtype: DType) -> String {
@@ -30,12 +30,29 @@ pub(super) fn all(lanes: u16, dtype: DType, literal: &str) -> String {
     if lanes == 1 {
         return literal.to_string();
     }
-    let element = format!("{} {literal}", type_of(dtype, 1));
-    format!("<{}>", vec![element; lanes as usize].join(", "))
+    let element = format!("{} {literal}, ", type_of(dtype, 1));
+    let elements = element.repeat(lanes as usize);
+    ["<", elements.trim_end_matches(", "), ">"].concat()
+}
+
+/// A scalar's type, or that of a vector. It is written straight into the text: types are half of it.
+#[derive(Clone, Copy)]
+pub(super) struct Type {
+    scalar: &'static str,
+    lanes: u16,
+}
+
+impl Display for Type {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.lanes {
+            1 => f.write_str(self.scalar),
+            lanes => write!(f, "<{lanes} x {}>", self.scalar),
+        }
+    }
 }
 
 /// The type of a value.
-pub(super) fn type_of(dtype: DType, lanes: u16) -> Cow<'static, str> {
+pub(super) fn type_of(dtype: DType, lanes: u16) -> Type {
     let scalar = match dtype {
         DType::Bool => "i1",
         DType::I8 | DType::U8 => "i8",
@@ -48,14 +65,11 @@ pub(super) fn type_of(dtype: DType, lanes: u16) -> Cow<'static, str> {
         DType::F64 => "double",
         _ => "void",
     };
-    match lanes {
-        1 => scalar.into(),
-        _ => format!("<{lanes} x {scalar}>").into(),
-    }
+    Type { scalar, lanes }
 }
 
 /// The type of a value in memory.
-pub(super) fn memory_type(dtype: DType, lanes: u16) -> Cow<'static, str> {
+pub(super) fn memory_type(dtype: DType, lanes: u16) -> Type {
     type_of(if dtype == DType::Bool { DType::U8 } else { dtype }, lanes)
 }
 
