@@ -87,23 +87,23 @@ fn branches(c: &UOp, a: &UOp, b: &UOp) -> Option<UOp> {
 
 /// A conjunction as a list: each part once, under all others, without those that follow from the others.
 fn conjunction(n: &UOp) -> Option<UOp> {
-    let mut parts = parts_of(n)?;
+    let mut facts: Vec<Fact> = parts_of(n)?.into_iter().map(Fact::of).collect();
     let mut i = 0;
-    while i < parts.len() {
-        let others = parts.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, p)| p);
-        let scope = Scope::that_may_gain(&parts[i]);
-        let part = scope.and_then(|s| Facts::of_parts(others).apply(s));
-        match part.as_ref().map(|p| (p, as_bool(p))) {
-            Some((_, Some(true))) => drop(parts.remove(i)),
-            Some((_, Some(false))) => return Some(UOp::bool(false)),
-            Some((part, None)) => parts[i] = part.clone(),
-            None => {}
-        }
-        if part.and_then(|p| as_bool(&p)) != Some(true) {
-            i += 1;
+    while i < facts.len() {
+        let others = facts.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, fact)| fact);
+        let scope = Scope::that_may_gain(&facts[i].part);
+        let part = scope.and_then(|s| Facts::all(others).apply(s));
+        match part.as_ref().and_then(as_bool) {
+            Some(true) => drop(facts.remove(i)),
+            Some(false) => return Some(UOp::bool(false)),
+            None => {
+                part.into_iter().for_each(|part| facts[i] = Fact::of(part));
+                i += 1;
+            }
         }
     }
-    let all = parts.into_iter().reduce(|a, b| UOp::binary(Op::And, &a, &b));
+    let parts = facts.into_iter().map(|fact| fact.part);
+    let all = parts.reduce(|a, b| UOp::binary(Op::And, &a, &b));
     Some(all.unwrap_or_else(|| UOp::bool(true)))
 }
 
@@ -125,10 +125,48 @@ fn parts_of(condition: &UOp) -> Option<SmallVec<[UOp; 8]>> {
 }
 
 /// Bounds of a sum.
+#[derive(Clone)]
 struct Bound {
     terms: Affine,
     lo: i64,
     hi: i64,
+}
+
+/// A part of a conjunction, and what it says: that a condition is true or false, and perhaps bounds.
+struct Fact {
+    part: UOp,
+    known: (UOp, bool),
+    bound: Option<Bound>,
+}
+
+impl Fact {
+    fn of(part: UOp) -> Fact {
+        let (condition, holds) = negated(&part).map_or((&part, true), |c| (c, false));
+        let bound = Bound::of(condition, holds);
+        Fact { known: (condition.clone(), holds), bound, part }
+    }
+}
+
+impl Bound {
+    /// `terms < k`, `!(terms < k)` and `terms == k` as bounds of the terms.
+    fn of(condition: &UOp, holds: bool) -> Option<Bound> {
+        if !condition.op().is_comparison() || !is_index(condition.src(0)) {
+            return None;
+        }
+        let sum = Affine::of(condition.src(0))?.plus(&Affine::of(condition.src(1))?, -1)?;
+        let (terms, k) = (Affine { constant: 0, ..sum.clone() }, sum.constant.checked_neg()?);
+        let (lo, hi) = match (condition.op(), holds) {
+            (Op::CmpLt, true) => (i64::MIN, k.checked_sub(1)?),
+            (Op::CmpLt, false) => (k, i64::MAX),
+            (Op::CmpEq, true) | (Op::CmpNe, false) => (k, k),
+            _ => return None,
+        };
+        if terms.terms.first()?.1 < 0 {
+            let flip = |x: i64| x.checked_neg().unwrap_or(if x < 0 { i64::MAX } else { i64::MIN });
+            return Some(Bound { terms: terms.scaled(-1)?, lo: flip(hi), hi: flip(lo) });
+        }
+        Some(Bound { terms, lo, hi })
+    }
 }
 
 /// What is known where a condition holds.
@@ -144,45 +182,23 @@ impl Facts {
         if condition.lanes() != 1 {
             return None;
         }
-        Some(Facts::of_parts(parts_of(condition)?.iter()))
+        let facts: Vec<Fact> = parts_of(condition)?.into_iter().map(Fact::of).collect();
+        Some(Facts::all(facts.iter()))
     }
 
-    fn of_parts<'a>(parts: impl Iterator<Item = &'a UOp>) -> Facts {
+    fn all<'a>(all: impl Iterator<Item = &'a Fact>) -> Facts {
         let mut facts = Facts::default();
-        for part in parts {
-            let (condition, holds) = negated(part).map_or((part, true), |c| (c, false));
-            facts.known.push((condition.clone(), holds));
-            facts.add_bound(condition, holds);
+        for fact in all {
+            facts.known.push(fact.known.clone());
+            fact.bound.iter().for_each(|bound| facts.intersect(bound));
         }
         facts
     }
 
-    /// `terms < k`, `!(terms < k)` and `terms == k` as bounds of the terms.
-    fn add_bound(&mut self, condition: &UOp, holds: bool) -> Option<()> {
-        if !condition.op().is_comparison() || !is_index(condition.src(0)) {
-            return None;
-        }
-        let sum = Affine::of(condition.src(0))?.plus(&Affine::of(condition.src(1))?, -1)?;
-        let (terms, k) = (Affine { constant: 0, ..sum.clone() }, sum.constant.checked_neg()?);
-        let (lo, hi) = match (condition.op(), holds) {
-            (Op::CmpLt, true) => (i64::MIN, k.checked_sub(1)?),
-            (Op::CmpLt, false) => (k, i64::MAX),
-            (Op::CmpEq, true) | (Op::CmpNe, false) => (k, k),
-            _ => return None,
-        };
-        if terms.terms.first()?.1 < 0 {
-            let flip = |x: i64| x.checked_neg().unwrap_or(if x < 0 { i64::MAX } else { i64::MIN });
-            self.intersect(terms.scaled(-1)?, flip(hi), flip(lo));
-        } else {
-            self.intersect(terms, lo, hi);
-        }
-        Some(())
-    }
-
-    fn intersect(&mut self, terms: Affine, lo: i64, hi: i64) {
-        match self.bounds.iter_mut().find(|b| b.terms == terms) {
-            Some(b) => (b.lo, b.hi) = (b.lo.max(lo), b.hi.min(hi)),
-            None => self.bounds.push(Bound { terms, lo, hi }),
+    fn intersect(&mut self, bound: &Bound) {
+        match self.bounds.iter_mut().find(|b| b.terms == bound.terms) {
+            Some(b) => (b.lo, b.hi) = (b.lo.max(bound.lo), b.hi.min(bound.hi)),
+            None => self.bounds.push(bound.clone()),
         }
     }
 
@@ -289,14 +305,16 @@ impl Scope {
         if narrowed == (lo, hi) || narrowed.0 > narrowed.1 {
             return None;
         }
-        let sum = bound.terms.to_uop();
-        let value = stand_in(&sum, narrowed);
-        let sum = if value.op() == Op::Const { value.clone() } else { sum };
         let pivots = bound.terms.terms.iter().rev();
         let pivots = pivots.filter(|(atom, k)| k.abs() == 1 && self.has(atom));
         let promising =
             |pivot: &&Term| self.gainers.iter().any(|g| g.may_gain(&bound.terms, pivot, narrowed));
-        pivots.take(MAX_PIVOTS).filter(promising).find_map(|(atom, k)| {
+        let mut pivots = pivots.take(MAX_PIVOTS).filter(promising).peekable();
+        pivots.peek()?;
+        let sum = bound.terms.to_uop();
+        let value = stand_in(&sum, narrowed);
+        let sum = if value.op() == Op::Const { value.clone() } else { sum };
+        pivots.find_map(|(atom, k)| {
             // sum = k*atom + rest, so atom = k*(sum - rest), as k is 1 or -1
             let rest = bound.terms.plus(&Affine::atom(atom.clone()), -k)?;
             let atom_by_sum = Affine::of(&value)?.plus(&rest, -1)?.scaled(*k)?.to_uop();
