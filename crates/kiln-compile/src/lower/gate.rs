@@ -2,7 +2,7 @@
 //! that is the same in every lane is a scalar, and no value is masked that a predicated load has masked already.
 
 use super::fold;
-use kiln_ir::uop::{Srcs, reaches, rebuild, remade, toposort};
+use kiln_ir::uop::{Srcs, reaches, rebuild, remade};
 use kiln_ir::{Const, Op, UOp};
 
 /// Simplifies the gates of the kernel.
@@ -53,7 +53,7 @@ fn store(node: &UOp, mut srcs: Srcs) -> UOp {
 /// value was truncated to fewer, over its neighbours, so that it must not see one.
 fn only_lane(gate: &UOp) -> Option<u16> {
     let varies = |n: &UOp| matches!(n.op(), Op::Range | Op::Load | Op::Var);
-    if gate.lanes() == 1 || toposort(gate).iter().any(varies) {
+    if gate.lanes() == 1 || reaches(gate, |_| true, varies) {
         return None;
     }
     let is_on = |&i: &u16| {

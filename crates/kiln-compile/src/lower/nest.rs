@@ -94,12 +94,11 @@ fn numbered(topo: &[UOp], ranges: &[UOp]) -> FxHashMap<AxisSet, Scope> {
             scopes.insert(axes.clone(), in_order(axes));
         }
     };
-    for node in topo {
-        if node.op() == Op::Reduce {
-            add(&inside(node));
-        }
-        add(node.scope());
+    // neighbours often have one scope
+    for run in topo.chunk_by(|a, b| a.scope() == b.scope()) {
+        add(run[0].scope());
     }
+    topo.iter().filter(|n| n.op() == Op::Reduce).for_each(|n| add(&inside(n)));
     scopes
 }
 

@@ -7,8 +7,8 @@
 use super::ranges::{axis_of, kind_of, ranges_among, simplified_over, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, toposort};
-use kiln_ir::{Op, UOp};
+use kiln_ir::uop::{Srcs, toposort, toposort_all};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use std::slice::from_ref;
@@ -16,29 +16,28 @@ use std::slice::from_ref;
 /// The shortest row that a loop is split into: one vector.
 const SHORTEST_ROW: i64 = 16;
 
-/// Merges neighbours as long as no index gets harder: all that may be merged at once, or else two at a time, innermost
-/// first.
+/// Merges neighbours as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let mut nodes = in_order(apart(toposort(&kiln_ir::rules::simplify(ast))));
-    let mut ranges = ranges_among(&nodes);
+    let nodes = in_order(apart(toposort(&kiln_ir::rules::simplify(ast))));
+    let ranges = ranges_among(&nodes);
     let runs = runs(&nodes, &ranges);
-    if runs.is_empty() {
-        return root(&nodes).clone();
-    }
-    if let Some(merged) = merge(&nodes, &runs) {
-        return root(&merged).clone();
-    }
+    let merged = if runs.is_empty() { Some(nodes.clone()) } else { merge(&nodes, &runs) };
+    root(&merged.unwrap_or_else(|| merged_by_pairs(nodes, ranges))).clone()
+}
+
+/// Where not all loops can be merged that look so: two at a time, innermost first.
+fn merged_by_pairs(mut nodes: Vec<UOp>, mut ranges: Vec<UOp>) -> Vec<UOp> {
     let mut inner = ranges.len();
     while inner > 1 {
         inner -= 1;
         let pair = &ranges[inner - 1..=inner];
-        let is_run = Accesses::of(&nodes).run_on(&pair[0], &pair[1]);
+        let is_run = Uses::of(&nodes).run_on(&pair[0], &pair[1]);
         if let Some(merged) = is_run.then(|| merge(&nodes, from_ref(&pair))).flatten() {
             ranges = ranges_among(&merged);
             nodes = merged;
         }
     }
-    root(&nodes).clone()
+    nodes
 }
 
 /// The kernel that these are all nodes of, sources first.
@@ -117,8 +116,8 @@ fn in_order(nodes: Vec<UOp>) -> Vec<UOp> {
 
 /// Neighbouring loops that run on from one to the next.
 fn runs<'a>(nodes: &[UOp], ranges: &'a [UOp]) -> Vec<&'a [UOp]> {
-    let accesses = Accesses::of(nodes);
-    let runs = ranges.chunk_by(|outer, inner| accesses.run_on(outer, inner));
+    let uses = Uses::of(nodes);
+    let runs = ranges.chunk_by(|outer, inner| uses.run_on(outer, inner));
     runs.filter(|run| run.len() > 1).collect()
 }
 
@@ -147,20 +146,26 @@ fn parts_of_one(run: &[UOp]) -> Vec<(UOp, (UOp, Srcs))> {
 }
 
 /// What decides whether loops may be merged.
-struct Accesses<'a> {
+struct Uses<'a> {
     /// For each load and store, how far it moves along each loop.
     strides: Vec<FxHashMap<u32, Option<i64>>>,
     /// What closes loops.
     closers: Vec<&'a UOp>,
+    /// Comparisons of indices.
+    comparisons: Vec<&'a UOp>,
+    hardness: usize,
 }
 
-impl<'a> Accesses<'a> {
-    fn of(nodes: &'a [UOp]) -> Accesses<'a> {
+impl<'a> Uses<'a> {
+    fn of(nodes: &'a [UOp]) -> Uses<'a> {
         let accesses = nodes.iter().filter(|n| matches!(n.op(), Op::Load | Op::Store));
         let closers = nodes.iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
-        Accesses {
+        let is_comparison = |n: &&UOp| n.op().is_comparison() && n.src(0).dtype() == DType::Index;
+        Uses {
             strides: accesses.map(|n| strides(n.src(1))).collect(),
             closers: closers.collect(),
+            comparisons: nodes.iter().filter(is_comparison).collect(),
+            hardness: hardness(nodes),
         }
     }
 
@@ -169,6 +174,17 @@ impl<'a> Accesses<'a> {
         kind_of(outer) == kind_of(inner)
             && self.count_on(outer, inner)
             && self.are_closed_together(outer, inner)
+            && !self.are_compared_apart(outer, inner)
+    }
+
+    /// Whether comparisons alone have more divisions than the whole kernel if the two are one loop: those of a row or a
+    /// column with its length, which are the predicates of padding. This is known without rewriting the kernel.
+    fn are_compared_apart(&self, outer: &UOp, inner: &UOp) -> bool {
+        let varies = |n: &&&UOp| [outer, inner].iter().any(|r| n.scope().contains(axis_of(r)));
+        let map = parts_of_one(&[outer.clone(), inner.clone()]).into_iter().collect();
+        let compared = self.comparisons.iter().filter(varies);
+        let merged: Vec<UOp> = compared.map(|n| simplified_over(n, &map)).collect();
+        hardness(&toposort_all(&merged, |_| true)) > self.hardness
     }
 
     /// The outer loop continues in all accesses that move evenly along both. Other accesses would need divisions.
@@ -196,7 +212,6 @@ fn hardness(nodes: &[UOp]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kiln_ir::DType;
 
     fn spread(n: usize, row: i64) -> UOp {
         let i = UOp::range(0, RangeKind::Loop, n);

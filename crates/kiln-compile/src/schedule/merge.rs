@@ -172,9 +172,8 @@ impl Built {
     /// Whether of the loads in a value that some of `ranges` move, two move along different loops over outputs.
     fn crosses(&self, ranges: &[UOp], value: &UOp) -> bool {
         let moves = |load: UOp| -> Option<Vec<bool>> {
-            let nodes: FxHashSet<UOp> = toposort(load.src(1)).into_iter().collect();
-            let reduced = ranges.iter().any(|r| nodes.contains(r));
-            reduced.then(|| self.loops.iter().map(|l| nodes.contains(l)).collect())
+            let moves = |range: &UOp| load.src(1).scope().contains(axis_of(range));
+            ranges.iter().any(moves).then(|| self.loops.iter().map(moves).collect())
         };
         let loads = toposort(value).into_iter().filter(|n| n.op() == Op::Load);
         let loads: FxHashSet<Vec<bool>> = loads.filter_map(moves).collect();
