@@ -69,20 +69,37 @@ fn regated(n: &UOp, index: &UOp, gate: Option<&UOp>) -> Option<UOp> {
     })
 }
 
-/// Each branch under what it knows of the condition.
+/// Each branch under what it knows of the condition. If a predicate chooses data, what both branches have stays as it is: the
+/// other branch would still need it, and both forms would be computed.
 fn branches(c: &UOp, a: &UOp, b: &UOp) -> Option<UOp> {
     if c.lanes() != 1 {
         return None;
     }
     let (of_a, of_b) = (Scope::of(a), Scope::of(b));
-    let first = of_a.as_ref().is_some_and(|s| s.may_gain_beside(of_b.as_ref()));
-    let second = of_b.as_ref().is_some_and(|s| s.may_gain_beside(of_a.as_ref()));
+    let is_data = !matches!(a.dtype(), DType::Index | DType::Bool);
+    let keeps_shared = is_data && is_predicate(c);
+    let gains = |own: &Scope, other: Option<&Scope>| match keeps_shared {
+        true => own.may_gain_beside(other),
+        false => !own.gainers.is_empty(),
+    };
+    let first = of_a.as_ref().is_some_and(|own| gains(own, of_b.as_ref()));
+    let second = of_b.as_ref().is_some_and(|own| gains(own, of_a.as_ref()));
     let then = of_a.filter(|_| first).and_then(|s| Facts::of(c)?.apply(s));
     let other = of_b.filter(|_| second).and_then(|s| Facts::of(&c.not())?.apply(s));
     if then.is_none() && other.is_none() {
         return None;
     }
     Some(c.where_(then.as_ref().unwrap_or(a), other.as_ref().unwrap_or(b)))
+}
+
+/// Whether a condition is about indices alone. Unrolled sums over windows are long chains of selects by such conditions, and
+/// each link has the rest of the chain in both branches.
+fn is_predicate(condition: &UOp) -> bool {
+    let is_of_indices = |part: &UOp| {
+        let condition = negated(part).unwrap_or(part);
+        condition.op().is_comparison() && is_index(condition.src(0))
+    };
+    parts_of(condition).is_some_and(|parts| parts.iter().all(is_of_indices))
 }
 
 /// A conjunction as a list: each part once, under all others, without those that follow from the others.
@@ -260,12 +277,11 @@ impl Scope {
         Scope::of(expr).filter(|s| !s.gainers.is_empty())
     }
 
-    /// Whether there is something to simplify in this branch beside the other one. Data that both have stay as they are:
-    /// the other branch would still need them, and both forms would be computed.
+    /// Whether there is something to simplify that is not part of the other expression, which may have anything if it is too
+    /// large.
     fn may_gain_beside(&self, other: Option<&Scope>) -> bool {
-        let is_data = !matches!(self.expr.dtype(), DType::Index | DType::Bool);
-        let stays = |gainer: &Gainer| is_data && other.is_none_or(|other| other.has(&gainer.node));
-        self.gainers.iter().any(|gainer| !stays(gainer))
+        let is_shared = |gainer: &Gainer| other.is_none_or(|other| other.has(&gainer.node));
+        self.gainers.iter().any(|gainer| !is_shared(gainer))
     }
 
     fn has(&self, node: &UOp) -> bool {
