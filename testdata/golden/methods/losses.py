@@ -94,7 +94,7 @@ for reduction in REDUCE:
             case("nll_loss_weighted", [x, labels, weight], lambda x, y, w: F.nll_loss(x, y, w, reduction=reduction), [reduction, None, 0.0], only=[0], **NEAR)
 case("cross_entropy", [t([[1.0, -math.inf, 2.0]]), torch.tensor([0])], F.cross_entropy, ["mean", None, 0.0], grad=False, **NEAR)
 case("cross_entropy", [t([[1000.0, -1000.0, 2.0]]), torch.tensor([1])], F.cross_entropy, ["mean", None, 0.0], **NEAR)
-refused("cross_entropy", [data(2, 3), torch.tensor([0, 1, 2])], ["mean", None, 0.0], "labels do not belong to the logits")
+refused("cross_entropy", [data(2, 3), torch.tensor([0, 1, 2])], ["mean", None, 0.0], "along axis 1, so labels are [2], not [3]")
 refused("cross_entropy", [data(2, 3), torch.tensor([0, 1])], ["mean", None, 1.5], "a smoothing of 1.5 is no share")
 refused("cross_entropy_weighted", [data(2, 3), torch.tensor([0, 1]), data(2)], ["mean", None, 0.0], "weights [2] are not those of the classes of [2, 3]")
 refused("cosine_similarity", [data(2, 3), data(2, 3)], [2], "cosine_similarity: axis 2 is out of range")

@@ -148,7 +148,8 @@ fn every_op_round_trips() {
     let samples = samples();
     let seen: u128 =
         samples.iter().flat_map(kiln_ir::uop::toposort).fold(0, |set, node| set | node.op().bit());
-    for &op in Op::ALL {
+    // what a composite is made of is code, which no text has
+    for &op in Op::ALL.iter().filter(|op| **op != Op::Composite) {
         assert!(seen & op.bit() != 0, "no sample of {op}");
     }
     samples.iter().for_each(round_trip);

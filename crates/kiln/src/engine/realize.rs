@@ -152,9 +152,9 @@ fn realize_into(
             return checks::sound(found.into_iter().flatten().collect());
         }
         match claim(&missing, device) {
-            Ok(claimed) => {
+            Ok((captured, promise)) => {
                 drop(missing);
-                let computed = compute(claimed, last, device, pinned)?;
+                let computed = compute(captured, promise, last, device, pinned)?;
                 let lacking = found.iter_mut().filter(|leaf| leaf.is_none());
                 lacking.zip(computed).for_each(|(lacking, leaf)| *lacking = Some(leaf));
                 let leaf = |leaf: Option<UOp>| leaf.expect("computed above");
@@ -215,18 +215,48 @@ fn promised(closed: &Closed) -> Few<Option<Promised>> {
     closed.roots.iter().map(root).collect()
 }
 
-/// A graph whose roots this thread has claimed.
-struct Claimed {
+/// A captured graph, and what is known of its schedule.
+struct Captured {
     closed: Closed,
-    promise: Promise,
-    /// Its schedule, if it is known.
     known: Option<Arc<Ready>>,
     /// What the graph was while its composites were whole, if they had to be written out.
     whole: Option<Whole>,
 }
 
-/// Captures the graph and claims its roots. Composites are whole if a schedule is known for the graph so.
-fn claim(nodes: &[UOp], device: &Device) -> Result<Claimed, Blocked> {
+impl Captured {
+    /// If a graph has whole composites and no schedule is known for it, it is captured again.
+    fn new(
+        closed: Closed,
+        device: &Device,
+        write_out: impl FnOnce() -> Result<Closed, Blocked>,
+    ) -> Result<Captured, Blocked> {
+        if !closed.has_whole {
+            return Ok(Captured { closed, known: None, whole: None });
+        }
+        let known = cache::found(&closed, device);
+        if known.is_some() {
+            return Ok(Captured { closed, known, whole: None });
+        }
+        let whole = Some(Whole::of(&closed));
+        drop(closed);
+        Ok(Captured { closed: write_out()?, known: None, whole })
+    }
+
+    /// The graph's schedule, which is remembered by the key of the graph with whole composites too.
+    fn ready(&self, device: &Device, opened: &Opened) -> Result<Arc<Ready>, Failure> {
+        if let Some(ready) = &self.known {
+            return Ok(ready.clone());
+        }
+        let ready = ready::ready(&self.closed, device, opened)?;
+        if let Some(whole) = self.whole.as_ref().filter(|whole| whole.is(&self.closed)) {
+            cache::keep_as(whole.key, device, &ready);
+        }
+        Ok(ready)
+    }
+}
+
+/// Captures the graph and claims its roots.
+fn claim(nodes: &[UOp], device: &Device) -> Result<(Captured, Promise), Blocked> {
     let planning = planning();
     let close = |nodes: &[UOp], writes_out| {
         close(nodes, device, writes_out, &planning).map_err(Blocked::Busy)
@@ -238,30 +268,18 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<Claimed, Blocked> {
     }
     let mut again = passed_again(&closed);
     again.extend(pending_writes(&closed, &again));
-    let more;
-    let nodes = match again.is_empty() {
-        true => nodes,
-        false => {
-            drop(closed);
-            more = [nodes, &again].concat();
-            closed = close(&more, false)?;
-            &more
-        }
-    };
-    let (mut known, mut whole) = (None, None);
-    if closed.has_whole {
-        known = cache::found(&closed, device);
-        if known.is_none() {
-            whole = Some(Whole::of(&closed));
-            drop(closed);
-            closed = close(nodes, true)?;
-        }
+    let all = if again.is_empty() { None } else { Some([nodes, &again].concat()) };
+    let nodes = all.as_deref().unwrap_or(nodes);
+    if all.is_some() {
+        drop(closed);
+        closed = close(nodes, false)?;
     }
-    let promise = Promise { roots: promised(&closed), pending: Slot::pending() };
+    let captured = Captured::new(closed, device, || close(nodes, true))?;
+    let promise = Promise { roots: promised(&captured.closed), pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
         leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }
-    Ok(Claimed { closed, promise, known, whole })
+    Ok((captured, promise))
 }
 
 /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
@@ -360,21 +378,16 @@ impl Drop for Promise {
 
 /// Computes a graph, and gives the leaf of each node that was asked for.
 fn compute(
-    claimed: Claimed,
+    captured: Captured,
+    mut promise: Promise,
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
 ) -> Result<Few<UOp>, Failure> {
-    let Claimed { closed, mut promise, known, whole } = claimed;
-    checks::inputs(&closed)?;
+    checks::inputs(&captured.closed)?;
     let opened = device::open(device)?;
-    let ready = match known {
-        Some(ready) => ready,
-        None => ready::ready(&closed, device, &opened)?,
-    };
-    if let Some(whole) = whole.filter(|whole| whole.is(&closed)) {
-        cache::keep_as(whole.key, device, &ready);
-    }
+    let ready = captured.ready(device, &opened)?;
+    let closed = captured.closed;
     let scalars = ready.scalars(closed.constants());
     record::begins(&closed);
     let bound = {

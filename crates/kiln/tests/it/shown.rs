@@ -145,7 +145,7 @@ fn rewrites_are_kept() {
     let path = line.rsplit_once(" is in ").expect("a path").1;
     let rewrites = fs::read_to_string(path).expect("a file");
     fs::remove_file(path).expect("it is there");
-    assert!(rewrites.lines().count() > 4, "{rewrites}");
+    assert!(rewrites.lines().count() > 2, "{rewrites}");
     for line in rewrites.lines() {
         let (place, change) = line.split_once(": ").expect("a place");
         assert!(place.contains(".rs:") && change.contains(" -> "), "{line}");
