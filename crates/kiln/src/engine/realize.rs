@@ -152,9 +152,9 @@ fn realize_into(
             return checks::sound(found.into_iter().flatten().collect());
         }
         match claim(&missing, device) {
-            Ok((captured, promise)) => {
+            Ok((closed, known, promise)) => {
                 drop(missing);
-                let computed = compute(captured, promise, last, device, pinned)?;
+                let computed = compute(&closed, known, promise, last, device, pinned)?;
                 let lacking = found.iter_mut().filter(|leaf| leaf.is_none());
                 lacking.zip(computed).for_each(|(lacking, leaf)| *lacking = Some(leaf));
                 let leaf = |leaf: Option<UOp>| leaf.expect("computed above");
@@ -215,40 +215,46 @@ fn promised(closed: &Closed) -> Few<Option<Promised>> {
     closed.roots.iter().map(root).collect()
 }
 
-/// A captured graph, and what is known of its schedule.
-struct Captured {
-    closed: Closed,
-    known: Option<Arc<Ready>>,
+/// What is known of a captured graph's schedule.
+struct Known {
+    ready: Option<Arc<Ready>>,
     /// What the graph was while its composites were whole, if they had to be written out.
-    whole: Option<Whole>,
+    whole: Option<Box<Whole>>,
 }
 
-impl Captured {
+impl Known {
     /// If a graph has whole composites and no schedule is known for it, it is captured again.
-    fn new(
-        closed: Closed,
+    fn of(
+        closed: &mut Closed,
         device: &Device,
         write_out: impl FnOnce() -> Result<Closed, Blocked>,
-    ) -> Result<Captured, Blocked> {
+    ) -> Result<Known, Blocked> {
+        let mut known = Known { ready: None, whole: None };
         if !closed.has_whole {
-            return Ok(Captured { closed, known: None, whole: None });
+            return Ok(known);
         }
-        let known = cache::found(&closed, device);
-        if known.is_some() {
-            return Ok(Captured { closed, known, whole: None });
+        known.ready = cache::found(closed, device);
+        if known.ready.is_none() {
+            known.whole = Some(Box::new(Whole::of(closed)));
+            // its references to nodes must not count in the next one
+            *closed = Closed::default();
+            *closed = write_out()?;
         }
-        let whole = Some(Whole::of(&closed));
-        drop(closed);
-        Ok(Captured { closed: write_out()?, known: None, whole })
+        Ok(known)
     }
 
     /// The graph's schedule, which is remembered by the key of the graph with whole composites too.
-    fn ready(&self, device: &Device, opened: &Opened) -> Result<Arc<Ready>, Failure> {
-        if let Some(ready) = &self.known {
-            return Ok(ready.clone());
+    fn ready(
+        self,
+        closed: &Closed,
+        device: &Device,
+        opened: &Opened,
+    ) -> Result<Arc<Ready>, Failure> {
+        if let Some(ready) = self.ready {
+            return Ok(ready);
         }
-        let ready = ready::ready(&self.closed, device, opened)?;
-        if let Some(whole) = self.whole.as_ref().filter(|whole| whole.is(&self.closed)) {
+        let ready = ready::ready(closed, device, opened)?;
+        if let Some(whole) = self.whole.filter(|whole| whole.is(closed)) {
             cache::keep_as(whole.key, device, &ready);
         }
         Ok(ready)
@@ -256,7 +262,7 @@ impl Captured {
 }
 
 /// Captures the graph and claims its roots.
-fn claim(nodes: &[UOp], device: &Device) -> Result<(Captured, Promise), Blocked> {
+fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blocked> {
     let planning = planning();
     let close = |nodes: &[UOp], writes_out| {
         close(nodes, device, writes_out, &planning).map_err(Blocked::Busy)
@@ -274,12 +280,12 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<(Captured, Promise), Blocked>
         drop(closed);
         closed = close(nodes, false)?;
     }
-    let captured = Captured::new(closed, device, || close(nodes, true))?;
-    let promise = Promise { roots: promised(&captured.closed), pending: Slot::pending() };
+    let known = Known::of(&mut closed, device, || close(nodes, true))?;
+    let promise = Promise { roots: promised(&closed), pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
         leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }
-    Ok((captured, promise))
+    Ok((closed, known, promise))
 }
 
 /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
@@ -378,33 +384,33 @@ impl Drop for Promise {
 
 /// Computes a graph, and gives the leaf of each node that was asked for.
 fn compute(
-    captured: Captured,
+    closed: &Closed,
+    known: Known,
     mut promise: Promise,
     last: &[usize],
     device: &Device,
     pinned: Option<&Pinned>,
 ) -> Result<Few<UOp>, Failure> {
-    checks::inputs(&captured.closed)?;
+    checks::inputs(closed)?;
     let opened = device::open(device)?;
-    let ready = captured.ready(device, &opened)?;
-    let closed = captured.closed;
+    let ready = known.ready(closed, device, &opened)?;
     let scalars = ready.scalars(closed.constants());
-    record::begins(&closed);
+    record::begins(closed);
     let bound = {
         let _planning = planning();
-        bind::bind(&closed, &ready, &opened, last, pinned)?
+        bind::bind(closed, &ready, &opened, last, pinned)?
     };
     // what follows the launches is prepared before them as well: see `launch`
-    let computing = Computing { closed: &closed, ready: &ready, opened: &opened, device };
+    let computing = Computing { closed, ready: &ready, opened: &opened, device };
     let leaves = computing.leaves(&bound);
     promise.prepare(&leaves, |root| computing.shares(&bound, root));
     computing.launch(bound, &scalars)?;
-    let checked = checks::outputs(&closed, &leaves);
+    let checked = checks::outputs(closed, &leaves);
     promise.keep();
     checked?;
     match pinned {
         Some(_) => record::spoil("it writes to a file"),
-        None => record::computed(&closed, &leaves, device),
+        None => record::computed(closed, &leaves, device),
     }
     Ok(closed.asked().iter().map(|&root| leaves[root].clone()).collect())
 }
