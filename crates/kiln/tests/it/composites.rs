@@ -1,5 +1,6 @@
 //! Functions that are one node of a graph: what is walked for them, and that numbers of a step do not get lost in them.
 
+use crate::fuzz::{Rng, seeds};
 use kiln::{Tensor, measure, s};
 
 fn data(shape: &[usize]) -> Tensor {
@@ -107,4 +108,56 @@ fn a_computed_softmax_is_not_computed_again() {
         y.iter().zip(w).map(move |(y, w)| y * (w - mean)).collect::<Vec<_>>()
     });
     assert_near(&gradient.to_vec::<f32>().expect("f32"), &expected.collect::<Vec<_>>());
+}
+
+/// A random program in which constants and starts depend on the step. `is_written_out` spells functions by hand.
+fn program(seed: u64, step: usize, is_written_out: bool) -> Tensor {
+    let mut rng = Rng(seed);
+    let inputs: Vec<Tensor> =
+        (0..3).map(|i| data(&[6, 6]) * (1.0 + (step * i) as f32 * 0.25)).collect();
+    inputs.iter().filter(|_| rng.one_in(2)).for_each(|x| x.realize().map(drop).expect("realizes"));
+    let mut values = inputs;
+    for _ in 0..6 {
+        let [x, y] = [0, 1].map(|_| values[rng.below(values.len())].clone());
+        let y = match rng.below(5) {
+            0 => y.permute([1, 0]),
+            1 => Tensor::full([6, 6], step as f32 * 0.5),
+            2 => y.reshape([3, 12]).reshape([6, 6]),
+            _ => y,
+        };
+        values.push(match rng.below(6) {
+            0 | 1 if is_written_out => (x.reshape([6, 6, 1]) * y.reshape([1, 6, 6])).sum(1) * 0.2,
+            0 | 1 => x.matmul(&y) * 0.2,
+            2 if is_written_out => {
+                let exps = (&x - x.max_keepdim(-1)).exp();
+                &exps / exps.sum_keepdim(-1)
+            }
+            2 => x.softmax(-1),
+            3 => x * (step as f32 * 0.1) + y,
+            4 => {
+                let start = (step + 1) % 3;
+                x.get(s![start..start + 3, ..]).matmul(&y).pad([(start, 3 - start), (0, 0)])
+            }
+            _ => {
+                x.set(s![step % 6, ..], step as f32);
+                x
+            }
+        });
+    }
+    values.pop().expect("it has values")
+}
+
+/// Each step after the first finds a schedule that is known.
+#[test]
+fn random_programs_are_those_that_are_written_out() {
+    for seed in seeds(60) {
+        for step in 0..4 {
+            let [whole, written_out] = [false, true].map(|is_written_out| {
+                let value = program(seed, step, is_written_out);
+                value.to_vec::<f32>().expect("f32")
+            });
+            let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3 * (1.0 + b.abs());
+            assert!(whole.iter().zip(&written_out).all(is_near), "seed {seed} step {step}");
+        }
+    }
 }
