@@ -53,6 +53,21 @@ fn constants_below_a_product_are_those_of_each_step() {
     }
 }
 
+/// Many numbers at one place of equal expressions are launch-time scalars from the first step on.
+#[test]
+fn many_constants_below_products_are_those_of_each_step() {
+    let w = data(&[1, 2]);
+    for step in 0..3 {
+        let full = |i: usize| Tensor::full([1, 1], (i + step * i) as f32);
+        let all = (0..70).map(|i| full(i).matmul(&w)).reduce(|a, b| a + b).expect("products");
+        let sum = (0..70).map(|i| i + step * i).sum::<usize>() as f32;
+        let expected = product(&Tensor::full([1, 1], sum), &w);
+        let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * sum;
+        let all = all.to_vec::<f32>().expect("f32");
+        assert!(all.iter().zip(&expected).all(is_near), "{all:?}\n{expected:?}");
+    }
+}
+
 #[test]
 fn starts_of_slices_below_a_product_are_those_of_each_step() {
     let (x, w) = (data(&[6, 4]), data(&[4, 2]));
