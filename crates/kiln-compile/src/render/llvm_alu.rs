@@ -213,6 +213,11 @@ fn cast(f: &mut Function<'_>, op: &UOp) -> String {
         let test = if from.is_float() { "fcmp une" } else { "icmp ne" };
         return f.emit(format_args!("{test} {x}, {}", zero(from, lanes)));
     }
+    if from.is_float() && to.is_int() {
+        let name = if to.is_signed() { "fptosi.sat" } else { "fptoui.sat" };
+        let (from, of) = (type_of(from, lanes).to_string(), of.to_string());
+        return f.call(name, &[&of, &from], &of, &[x.to_string()]);
+    }
     // half precision is reached through f64, rounding to f64 first where that is inexact
     if from.is_int() && to == DType::F16 {
         let wide = type_of(DType::F64, lanes);
@@ -231,9 +236,6 @@ fn conversion(from: DType, to: DType) -> &'static str {
         (true, true) => "fptrunc",
         (false, true) if from.is_signed() => "sitofp",
         (false, true) => "uitofp",
-        // programs clamp first. LLVM's conversions that saturate take the lanes of 64 bits one by one
-        (true, false) if to.is_signed() => "fptosi",
-        (true, false) => "fptoui",
         _ if bits(from) > bits(to) => "trunc",
         _ if bits(from) == bits(to) => "bitcast",
         _ if from.is_signed() => "sext",
