@@ -18,8 +18,8 @@ pub type Gradients = SmallVec<[Option<UOp>; 3]>;
 /// From a node and its gradient to those of its sources.
 pub type GradientRule = fn(&UOp, &UOp) -> Gradients;
 
-/// From a composite node and its sources to the node that it is written out as, of the same shape and dtype. The sources may be
-/// others than the node's own that have the same values, so they are to be used in their place.
+/// From a composite node and its sources to the node that it is written out as, of the same shape and dtype. A body uses the
+/// sources that it is given, not those of the node: they have the same values, but may be other nodes.
 pub type Body = fn(&UOp, &[UOp]) -> UOp;
 
 /// From a composite node to the rule of its gradient. If there is none, the gradient is that of what the node is written out as.

@@ -44,9 +44,9 @@ pub(super) struct Reached {
     pub(super) is_positions: bool,
     /// Which root it is, if it is to be computed.
     pub(super) root: Option<u32>,
-    /// Whether a composite was written out as it, which alone brought the walk to it.
+    /// Whether it is a part of what a composite is written out as. The walk met it there first.
     pub(super) is_inner: bool,
-    /// Whether it is a composite that is written out: its last edge goes to the value.
+    /// Whether it is a composite that is written out. Then its last edge goes to the value.
     pub(super) is_written_out: bool,
 }
 
