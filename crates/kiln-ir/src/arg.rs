@@ -133,26 +133,6 @@ pub struct Derivative {
     pub(crate) rule: &'static (dyn Any + Send + Sync),
 }
 
-impl PartialEq for Derivative {
-    fn eq(&self, other: &Derivative) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Derivative {}
-
-impl Hash for Derivative {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl fmt::Debug for Derivative {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// A function of tensors that is one node of a graph until the graph is scheduled or differentiated; then the node is written
 /// out in other ops. (StableHLO: composite and its decomposition.) See [`function!`](crate::function!).
 pub struct Function {
@@ -160,29 +140,35 @@ pub struct Function {
     pub name: &'static str,
     /// A `Body`. Its type has nodes in it, and this module is below them.
     pub(crate) body: &'static (dyn Any + Send + Sync),
-    /// A `Slope`.
-    pub(crate) slope: &'static (dyn Any + Send + Sync),
+    /// An `OwnGradient`.
+    pub(crate) own_gradient: &'static (dyn Any + Send + Sync),
 }
 
-impl PartialEq for Function {
-    fn eq(&self, other: &Function) -> bool {
-        self.name == other.name
-    }
-}
+/// What is equal if its name is, and is shown as its name.
+macro_rules! known_by_name {
+    ($($type:ty),*) => { $(
+        impl PartialEq for $type {
+            fn eq(&self, other: &$type) -> bool {
+                self.name == other.name
+            }
+        }
 
-impl Eq for Function {}
+        impl Eq for $type {}
 
-impl Hash for Function {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
+        impl Hash for $type {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.name.hash(state);
+            }
+        }
 
-impl fmt::Debug for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name)
+            }
+        }
+    )* };
 }
+known_by_name!(Derivative, Function);
 
 /// The length of a `Param` in a kernel for arguments of any length. It is larger than any memory, and odd, so that no rule
 /// finds it to be whole vectors.

@@ -23,11 +23,11 @@ pub type GradientRule = fn(&UOp, &UOp) -> Gradients;
 pub type Body = fn(&UOp, &[UOp]) -> UOp;
 
 /// From a composite node to the rule of its gradient. If there is none, the gradient is that of what the node is written out as.
-pub type Slope = fn(&UOp) -> Option<GradientRule>;
+pub type OwnGradient = fn(&UOp) -> Option<GradientRule>;
 
 /// See the macro [`function`](crate::function!).
-pub const fn named(name: &'static str, body: &'static Body, slope: &'static Slope) -> Function {
-    Function { name, body, slope }
+pub const fn named(name: &'static str, body: &'static Body, own: &'static OwnGradient) -> Function {
+    Function { name, body, own_gradient: own }
 }
 
 /// The function of a name that no other one has: its body, and the rule of its gradient if it has one of its own. They capture
@@ -45,10 +45,10 @@ macro_rules! function {
     ($name:literal, $body:expr) => {
         $crate::function!($name, $body, |_| None)
     };
-    ($name:literal, $body:expr, $slope:expr) => {{
+    ($name:literal, $body:expr, $own:expr) => {{
         const BODY: $crate::uop::Body = $body;
-        const SLOPE: $crate::uop::Slope = $slope;
-        $crate::uop::function_named($name, &BODY, &SLOPE)
+        const OWN: $crate::uop::OwnGradient = $own;
+        $crate::uop::function_named($name, &BODY, &OWN)
     }};
 }
 
@@ -105,8 +105,8 @@ impl UOp {
     /// The rule of a composite's own gradient, if its function has one for it.
     pub fn own_gradient(&self) -> Option<GradientRule> {
         let Arg::Composite { function, .. } = self.arg() else { return None };
-        let slope = function.slope.downcast_ref::<Slope>();
-        slope.expect("only `function!` makes functions")(self)
+        let own = function.own_gradient.downcast_ref::<OwnGradient>();
+        own.expect("only `function!` makes functions")(self)
     }
 
     /// Names the nodes from here to the sources after the composite.

@@ -17,7 +17,7 @@ mod seen;
 mod table;
 mod walk;
 
-pub use composite::{Body, GradientRule, Gradients, Slope, named as function_named};
+pub use composite::{Body, GradientRule, Gradients, OwnGradient, named as function_named};
 pub use hash::Mixer;
 pub use intern::touch;
 pub use named::{Linear, Named, Number, Variable, VariableId};
