@@ -120,8 +120,8 @@ impl LBFGS {
     /// Where the loss or a gradient is infinite or NaN at the start, the parameters stay as they are.
     ///
     /// # Errors
-    /// What `loss` returns; a loss that is not one float or reads none of the parameters; a learning rate that is negative,
-    /// infinite or NaN; a failing device or compiler. The parameters have the values of the last trial then.
+    /// Errors of `loss`; a loss of more than one element, of integers, or independent of all parameters; a negative, infinite or
+    /// NaN learning rate; a failing device or compiler. The parameters have the values of the last trial then.
     #[track_caller]
     pub fn step(&self, mut loss: impl FnMut() -> Result<Tensor, Error>) -> Result<f64, Error> {
         at_caller("step", self.minimize(&mut loss))

@@ -173,7 +173,7 @@ impl Step {
 
     /// The elements at these whole positions, or at the border's.
     fn at(self, x: &Tensor, places: &Tensor) -> Tensor {
-        // what is read from memory may be anything: bounds are known of what is clamped after that
+        // a value from memory has no known bounds, so it is clamped after it was stored
         let places = places.cast(DType::I32).contiguous().clamp(0, self.n as i64 - 1);
         x.index_select(self.axis, &places)
     }

@@ -51,8 +51,8 @@ fn gcd_of_floats(a: &UOp, b: &UOp, bits: u32) -> UOp {
     a.maximum(&b)
 }
 
-/// Of integers that are longer than floats. A quotient that is off by a few makes a remainder that is a little more than
-/// half of the divisor, and no other divisors.
+/// Of 64-bit integers, which floats round. So a quotient may be off by a few. Then the remainder is a little more than half of
+/// the divisor; common divisors stay the same.
 fn gcd_of_long(a: &UOp, b: &UOp) -> UOp {
     let [x, y] = [a, b].map(|x| size(x).cast(DType::U64));
     // the larger one first: then no remainder has more than 63 bits

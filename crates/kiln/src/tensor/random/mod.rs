@@ -49,8 +49,8 @@ pub fn manual_seed(seed: u64) {
     SHARED.set_state((seed, 0));
 }
 
-/// Where the sequence is that [`manual_seed`] starts: the seed, and how many of its places are taken. A checkpoint that has
-/// it draws on from there, PyTorch's `get_rng_state`.
+/// The state of the sequence of [`manual_seed`]: its seed, and how many of its places are taken. Training that sets it from a
+/// checkpoint draws the same numbers. (PyTorch: `get_rng_state`.)
 ///
 /// ```
 /// use kiln::{Tensor, rng_state, set_rng_state};
