@@ -31,6 +31,7 @@ mod machine;
 use clap::Parser;
 use failure::Failure;
 use options::{Options, SERVE, START};
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use subject::Subject;
 use workloads::{Case, cases};
@@ -50,11 +51,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints the workloads. A reader of a pipe may stop early.
+fn list(cases: &[&Case]) -> Result<(), Failure> {
+    let lines: String = cases.iter().map(|c| format!("{:16} {}\n", c.name, c.what)).collect();
+    match std::io::stdout().write_all(lines.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
 fn bench(options: &Options) -> Result<(), Failure> {
     let cases = chosen(&options.names)?;
     if options.list {
-        cases.iter().for_each(|case| println!("{:16} {}", case.name, case.what));
-        return Ok(());
+        return list(&cases);
     }
     let mut subjects = vec![Subject::kiln(options.threads)?];
     subjects.extend(peers(options)?);

@@ -62,6 +62,10 @@ impl Gates {
         }
     }
 
+    pub(super) fn inputs(&self) -> usize {
+        self.weight_ih.shape().last().copied().unwrap_or(0)
+    }
+
     pub(super) fn hidden(&self) -> usize {
         self.weight_hh.shape().last().copied().unwrap_or(0)
     }

@@ -84,12 +84,16 @@ impl<C: Cell> Stack<C> {
         if let Some(error) = std::iter::once(x).chain(first).find_map(Tensor::error) {
             return Err(error.into());
         }
-        let (&[length, batch, _], Some(cell)) = (x.shape(), self.cells.first()) else {
+        let (&[length, batch, width], Some(cell)) = (x.shape(), self.cells.first()) else {
             return refuse!("wants [length, batch, inputs] and a layer, not {:?}", x.shape());
         };
+        let inputs = cell.gates().inputs();
         let state = [self.cells.len(), batch, cell.gates().hidden()];
         match first.iter().find(|s| s.shape() != state) {
             Some(wrong) => refuse!("wants a state of {state:?}, not {:?}", wrong.shape()),
+            None if width != inputs => {
+                refuse!("wants [length, batch, inputs] with {inputs} inputs, not {:?}", x.shape())
+            }
             None if length == 0 => refuse!("a sequence of no length has no last state"),
             None => Ok(()),
         }

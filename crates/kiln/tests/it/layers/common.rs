@@ -161,3 +161,17 @@ fn layers_are_made_of_what_is_asked_for() {
     // other tests may have drawn meanwhile, but not every time
     assert!((0..9).any(|_| drawn(&|| ()) == drawn(&|| drop(make(3)))));
 }
+
+/// The layer is named, not a method that it is made of.
+#[test]
+fn recurrent_layers_say_which_shape_they_want() {
+    let said = |x: &[usize]| {
+        let (y, _) = nn::GRU::new(3, 4).forward(&Tensor::ones(x), None);
+        y.error().expect("the shape is wrong").to_string()
+    };
+    let text = said(&[2, 5, 7]);
+    assert!(text.contains("GRU") && text.contains("3 inputs, not [2, 5, 7]"), "{text}");
+    assert!(said(&[2, 3]).contains("[length, batch, inputs]"));
+    let (_, (h, _)) = nn::LSTM::new(3, 4).forward(&Tensor::ones([2, 5, 7]), None);
+    assert!(h.error().expect("the shape is wrong").to_string().contains("LSTM"));
+}
