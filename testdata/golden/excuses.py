@@ -367,7 +367,8 @@ def products(s):
 
 
 @excuse("bf16 factors below the normal numbers are 0", "matmul", "inner", "dot", "mm", "bmm", "mv", "vdot", "addmm",
-        "einsum", "tensordot", "chain_matmul")
+        "einsum", "tensordot", "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+        "conv_transpose3d")
 def flushed(s):
     if not all(x.dtype == BF16 for x in s.own):
         return None
@@ -383,6 +384,21 @@ def far_apart(s):
     return Part(apart.abs().amax(-1).log2() * p > math.log2(most(s.own)) - 4, torch.full_like(s.want[0], INF))
 
 
+@excuse("a power of the largest element does not fit", "norm")
+def large_norm(s):
+    (p, axes), x = s.args, s.wide[0]
+    if float(p) in (0.0, INF, -INF) or not x.numel():
+        return None
+    return Part(x.abs().amax(axes).log2() * float(p) > math.log2(most(s.own)), torch.full_like(s.want[0], INF))
+
+
+@excuse("a share of a weight below the normal numbers has few bits", "cross_entropy_weighted", "nll_loss_weighted")
+def small_weight(s):
+    weight = s.wide[2]
+    small = (weight > 0) & (weight < NORMAL[s.own[2].dtype])
+    return Part(small.any(), s.f(*s.own).to(F64)) if s.args[0] == "mean" else None
+
+
 @excuse("a power does not fit", "matrix_power")
 def large_power(s):
     x = s.wide[0]
@@ -393,7 +409,7 @@ def large_power(s):
 @excuse("an exponential underflows, and meets an infinite weight", "bce_logits_weighted")
 def infinite_weight(s):
     x, target, weight = s.wide
-    small = (F.softplus(-x) < LEAST[cases.meeting([t.dtype for t in s.own])] / 2) & (weight * target).isinf()
+    small = (F.softplus(-x) < LEAST[cases.meeting([t.dtype for t in s.own])] / 2) & (1 + (weight - 1) * target).isinf()
     return Part(small if s.args[0] == "none" else small.any(), torch.full_like(s.want[0], NAN))
 
 
