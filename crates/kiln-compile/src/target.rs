@@ -81,6 +81,8 @@ pub struct Target {
     pub threads: usize,
     /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
     pub groups: bool,
+    /// How many neighbouring items of a group exchange values by `Shuffle`; 1 where there is no such instruction.
+    pub subgroup: usize,
 }
 
 impl Target {
@@ -94,12 +96,14 @@ impl Target {
         self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
     }
 
-    /// A device of OpenCL: everything scalar, in groups of at most so many items that share so many bytes.
-    pub fn opencl(most_items: usize, shared_bytes: usize) -> Target {
+    /// A device of OpenCL: everything scalar, in groups of at most so many items that share so many bytes, in subgroups of
+    /// so many.
+    pub fn opencl(most_items: usize, shared_bytes: usize, subgroup: usize) -> Target {
         Target {
             language: Language::OpenCl,
             strategy: Strategy::Groups { most_items },
             cache_bytes: [shared_bytes, 512 << 10, 4 << 20],
+            subgroup,
             ..Target::interp()
         }
     }
@@ -122,6 +126,7 @@ impl Target {
             widened_bytes: usize::MAX,
             threads: 1,
             groups: true,
+            subgroup: 1,
         }
     }
 }

@@ -14,7 +14,7 @@ mod races;
 pub use device::InterpBackend;
 pub use error::{InterpBuffer, InterpError};
 
-use code::Code;
+use code::{Code, Step};
 use item::{Item, Stop, Surroundings};
 use kiln_ir::program::Program;
 use races::{Races, Visitor};
@@ -62,9 +62,25 @@ fn run_group(
                 return Err(InterpError::Divergent { kernel: program.name.to_string() });
             }
             Some(Stop::Barrier(_)) => items.iter_mut().for_each(|item| item.visitor.phase += 1),
+            Some(&Stop::Shuffle(at)) => exchange(code, &mut items, at)?,
             Some(Stop::Finished) | None => return Ok(()),
         }
     }
+}
+
+/// Gives each item the value that another one has, all at the same time. It orders no accesses to memory.
+fn exchange(code: &Code, items: &mut [Item], at: usize) -> Result<(), InterpError> {
+    let Step::Shuffle { mask, lanes, from, to } = code.steps[at] else { return Ok(()) };
+    let values: Vec<_> = items.iter().map(|item| item.scalars(from, lanes)).collect();
+    for (number, item) in items.iter_mut().enumerate() {
+        let absent = || InterpError::Unsupported {
+            kernel: code.kernel.clone(),
+            at,
+            what: format!("a shuffle of item {number} and item {}, which is not", number ^ mask),
+        };
+        item.take(values.get(number ^ mask).ok_or_else(absent)?, to);
+    }
+    Ok(())
 }
 
 /// Every coordinate of a grid, the last axis fastest; of no axes, one.

@@ -69,6 +69,7 @@ impl Rules {
         )?;
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
+            Opt::Subgroup { lanes } => self.subgroup(before, lanes),
             Opt::Dot { .. } => ensure(before.is_empty(), "packing must be the first option"),
             Opt::Mma { axes, by } => self.mma(loops, before, axes, by),
             Opt::Align { axis, by } => self.align(loops, before, axis, by),
@@ -177,6 +178,17 @@ impl Rules {
             "all loops over outputs must be done by groups before",
         )?;
         ensure(before.iter().all(is_grouped), "the reduction is split already")
+    }
+
+    /// Whether the items that reduce together may exchange their results by so many.
+    fn subgroup(&self, before: &[Opt], lanes: usize) -> Result<(), String> {
+        let Some(&Opt::Split { kind: RangeKind::Local, axis, by }) = before.last() else {
+            return Err("it must follow the split that makes items".to_owned());
+        };
+        ensure(self.reductions.contains(&axis), "the items do not reduce together")?;
+        let is_subgroup = lanes.is_power_of_two() && (2..=MOST_LANES).contains(&lanes);
+        ensure(is_subgroup, "a subgroup has a power of two of items, at most 64")?;
+        ensure(by.is_multiple_of(lanes), "a subgroup would have too few items")
     }
 
     /// Whether a loop, or a part of it, may be done by groups of work-items.

@@ -46,6 +46,8 @@ pub(super) struct Loops {
     pub(super) staged: Vec<Staged>,
     /// Bytes of each value that may be kept; 0 for none.
     pub(super) kept: usize,
+    /// How many items exchange partial results without scratch; 1 for none.
+    pub(super) subgroup: usize,
 }
 
 /// A loop after some options.
@@ -77,6 +79,7 @@ impl Loops {
             operands: OnceCell::new(),
             staged: Vec::new(),
             kept: 0,
+            subgroup: 1,
         }
     }
 
@@ -138,6 +141,7 @@ impl Loops {
                 self.staged.push(Staged { value, depth, lanes });
             }
             Opt::Keep { bytes } => self.kept = bytes,
+            Opt::Subgroup { lanes } => self.subgroup = lanes,
             // a kernel with one nest has no use for them
             Opt::Rows { .. } | Opt::Nest { .. } => {}
         }

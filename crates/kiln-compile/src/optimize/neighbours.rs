@@ -81,6 +81,7 @@ fn others(opt: Opt) -> Vec<Opt> {
         | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Keep { .. }
+        | Opt::Subgroup { .. }
         | Opt::Nest { .. } => Vec::new(),
         Opt::Rows { by, blocks } => [by / 2, by * 2].map(|by| Opt::Rows { by, blocks }).to_vec(),
         Opt::Split { kind: RangeKind::Vector, axis, by } => {
@@ -129,6 +130,7 @@ fn size(opt: &Opt) -> usize {
         | Opt::Mma { .. }
         | Opt::Stage { .. }
         | Opt::Keep { .. }
+        | Opt::Subgroup { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => 1,
     }
@@ -143,6 +145,7 @@ fn sized(opt: Opt, by: usize) -> Opt {
         | Opt::Mma { .. }
         | Opt::Stage { .. }
         | Opt::Keep { .. }
+        | Opt::Subgroup { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => opt,
     }
@@ -191,6 +194,6 @@ fn order(opt: &Opt) -> u8 {
         Opt::Split { .. } => 1,
         Opt::Block { .. } => 2,
         Opt::Stage { .. } => 4,
-        Opt::Keep { .. } => 5,
+        Opt::Keep { .. } | Opt::Subgroup { .. } => 5,
     }
 }

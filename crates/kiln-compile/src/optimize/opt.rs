@@ -70,6 +70,12 @@ pub enum Opt {
         /// The largest size of one value.
         bytes: usize,
     },
+    /// The items of a group that reduce together exchange partial results within subgroups of so many items, before they
+    /// use scratch. Follows the `Local` split of the reduction.
+    Subgroup {
+        /// How many items: a power of two that divides them.
+        lanes: usize,
+    },
     /// For a kernel of several nests (`nests`): computes so many iterations of the innermost shared loop in one nest
     /// before the next nest.
     Rows {
@@ -101,6 +107,7 @@ impl fmt::Display for Opt {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
             Opt::Keep { bytes } => write!(f, "KEEP({bytes} bytes)"),
+            Opt::Subgroup { lanes } => write!(f, "SUBGROUP({lanes})"),
             Opt::Rows { by, blocks } => write!(f, "ROWS({by}, {blocks})"),
             Opt::Nest { nest } => write!(f, "NEST({nest})"),
         }
@@ -131,6 +138,7 @@ impl FromStr for Opt {
                 Ok(Opt::Mma { axes, by: [rows, depth, columns] })
             }
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
+            ("SUBGROUP", None, &[lanes]) => Ok(Opt::Subgroup { lanes }),
             ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
             ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
             _ => Err(format!("{text:?} is not an option")),

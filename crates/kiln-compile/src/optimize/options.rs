@@ -76,7 +76,7 @@ impl Loops {
         let of_items = |p: &Part| p.kind == RangeKind::Local && p.size > 1;
         let of_reduction = |p: &Part| kind_of(&self.ranges[p.range]) == RangeKind::Reduce;
         if self.parts.iter().any(|p| of_items(p) && of_reduction(p)) {
-            ast = together(&ast, id);
+            ast = together(&ast, id, self.subgroup);
         }
         let ast = kiln_ir::rules::simplify(&ast);
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }

@@ -26,6 +26,8 @@ pub(super) struct Surroundings<'a> {
 pub(super) enum Stop {
     /// It waits at the barrier that is this step.
     Barrier(usize),
+    /// It waits for the value of another item, at this step.
+    Shuffle(usize),
     /// It has run to the end.
     Finished,
 }
@@ -88,9 +90,20 @@ impl Item {
                     }
                 }
                 Step::Barrier => return Ok(Stop::Barrier(here)),
+                Step::Shuffle { .. } => return Ok(Stop::Shuffle(here)),
             }
         }
         Ok(Stop::Finished)
+    }
+
+    /// The scalars at these places.
+    pub(super) fn scalars(&self, from: usize, lanes: usize) -> Vec<Const> {
+        self.file[from..from + lanes].to_vec()
+    }
+
+    /// Takes scalars from another item.
+    pub(super) fn take(&mut self, scalars: &[Const], to: usize) {
+        self.file[to..to + scalars.len()].copy_from_slice(scalars);
     }
 
     /// Begins the `nth` iteration of a loop, or leaves it.

@@ -52,6 +52,7 @@ impl Chooser {
             | Opt::Align { .. }
             | Opt::Stage { .. }
             | Opt::Keep { .. }
+            | Opt::Subgroup { .. }
             | Opt::Rows { .. }
             | Opt::Nest { .. } => false,
         })

@@ -9,7 +9,7 @@ use super::super::legal::check;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::super::together;
-use crate::target::Costs;
+use crate::target::{Costs, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
@@ -17,7 +17,8 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// The options for a kernel of one nest; none for several, which one item computes.
-pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
+pub(super) fn choose(ast: &UOp, most_items: usize, target: &Target) -> Vec<Opt> {
+    let costs = &target.costs;
     let kernel = Kernel::of(ast);
     let around_all = |axis| kernel.nests.iter().all(|nest| nest.contains(axis));
     let is_free = |r: &UOp| {
@@ -29,7 +30,9 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
     let outputs: usize = loops.iter().map(size_of).product();
     if let Some((axis, by)) = together(ast, outputs, most_items, costs) {
         let items = Opt::Split { kind: RangeKind::Local, axis, by };
-        let options: Vec<Opt> = loops.iter().map(group).chain([items]).collect();
+        let exchanges = target.subgroup > 1 && by.is_multiple_of(target.subgroup);
+        let exchange = exchanges.then_some(Opt::Subgroup { lanes: target.subgroup });
+        let options: Vec<Opt> = loops.iter().map(group).chain([items]).chain(exchange).collect();
         if check(ast, &options).is_ok() {
             return options;
         }

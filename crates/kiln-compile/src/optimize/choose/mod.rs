@@ -57,7 +57,7 @@ pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
         return if Nests::of(ast).is_some() {
             Vec::new()
         } else {
-            groups::choose(ast, most_items, &target.costs)
+            groups::choose(ast, most_items, target)
         };
     }
     let (nests, kernel) = (Nests::of(ast), Rc::new(Kernel::of(ast)));

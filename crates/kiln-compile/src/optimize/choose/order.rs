@@ -89,7 +89,7 @@ fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
         Opt::Mma { axes: [_, depth, _], by: [_, n, _] } => {
             Some(Opt::Mma { axes: [0, own(depth)?, 0], by: [0, n, 0] })
         }
-        Opt::Keep { .. } => Some(*option),
+        Opt::Keep { .. } | Opt::Subgroup { .. } => Some(*option),
         Opt::Stage { .. } | Opt::Rows { .. } | Opt::Nest { .. } => None,
     }
 }
