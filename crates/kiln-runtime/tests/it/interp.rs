@@ -4,7 +4,7 @@ use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_ir::uop::Srcs;
 use kiln_ir::{Arg, DType, Op, UOp};
-use kiln_runtime::interp::{InterpError, run};
+use kiln_runtime::interp::{Counts, InterpError, Neighbours, Traffic, count, run};
 use std::cell::Cell;
 
 fn program(ops: Vec<UOp>, params: usize, global: &[usize], local: &[usize]) -> Program {
@@ -150,6 +150,53 @@ fn items_of_a_group_meet_at_barriers() {
     let error = neighbours(false).unwrap_err();
     assert!(matches!(error, InterpError::Race { .. }), "{error}");
     assert!(error.to_string().contains("races with another item"), "{error}");
+}
+
+/// Two groups of 64 items, of which 32 execute a step at the same time. Each item copies an element to scratch, and back after
+/// a barrier; items of a group are so far apart in global memory and in scratch.
+fn counted(apart: i64, apart_in_scratch: i64) -> Counts {
+    let memory = |slot, n| UOp::param(slot, DType::F32, [n].as_slice());
+    let (out, x) = (memory(0, 128 * 4), memory(1, 128 * 4));
+    let (g, l) = (loop_to(0, RangeKind::Global, 2), loop_to(1, RangeKind::Local, 64));
+    let s = UOp::local(Space::Scratch, 0, 64 * 33, DType::F32, 1);
+    let (base, near) = (&g * &c(256), &l * &c(apart));
+    let (at, place) = (&base + &near, &l * &c(apart_in_scratch));
+    let (first, none) = (l.lt(&c(0)), UOp::constant(0.0, DType::F32));
+    let load = UOp::load(&x, &at);
+    let put = UOp::store(&s, &place, &load, None);
+    let nothing = UOp::store(&s, &place, &none, Some(&first));
+    let wait = UOp::new(Op::Barrier, DType::Void, 1, Srcs::new(), Arg::None);
+    let get = UOp::load(&s.after([put.clone()]), &place);
+    let square = UOp::ternary(Op::MulAdd, &get, &get, &get);
+    let store = UOp::store(&out, &at, &square, None);
+    let ops = vec![
+        out, x, g, l, s, base, near, at, place, first, load, put, nothing, wait, get, square, store,
+    ];
+    let (a, b) = (i32s(&[0; 512]), i32s(&[0; 512]));
+    let neighbours = Neighbours { items: 32, line_bytes: 32, banks: 32, bank_bytes: 4 };
+    count(&program(ops, 2, &[2], &[64]), &[&a, &b], &[], neighbours).unwrap()
+}
+
+#[test]
+fn accesses_of_neighbours_are_counted_together() {
+    let traffic = Traffic { elements: 128, bytes: 512 };
+    let shared = Counts {
+        loads: traffic,
+        stores: traffic,
+        flops: 256,
+        lines: 32,
+        least_lines: 32,
+        bank_conflicts: 0,
+        barriers: 2,
+    };
+    assert_eq!(counted(1, 1), shared);
+    // rows of 33 words begin in different banks
+    assert_eq!(counted(1, 33), shared);
+    assert_eq!(counted(4, 1), Counts { lines: 128, ..shared });
+    // each of two accesses in each of four runs of neighbours waits for the other 1, or 15, words of a bank
+    assert_eq!(counted(1, 2), Counts { bank_conflicts: 8, ..shared });
+    assert_eq!(counted(1, 16), Counts { bank_conflicts: 8 * 15, ..shared });
+    assert_eq!(counted(4, 1).unshared_lines(), 96);
 }
 
 #[test]
