@@ -94,6 +94,10 @@ fn others(opt: Opt) -> Vec<Opt> {
         Opt::Block { axis, by } => {
             [by / 2, by * 2, by / 4, by * 4].map(|by| Opt::Block { axis, by }).to_vec()
         }
+        Opt::Share { operand, depth, banks } => {
+            let at = |depth| Opt::Share { operand, depth, banks };
+            vec![at(depth.saturating_sub(1)), at(depth + 1)]
+        }
         Opt::Stage { operand, depth, lanes } => {
             let at = |depth| Opt::Stage { operand, depth, lanes };
             let narrower = Opt::Stage { operand, depth, lanes: lanes / 2 };
@@ -128,6 +132,7 @@ fn size(opt: &Opt) -> usize {
         | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Stage { .. }
+        | Opt::Share { .. }
         | Opt::Keep { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => 1,
@@ -142,6 +147,7 @@ fn sized(opt: Opt, by: usize) -> Opt {
         | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Stage { .. }
+        | Opt::Share { .. }
         | Opt::Keep { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => opt,
@@ -190,7 +196,7 @@ fn order(opt: &Opt) -> u8 {
         Opt::Split { kind: RangeKind::Thread, .. } => 3,
         Opt::Split { .. } => 1,
         Opt::Block { .. } => 2,
-        Opt::Stage { .. } => 4,
+        Opt::Stage { .. } | Opt::Share { .. } => 4,
         Opt::Keep { .. } => 5,
     }
 }

@@ -6,6 +6,7 @@
 //! `sum over k < 50 of scratch[k]`.
 
 use super::ranges::{axis_of, kind_of, next_axis, size_of};
+use super::share::barrier;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
@@ -51,15 +52,9 @@ fn combined(reduce: &UOp, srcs: Srcs, item: &UOp, id: u32, axis: u32) -> UOp {
     let part = srcs[0].reduce_ranges(op, own);
     let memory = UOp::local(Space::Scratch, id, size_of(item), reduce.dtype(), 1);
     let stored = UOp::store(&memory, item, &part, None);
-    let filled = memory.after([barrier(stored)]);
+    let filled = memory.after([barrier([stored].into_iter())]);
     let each = UOp::range(axis, RangeKind::Reduce, size_of(item));
     UOp::load(&filled, &each).reduce_ranges(op, [each])
-}
-
-/// All items have done this before any of them goes on.
-fn barrier(effect: UOp) -> UOp {
-    let (dtype, arg) = (effect.dtype(), kiln_ir::Arg::None);
-    UOp::new(Op::Barrier, dtype, 1, Srcs::from_iter([effect]), arg)
 }
 
 /// All items have the value that is stored; one stores it.

@@ -99,7 +99,7 @@ fn beside() -> UOp {
     first + sum_of_products(&param(2, &[m, l]), &param(3, &[l, n]))
 }
 
-fn kernels() -> Vec<(&'static str, UOp)> {
+pub(crate) fn kernels() -> Vec<(&'static str, UOp)> {
     vec![
         ("beside each other", beside()),
         ("even", product([8, 6, 16], false, false)),

@@ -24,6 +24,9 @@ use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
 pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
+    if has_barriers_in_loops(ast) {
+        return ast.clone();
+    }
     let mut ast = if free { switch::split(ast) } else { ast.clone() };
     let mut ends = Ends::of(&ast);
     for range in std::mem::take(&mut ends.ranges) {
@@ -33,6 +36,15 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
         }
     }
     ast
+}
+
+/// Whether a loop contains a barrier: all work-items of a group must run it equally often.
+fn has_barriers_in_loops(ast: &UOp) -> bool {
+    let is_grid = |r: &UOp| matches!(kind_of(r), RangeKind::Global | RangeKind::Local);
+    let grid: Vec<u32> =
+        ranges_among(&toposort(ast)).iter().filter(|r| is_grid(r)).map(axis_of).collect();
+    let in_loop = |n: &UOp| n.scope().iter().any(|axis| !grid.contains(&axis));
+    toposort(ast).iter().any(|n| n.op() == Op::Barrier && in_loop(n))
 }
 
 /// The loops of a kernel, and what ends them.
