@@ -1,14 +1,14 @@
 //! What kernels for a device with groups do to memory, counted by INTERP, which needs no such device. Products are compared
 //! with one that is written by hand.
 
+use crate::by_hand::product as by_hand;
 use crate::stages::{CHECKED, lower, optimize};
 use expect_test::expect;
 use kiln_compile::pipeline;
 use kiln_compile::target::{Costs, Target};
-use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, Space, WindowArg};
+use kiln_ir::arg::{PadAxis, ReduceOp, WindowArg};
 use kiln_ir::program::Program;
-use kiln_ir::uop::Srcs;
-use kiln_ir::{Arg, DType, Op, UOp, spec};
+use kiln_ir::{DType, Op, UOp, spec};
 use kiln_runtime::interp::{self, Counts, Neighbours};
 use std::cell::Cell;
 
@@ -151,69 +151,6 @@ fn kernels_for_groups_are_counted() {
         transpose 100x100             0   10000      -  10000   11250     8750     0     0
     "#]]
     .assert_eq(&table);
-}
-
-/// Sides of a block of outputs, and terms of a panel.
-const BLOCK: usize = 64;
-const TERMS: usize = 16;
-/// Outputs of an item along a side, and items along a side.
-const TILE: usize = 4;
-const ITEMS: usize = BLOCK / TILE;
-
-/// The tiled product of matrices as it is in the CUDA C++ Programming Guide, extended by a tile in registers for each item.
-/// `As[row][term]` and `Bs[term][column]` are what a group shares.
-fn by_hand(n: usize) -> UOp {
-    let range = |axis, kind, size| UOp::range(axis, kind, size);
-    let blocks = n.div_ceil(BLOCK);
-    let groups = [0, 1].map(|axis| range(axis, RangeKind::Global, blocks));
-    let items = [2, 3].map(|axis| range(axis, RangeKind::Local, ITEMS));
-    let (step, term) =
-        (range(4, RangeKind::Reduce, n.div_ceil(TERMS)), range(5, RangeKind::Reduce, TERMS));
-    let tile = [8, 9].map(|axis| range(axis, RangeKind::Upcast, TILE));
-    let [copy_a, copy_b] = [6, 7].map(|axis| range(axis, RangeKind::Loop, BLOCK * TERMS / 256));
-    let barrier =
-        |after: Vec<UOp>| UOp::new(Op::Barrier, DType::Void, 1, Srcs::from(after), Arg::None);
-    let free = barrier([&groups[..], &items, &[step.clone()]].concat());
-    let item = &items[0] * ITEMS as i64 + &items[1];
-    let inside = |row: &UOp, column: &UOp| {
-        row.lt(&UOp::index(n as i64)).and(&column.lt(&UOp::index(n as i64)))
-    };
-    let load = |slot, row: &UOp, column: &UOp| {
-        UOp::load_lanes(
-            &data(slot, &[n * n]),
-            &(row * n as i64 + column),
-            Some(&inside(row, column)),
-            1,
-        )
-    };
-    let shared = |id| UOp::local(Space::Scratch, id, BLOCK * TERMS, DType::F32, 1);
-    let fill = |id, copy: &UOp, value: &dyn Fn(&UOp) -> UOp| {
-        let at = copy * 256 + &item;
-        UOp::store(&shared(id).after([free.clone()]), &at, &value(&at), None).end([copy.clone()])
-    };
-    let (block, terms) = (BLOCK as i64, TERMS as i64);
-    let div = |x: &UOp, by: i64| x.floordiv(&UOp::index(by));
-    let rem = |x: &UOp, by: i64| x.floormod(&UOp::index(by));
-    let fill_a = fill(0, &copy_a, &|at| {
-        load(1, &(&groups[0] * block + div(at, terms)), &(&step * terms + rem(at, terms)))
-    });
-    let fill_b = fill(1, &copy_b, &|at| {
-        load(2, &(&step * terms + div(at, block)), &(&groups[1] * block + rem(at, block)))
-    });
-    let filled = barrier(vec![fill_a, fill_b]);
-    let places = [0, 1].map(|side| &tile[side] * ITEMS as i64 + &items[side]);
-    let a = UOp::load(&shared(0).after([filled.clone()]), &(&places[0] * terms + &term));
-    let b = UOp::load(&shared(1).after([filled]), &(&term * block + &places[1]));
-    let result = (a * b).reduce_ranges(ReduceOp::Add, [step, term]);
-    let row = &groups[0] * block + &places[0];
-    let column = &groups[1] * block + &places[1];
-    let store = UOp::store(
-        &data(0, &[n * n]),
-        &(&row * n as i64 + &column),
-        &result,
-        Some(&inside(&row, &column)),
-    );
-    UOp::kernel([store.end([&groups[..], &items, &tile].concat())], "by_hand")
 }
 
 #[test]

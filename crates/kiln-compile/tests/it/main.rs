@@ -3,6 +3,7 @@
 mod prefetch;
 mod amx;
 mod bugs;
+mod by_hand;
 mod choices;
 mod counts;
 mod decompose;

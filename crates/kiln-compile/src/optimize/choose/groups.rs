@@ -9,6 +9,7 @@ use super::super::legal::check;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::super::together;
+use super::grid::{Limits, group};
 use super::panels;
 use crate::target::Costs;
 use kiln_ir::UOp;
@@ -16,25 +17,6 @@ use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-
-/// What a device allows, and what things cost there.
-pub(super) struct Limits<'a> {
-    pub(super) most_items: usize,
-    pub(super) shared_bytes: usize,
-    pub(super) costs: &'a Costs,
-}
-
-impl Limits<'_> {
-    /// Items of a group, at most.
-    pub(super) fn items(&self) -> usize {
-        self.most_items.min(self.costs.group_items)
-    }
-}
-
-/// What is left of a loop are groups.
-pub(super) fn group(range: &UOp) -> Opt {
-    Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 }
-}
 
 /// The options for a kernel of one nest; none for several, which one item computes.
 pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {

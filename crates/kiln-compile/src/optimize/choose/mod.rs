@@ -17,6 +17,7 @@ mod align;
 mod across;
 mod blocks;
 mod chooser;
+mod grid;
 mod groups;
 mod inner;
 mod matrices;
@@ -55,7 +56,7 @@ pub(super) use order::same_order;
 /// any number of threads.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
     if let Strategy::Groups { most_items, shared_bytes } = target.strategy {
-        let limits = groups::Limits { most_items, shared_bytes, costs: &target.costs };
+        let limits = grid::Limits { most_items, shared_bytes, costs: &target.costs };
         return if Nests::of(ast).is_some() { Vec::new() } else { groups::choose(ast, &limits) };
     }
     let (nests, kernel) = (Nests::of(ast), Rc::new(Kernel::of(ast)));

@@ -6,7 +6,7 @@ use super::super::legal::check;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, size_of};
 use super::super::stage::operands;
-use super::groups::{Limits, group};
+use super::grid::{Limits, group};
 use crate::target::Costs;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
