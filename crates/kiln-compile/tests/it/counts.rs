@@ -44,9 +44,15 @@ fn data(slot: usize, shape: &[usize]) -> UOp {
 }
 
 fn product(n: usize) -> UOp {
+    product_of(n, false, false)
+}
+
+/// `[n, n] x [n, n]`, from operands that lie transposed if so wanted.
+fn product_of(n: usize, ta: bool, tb: bool) -> UOp {
     let all = &[n, n, n][..];
-    let a = data(0, &[n, n]).reshape(&[n, 1, n][..]).expand(all);
-    let b = data(1, &[n, n]).permute(&[1, 0][..]).reshape(&[1, n, n][..]).expand(all);
+    let turned = |x: UOp, turn| if turn { x.permute(&[1, 0][..]) } else { x };
+    let a = turned(data(0, &[n, n]), ta).reshape(&[n, 1, n][..]).expand(all);
+    let b = turned(data(1, &[n, n]), !tb).reshape(&[1, n, n][..]).expand(all);
     (a * b).reduce(ReduceOp::Add, &[2][..])
 }
 
@@ -151,6 +157,14 @@ fn kernels_for_groups_are_counted() {
         transpose 100x100             0   10000      -  10000   11250     8750     0     0
     "#]]
     .assert_eq(&table);
+}
+
+#[test]
+fn operands_that_lie_transposed_cost_nothing_more() {
+    let straight = chosen(&product(64));
+    for (ta, tb) in [(true, false), (false, true), (true, true)] {
+        assert_eq!(chosen(&product_of(64, ta, tb)), straight, "{ta} {tb}");
+    }
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Operands that the work-items of a group share, on INTERP: it refuses accesses that race, and barriers that not all items
 //! reach.
 
-use crate::options::{Dice, axes, check, is_counted, kernel_of, kernels, seed};
+use crate::options::{
+    Dice, axes, check, is_counted, kernel_of, kernels, plain, product, run, seed,
+};
+use crate::stages::{lower, optimize};
 use kiln_compile::optimize::{Opt, apply};
+use kiln_compile::target::Target;
 use kiln_ir::Op;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -88,6 +92,33 @@ fn sharing_together_with_all_else_changes_nothing() {
         }
     }
     assert!(shared > 300 || !is_counted(), "{shared} are legal and share");
+}
+
+#[test]
+fn what_the_strategy_for_groups_chooses_changes_nothing() {
+    let ragged = |ta, tb| product([37, 50, 33], ta, tb);
+    let more = [
+        ("even", product([64, 32, 48], false, false)),
+        ("ragged", ragged(false, false)),
+        ("left transposed", ragged(true, false)),
+        ("right transposed", ragged(false, true)),
+        ("both transposed", ragged(true, true)),
+        ("few rows", product([5, 64, 40], false, true)),
+    ];
+    let mut shared = 0;
+    for (name, root) in kernels().into_iter().chain(more) {
+        let kernel = kernel_of(&root);
+        let expected = run(&plain(&kernel), &Target::interp());
+        // with room for panels of 16 terms, of fewer, and of none
+        for (items, bytes) in [(256, 48 << 10), (64, 4 << 10), (16, 64)] {
+            let target = Target::opencl(items, bytes);
+            let optimized = optimize(&kernel, &target, true);
+            assert!(run(&optimized.ast, &target) == expected, "{name}: {:?}", optimized.applied);
+            assert!(lower(&optimized.ast, &target).scratch_bytes <= bytes, "{name}");
+            shared += usize::from(barriers(&optimized.ast) > 0);
+        }
+    }
+    assert!(shared > 15, "{shared}");
 }
 
 #[test]
