@@ -130,8 +130,8 @@ costs! {
     group_least: usize = 16, GROUPS;
     /// Terms of a reduction whose operands a group shares at a time.
     group_terms: usize = 16, PANELS;
-    /// By how much a tile may make a loop longer than it is.
-    group_padding: f64 = 1.25, Source::Fitted("lengths of layers in kiln-bench");
+    /// The factor by which a tile may lengthen a loop, at most.
+    group_padding: f64 = 1.25, Source::Fitted("products of 33 to 110 that INTERP counts");
     /// Items that execute a step at the same time.
     group_neighbours: usize = 32, SIMT;
     /// Bytes of memory that such neighbours access together.

@@ -44,15 +44,18 @@ fn data(slot: usize, shape: &[usize]) -> UOp {
 }
 
 fn product(n: usize) -> UOp {
-    product_of(n, false, false)
+    product_of([n, n, n], false, false)
 }
 
-/// `[n, n] x [n, n]`, from operands that lie transposed if so wanted.
-fn product_of(n: usize, ta: bool, tb: bool) -> UOp {
-    let all = &[n, n, n][..];
-    let turned = |x: UOp, turn| if turn { x.permute(&[1, 0][..]) } else { x };
-    let a = turned(data(0, &[n, n]), ta).reshape(&[n, 1, n][..]).expand(all);
-    let b = turned(data(1, &[n, n]), !tb).reshape(&[1, n, n][..]).expand(all);
+/// `[m, k] x [k, n]`, from operands that lie transposed if so wanted.
+fn product_of([m, k, n]: [usize; 3], ta: bool, tb: bool) -> UOp {
+    let all = &[m, n, k][..];
+    let turned = |slot, shape: [usize; 2], turn: bool| match turn {
+        true => data(slot, &[shape[1], shape[0]]).permute(&[1, 0][..]),
+        false => data(slot, &shape),
+    };
+    let a = turned(0, [m, k], ta).reshape(&[m, 1, k][..]).expand(all);
+    let b = turned(1, [n, k], !tb).reshape(&[1, n, k][..]).expand(all);
     (a * b).reduce(ReduceOp::Add, &[2][..])
 }
 
@@ -130,6 +133,7 @@ fn kernels_for_groups_are_counted() {
     for n in [32, 64, 75] {
         add(&format!("product {n}"), product(n));
     }
+    add("product 128x8x128", product_of([128, 8, 128], false, false));
     for (channels, n) in [(8, 8), (16, 14), (32, 16)] {
         add(&format!("convolution {channels}x{n}x{n}"), convolution(channels, n));
     }
@@ -143,6 +147,7 @@ fn kernels_for_groups_are_counted() {
         product 32                65536    2048  0.031   1024     384        0     0     4
         product 64               524288    8192  0.016   4096    1536        0     0     8
         product 75              1474560   22500  0.015   5625    4959     1320     0    40
+        product 128x8x128        262144   65536  0.250  16384    7168        0     0     0
         convolution 8x8x8         73728    1088  0.015    512     286       70  1152    16
         convolution 16x14x14    1032192   13696  0.013   3136    3624     1440     0   128
         convolution 32x16x16    4718592   48128  0.010   8192   11872     4608     0   256
@@ -163,7 +168,7 @@ fn kernels_for_groups_are_counted() {
 fn operands_that_lie_transposed_cost_nothing_more() {
     let straight = chosen(&product(64));
     for (ta, tb) in [(true, false), (false, true), (true, true)] {
-        assert_eq!(chosen(&product_of(64, ta, tb)), straight, "{ta} {tb}");
+        assert_eq!(chosen(&product_of([64, 64, 64], ta, tb)), straight, "{ta} {tb}");
     }
 }
 

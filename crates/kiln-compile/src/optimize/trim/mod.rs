@@ -19,7 +19,8 @@ pub(super) use divide::LONG;
 use super::ranges::{axis_of, kind_of, ranges_among, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::toposort;
+use kiln_ir::scope::Ranges;
+use kiln_ir::uop::{find_all, toposort};
 use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
@@ -40,11 +41,10 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
 
 /// Whether a loop contains a barrier: all work-items of a group must run it equally often.
 fn has_barriers_in_loops(ast: &UOp) -> bool {
+    let barriers = find_all(ast, |n| n.op() == Op::Barrier);
     let is_grid = |r: &UOp| matches!(kind_of(r), RangeKind::Global | RangeKind::Local);
-    let grid: Vec<u32> =
-        ranges_among(&toposort(ast)).iter().filter(|r| is_grid(r)).map(axis_of).collect();
-    let in_loop = |n: &UOp| n.scope().iter().any(|axis| !grid.contains(&axis));
-    toposort(ast).iter().any(|n| n.op() == Op::Barrier && in_loop(n))
+    let in_loop = |n: &UOp| Ranges::around(n).of(n.scope()).any(|r| !is_grid(r));
+    barriers.iter().any(in_loop)
 }
 
 /// The loops of a kernel, and what ends them.
