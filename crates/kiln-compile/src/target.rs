@@ -43,6 +43,8 @@ pub enum Strategy {
     Groups {
         /// The most items of a group.
         most_items: usize,
+        /// Bytes of the scratch that the items of a group share, at most.
+        shared_bytes: usize,
     },
 }
 
@@ -101,7 +103,7 @@ impl Target {
     pub fn opencl(most_items: usize, shared_bytes: usize, subgroup: usize) -> Target {
         Target {
             language: Language::OpenCl,
-            strategy: Strategy::Groups { most_items },
+            strategy: Strategy::Groups { most_items, shared_bytes },
             cache_bytes: [shared_bytes, 512 << 10, 4 << 20],
             subgroup,
             ..Target::interp()

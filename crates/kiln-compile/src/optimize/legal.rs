@@ -3,7 +3,7 @@
 
 use super::access::Kernel;
 use super::align::Rows;
-use super::loops::{Loops, Standing, packed};
+use super::loops::{Loops, Part, Standing, packed};
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of};
 use super::together;
@@ -67,9 +67,15 @@ impl Rules {
             !uses_scratch(&opt) || !before.iter().any(is_grouped),
             "work-groups are chosen after what uses scratch",
         )?;
+        let shares = before.iter().any(|o| matches!(o, Opt::Share { .. }));
+        ensure(!shares || matches!(opt, Opt::Share { .. }), "operands are shared last")?;
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
             Opt::Subgroup { lanes } => self.subgroup(before, lanes),
+            Opt::Share { operand, banks, .. } => {
+                ensure(banks > 0, "scratch has a bank at least")?;
+                self.share(loops, before, operand)
+            }
             Opt::Dot { .. } => ensure(before.is_empty(), "packing must be the first option"),
             Opt::Mma { axes, by } => self.mma(loops, before, axes, by),
             Opt::Align { axis, by } => self.align(loops, before, axis, by),
@@ -142,7 +148,12 @@ impl Rules {
                 )?;
                 fits(by, at)
             }
-            RangeKind::Loop | RangeKind::Reduce | RangeKind::Matrix => {
+            RangeKind::Reduce => {
+                ensure(at.kind == RangeKind::Reduce, "the loop is not a reduction's")?;
+                ensure(!before.iter().any(uses_scratch), "what uses scratch has its own blocks")?;
+                fits(by, at)
+            }
+            RangeKind::Loop | RangeKind::Matrix => {
                 Err(format!("no option gives a loop the kind {}", kind.name()))
             }
         }
@@ -280,6 +291,21 @@ impl Rules {
     fn is_in_blocks(&self, before: &[Opt], axis: u32) -> bool {
         let block = |o: &Opt| matches!(o, Opt::Block { axis: other, .. } if *other == axis);
         self.reductions.contains(&axis) && before.iter().any(block)
+    }
+
+    /// Whether the items of a group may share an operand: all of them come to each copy equally often.
+    fn share(&self, loops: &Loops, before: &[Opt], operand: usize) -> Result<(), String> {
+        ensure(operand < self.operands, "the kernel has no operand of this number")?;
+        ensure(self.one_nest, "the loops of the kernel are not one nest")?;
+        ensure(!before.iter().any(uses_scratch), "scratch of one item is not shared")?;
+        let same = |o: &Opt| matches!(o, Opt::Share { operand: other, .. } if *other == operand);
+        ensure(!before.iter().any(same), "the operand is shared already")?;
+        let is_item = |p: &&Part| p.kind == RangeKind::Local && p.size > 1;
+        let mut items = loops.parts.iter().filter(is_item).map(|p| kind_of(&loops.ranges[p.range]));
+        ensure(items.clone().next().is_some(), "there are no work-items that could share it")?;
+        ensure(items.all(|kind| kind == RangeKind::Loop), "the items reduce together")?;
+        let all = self.reductions.iter().all(|axis| self.shared.contains(axis));
+        ensure(all, "the reductions of the kernel have loops of their own")
     }
 
     fn stage(

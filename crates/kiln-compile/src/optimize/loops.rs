@@ -27,6 +27,9 @@ pub(super) struct Staged {
     pub(super) value: UOp,
     pub(super) depth: usize,
     pub(super) lanes: usize,
+    /// The banks of the scratch in which the items of a group share it; 0 if each item has its own. Shared, `depth` counts the
+    /// loops of the reduction only.
+    pub(super) banks: usize,
 }
 
 /// The loops of a kernel while options are applied to them.
@@ -138,7 +141,11 @@ impl Loops {
             Opt::Dot { .. } => {}
             Opt::Stage { operand, depth, lanes } => {
                 let value = self.operands()[operand].clone();
-                self.staged.push(Staged { value, depth, lanes });
+                self.staged.push(Staged { value, depth, lanes, banks: 0 });
+            }
+            Opt::Share { operand, depth, banks } => {
+                let value = self.operands()[operand].clone();
+                self.staged.push(Staged { value, depth, lanes: 1, banks });
             }
             Opt::Keep { bytes } => self.kept = bytes,
             Opt::Subgroup { lanes } => self.subgroup = lanes,

@@ -9,6 +9,7 @@
 //! `sum over k < 50 of scratch[k]`.
 
 use super::ranges::{axis_of, kind_of, next_axis, size_of};
+use super::share::barrier;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
@@ -65,7 +66,7 @@ fn combined(reduce: &UOp, srcs: Srcs, item: &UOp, lanes: usize, (id, axis): (u32
     let (at, lane) = (item.floordiv(&by), UOp::binary(Op::FloorMod, item, &by));
     let is_first = (lanes > 1).then(|| lane.lt(&UOp::index(1)));
     let stored = UOp::store(&memory, &at, &part, is_first.as_ref());
-    let filled = memory.after([barrier(stored)]);
+    let filled = memory.after([barrier([stored].into_iter())]);
     let each = UOp::range(axis, RangeKind::Reduce, parts);
     UOp::load(&filled, &each).reduce_ranges(op, [each])
 }
@@ -73,12 +74,6 @@ fn combined(reduce: &UOp, srcs: Srcs, item: &UOp, lanes: usize, (id, axis): (u32
 /// Types that every device with subgroups exchanges: numbers of 32 and 64 bits.
 fn is_exchanged(dtype: DType) -> bool {
     dtype.size() >= 4 && dtype != DType::Index
-}
-
-/// All items have done this before any of them goes on.
-fn barrier(effect: UOp) -> UOp {
-    let (dtype, arg) = (effect.dtype(), kiln_ir::Arg::None);
-    UOp::new(Op::Barrier, dtype, 1, Srcs::from_iter([effect]), arg)
 }
 
 /// All items have the value that is stored; one stores it.

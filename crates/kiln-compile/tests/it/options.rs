@@ -14,7 +14,7 @@ pub(crate) fn param(slot: usize, shape: &[usize]) -> UOp {
 }
 
 /// `[m, k] x [k, n]`, from operands that lie transposed if so wanted.
-fn product([m, k, n]: [usize; 3], ta: bool, tb: bool) -> UOp {
+pub(crate) fn product([m, k, n]: [usize; 3], ta: bool, tb: bool) -> UOp {
     let a = if ta { param(0, &[k, m]).permute(&[1, 0][..]) } else { param(0, &[m, k]) };
     let b = if tb { param(1, &[n, k]).permute(&[1, 0][..]) } else { param(1, &[k, n]) };
     sum_of_products(&a, &b)
@@ -99,7 +99,7 @@ fn beside() -> UOp {
     first + sum_of_products(&param(2, &[m, l]), &param(3, &[l, n]))
 }
 
-fn kernels() -> Vec<(&'static str, UOp)> {
+pub(crate) fn kernels() -> Vec<(&'static str, UOp)> {
     vec![
         ("beside each other", beside()),
         ("even", product([8, 6, 16], false, false)),

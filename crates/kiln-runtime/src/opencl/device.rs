@@ -149,7 +149,7 @@ fn bytes_of(api: &Api, id: Handle, what: u32) -> Vec<u8> {
 fn subgroup(api: &Api, id: Handle) -> usize {
     let extensions = text(api, id, EXTENSIONS);
     let has = |name: &&str| extensions.split(' ').any(|other| other == *name);
-    if !SUBGROUPS.iter().all(|name| has(name)) {
+    if !SUBGROUPS.iter().all(has) {
         return 1;
     }
     let sizes = bytes_of(api, id, SUBGROUP_SIZES);

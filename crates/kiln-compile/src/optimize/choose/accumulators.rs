@@ -51,6 +51,7 @@ impl Chooser {
             Opt::Dot { .. }
             | Opt::Align { .. }
             | Opt::Stage { .. }
+            | Opt::Share { .. }
             | Opt::Keep { .. }
             | Opt::Subgroup { .. }
             | Opt::Rows { .. }
