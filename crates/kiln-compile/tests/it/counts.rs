@@ -13,7 +13,7 @@ use kiln_runtime::interp::{self, Counts, Neighbours};
 use std::cell::Cell;
 
 fn target() -> Target {
-    Target::opencl(1024, 48 << 10)
+    Target::opencl(1024, 48 << 10, 1)
 }
 
 fn neighbours() -> Neighbours {

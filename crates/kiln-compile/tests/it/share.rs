@@ -111,7 +111,7 @@ fn what_the_strategy_for_groups_chooses_changes_nothing() {
         let expected = run(&plain(&kernel), &Target::interp());
         // with room for panels of 16 terms, of fewer, and of none
         for (items, bytes) in [(256, 48 << 10), (64, 4 << 10), (16, 64)] {
-            let target = Target::opencl(items, bytes);
+            let target = Target::opencl(items, bytes, 1);
             let optimized = optimize(&kernel, &target, true);
             assert!(run(&optimized.ast, &target) == expected, "{name}: {:?}", optimized.applied);
             assert!(lower(&optimized.ast, &target).scratch_bytes <= bytes, "{name}");

@@ -322,6 +322,7 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,
+        subgroup: 1,
     };
     let target = matrices::checked(&backend, target);
     Opened { backend: Arc::new(backend), target: Arc::new(target) }
