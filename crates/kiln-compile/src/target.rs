@@ -43,6 +43,8 @@ pub enum Strategy {
     Groups {
         /// The most items of a group.
         most_items: usize,
+        /// Bytes of the scratch that the items of a group share, at most.
+        shared_bytes: usize,
     },
 }
 
@@ -81,6 +83,8 @@ pub struct Target {
     pub threads: usize,
     /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
     pub groups: bool,
+    /// How many neighbouring items of a group exchange values by `Shuffle`; 1 where there is no such instruction.
+    pub subgroup: usize,
 }
 
 impl Target {
@@ -94,12 +98,14 @@ impl Target {
         self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
     }
 
-    /// A device of OpenCL: everything scalar, in groups of at most so many items that share so many bytes.
-    pub fn opencl(most_items: usize, shared_bytes: usize) -> Target {
+    /// A device of OpenCL: everything scalar, in groups of at most so many items that share so many bytes, in subgroups of
+    /// so many.
+    pub fn opencl(most_items: usize, shared_bytes: usize, subgroup: usize) -> Target {
         Target {
             language: Language::OpenCl,
-            strategy: Strategy::Groups { most_items },
+            strategy: Strategy::Groups { most_items, shared_bytes },
             cache_bytes: [shared_bytes, 512 << 10, 4 << 20],
+            subgroup,
             ..Target::interp()
         }
     }
@@ -122,6 +128,7 @@ impl Target {
             widened_bytes: usize::MAX,
             threads: 1,
             groups: true,
+            subgroup: 1,
         }
     }
 }

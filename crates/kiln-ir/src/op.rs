@@ -238,6 +238,10 @@ ops! {
     /// `composite(x, ..)`: a function of its sources that is written out in other ops when the graph is scheduled or
     /// differentiated. `Arg::Composite` says which.
     Composite "composite" Memory;
+    /// `shuffle(x)`: what `x` is for another item of the same subgroup, that whose number is this item's exclusive-or the
+    /// mask, `Arg::Lane`. All items of a group compute it at the same time. (CUDA: `__shfl_xor_sync`; OpenCL:
+    /// `sub_group_shuffle_xor`.)
+    Shuffle "shuffle" Vector;
 }
 
 impl Op {

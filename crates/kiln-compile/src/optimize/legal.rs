@@ -3,7 +3,7 @@
 
 use super::access::Kernel;
 use super::align::Rows;
-use super::loops::{Loops, Standing, packed};
+use super::loops::{Loops, Part, Standing, packed};
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of};
 use super::together;
@@ -67,8 +67,15 @@ impl Rules {
             !uses_scratch(&opt) || !before.iter().any(is_grouped),
             "work-groups are chosen after what uses scratch",
         )?;
+        let shares = before.iter().any(|o| matches!(o, Opt::Share { .. }));
+        ensure(!shares || matches!(opt, Opt::Share { .. }), "operands are shared last")?;
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
+            Opt::Subgroup { lanes } => self.subgroup(before, lanes),
+            Opt::Share { operand, banks, .. } => {
+                ensure(banks > 0, "scratch has a bank at least")?;
+                self.share(loops, before, operand)
+            }
             Opt::Dot { .. } => ensure(before.is_empty(), "packing must be the first option"),
             Opt::Mma { axes, by } => self.mma(loops, before, axes, by),
             Opt::Align { axis, by } => self.align(loops, before, axis, by),
@@ -141,7 +148,12 @@ impl Rules {
                 )?;
                 fits(by, at)
             }
-            RangeKind::Loop | RangeKind::Reduce | RangeKind::Matrix => {
+            RangeKind::Reduce => {
+                ensure(at.kind == RangeKind::Reduce, "the loop is not a reduction's")?;
+                ensure(!before.iter().any(uses_scratch), "what uses scratch has its own blocks")?;
+                fits(by, at)
+            }
+            RangeKind::Loop | RangeKind::Matrix => {
                 Err(format!("no option gives a loop the kind {}", kind.name()))
             }
         }
@@ -177,6 +189,17 @@ impl Rules {
             "all loops over outputs must be done by groups before",
         )?;
         ensure(before.iter().all(is_grouped), "the reduction is split already")
+    }
+
+    /// Whether the items that reduce together may exchange their results by so many.
+    fn subgroup(&self, before: &[Opt], lanes: usize) -> Result<(), String> {
+        let Some(&Opt::Split { kind: RangeKind::Local, axis, by }) = before.last() else {
+            return Err("it must follow the split that makes items".to_owned());
+        };
+        ensure(self.reductions.contains(&axis), "the items do not reduce together")?;
+        let is_subgroup = lanes.is_power_of_two() && (2..=MOST_LANES).contains(&lanes);
+        ensure(is_subgroup, "a subgroup has a power of two of items, at most 64")?;
+        ensure(by.is_multiple_of(lanes), "a subgroup would have too few items")
     }
 
     /// Whether a loop, or a part of it, may be done by groups of work-items.
@@ -268,6 +291,21 @@ impl Rules {
     fn is_in_blocks(&self, before: &[Opt], axis: u32) -> bool {
         let block = |o: &Opt| matches!(o, Opt::Block { axis: other, .. } if *other == axis);
         self.reductions.contains(&axis) && before.iter().any(block)
+    }
+
+    /// Whether the items of a group may share an operand: all of them come to each copy equally often.
+    fn share(&self, loops: &Loops, before: &[Opt], operand: usize) -> Result<(), String> {
+        ensure(operand < self.operands, "the kernel has no operand of this number")?;
+        ensure(self.one_nest, "the loops of the kernel are not one nest")?;
+        ensure(!before.iter().any(uses_scratch), "scratch of one item is not shared")?;
+        let same = |o: &Opt| matches!(o, Opt::Share { operand: other, .. } if *other == operand);
+        ensure(!before.iter().any(same), "the operand is shared already")?;
+        let is_item = |p: &&Part| p.kind == RangeKind::Local && p.size > 1;
+        let mut items = loops.parts.iter().filter(is_item).map(|p| kind_of(&loops.ranges[p.range]));
+        ensure(items.clone().next().is_some(), "there are no work-items that could share it")?;
+        ensure(items.all(|kind| kind == RangeKind::Loop), "the items reduce together")?;
+        let all = self.reductions.iter().all(|axis| self.shared.contains(axis));
+        ensure(all, "the reductions of the kernel have loops of their own")
     }
 
     fn stage(

@@ -27,6 +27,9 @@ pub(super) struct Staged {
     pub(super) value: UOp,
     pub(super) depth: usize,
     pub(super) lanes: usize,
+    /// The banks of the scratch in which the items of a group share it; 0 if each item has its own. Shared, `depth` counts the
+    /// loops of the reduction only.
+    pub(super) banks: usize,
 }
 
 /// The loops of a kernel while options are applied to them.
@@ -46,6 +49,8 @@ pub(super) struct Loops {
     pub(super) staged: Vec<Staged>,
     /// Bytes of each value that may be kept; 0 for none.
     pub(super) kept: usize,
+    /// How many items exchange partial results without scratch; 1 for none.
+    pub(super) subgroup: usize,
 }
 
 /// A loop after some options.
@@ -77,6 +82,7 @@ impl Loops {
             operands: OnceCell::new(),
             staged: Vec::new(),
             kept: 0,
+            subgroup: 1,
         }
     }
 
@@ -135,9 +141,14 @@ impl Loops {
             Opt::Dot { .. } => {}
             Opt::Stage { operand, depth, lanes } => {
                 let value = self.operands()[operand].clone();
-                self.staged.push(Staged { value, depth, lanes });
+                self.staged.push(Staged { value, depth, lanes, banks: 0 });
+            }
+            Opt::Share { operand, depth, banks } => {
+                let value = self.operands()[operand].clone();
+                self.staged.push(Staged { value, depth, lanes: 1, banks });
             }
             Opt::Keep { bytes } => self.kept = bytes,
+            Opt::Subgroup { lanes } => self.subgroup = lanes,
             // a kernel with one nest has no use for them
             Opt::Rows { .. } | Opt::Nest { .. } => {}
         }

@@ -28,6 +28,8 @@ mod nests;
 mod carry;
 /// Staging: operands copied to scratch in the order in which they are read.
 mod stage;
+/// Operands in scratch that the work-items of a group share.
+mod share;
 /// What overlapping windows cover.
 mod cover;
 /// Values of a reduction that a later loop reuses.

@@ -81,6 +81,7 @@ fn others(opt: Opt) -> Vec<Opt> {
         | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Keep { .. }
+        | Opt::Subgroup { .. }
         | Opt::Nest { .. } => Vec::new(),
         Opt::Rows { by, blocks } => [by / 2, by * 2].map(|by| Opt::Rows { by, blocks }).to_vec(),
         Opt::Split { kind: RangeKind::Vector, axis, by } => {
@@ -93,6 +94,10 @@ fn others(opt: Opt) -> Vec<Opt> {
         }
         Opt::Block { axis, by } => {
             [by / 2, by * 2, by / 4, by * 4].map(|by| Opt::Block { axis, by }).to_vec()
+        }
+        Opt::Share { operand, depth, banks } => {
+            let at = |depth| Opt::Share { operand, depth, banks };
+            vec![at(depth.saturating_sub(1)), at(depth + 1)]
         }
         Opt::Stage { operand, depth, lanes } => {
             let at = |depth| Opt::Stage { operand, depth, lanes };
@@ -128,7 +133,9 @@ fn size(opt: &Opt) -> usize {
         | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Stage { .. }
+        | Opt::Share { .. }
         | Opt::Keep { .. }
+        | Opt::Subgroup { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => 1,
     }
@@ -142,7 +149,9 @@ fn sized(opt: Opt, by: usize) -> Opt {
         | Opt::Align { .. }
         | Opt::Mma { .. }
         | Opt::Stage { .. }
+        | Opt::Share { .. }
         | Opt::Keep { .. }
+        | Opt::Subgroup { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => opt,
     }
@@ -190,7 +199,7 @@ fn order(opt: &Opt) -> u8 {
         Opt::Split { kind: RangeKind::Thread, .. } => 3,
         Opt::Split { .. } => 1,
         Opt::Block { .. } => 2,
-        Opt::Stage { .. } => 4,
-        Opt::Keep { .. } => 5,
+        Opt::Stage { .. } | Opt::Share { .. } => 4,
+        Opt::Keep { .. } | Opt::Subgroup { .. } => 5,
     }
 }

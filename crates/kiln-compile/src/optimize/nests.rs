@@ -211,8 +211,12 @@ fn thread_of(options: &[Opt]) -> Option<u32> {
 fn axis_named(option: &Opt) -> Option<u32> {
     match *option {
         Opt::Split { axis, .. } | Opt::Block { axis, .. } | Opt::Align { axis, .. } => Some(axis),
-        Opt::Stage { .. } | Opt::Dot { .. } | Opt::Mma { .. } | Opt::Keep { .. } => None,
-        Opt::Rows { .. } | Opt::Nest { .. } => None,
+        Opt::Stage { .. }
+        | Opt::Share { .. }
+        | Opt::Dot { .. }
+        | Opt::Mma { .. }
+        | Opt::Keep { .. } => None,
+        Opt::Rows { .. } | Opt::Nest { .. } | Opt::Subgroup { .. } => None,
     }
 }
 

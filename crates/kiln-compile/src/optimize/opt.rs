@@ -9,8 +9,8 @@ use std::str::FromStr;
 /// `stage::operands`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opt {
-    /// Splits a loop: `by` neighbouring iterations become a range of kind `Upcast`, `Unroll`, `Vector` or `Local` (the
-    /// work-items of a group), and the loop over these groups stays. `Thread` and `Global` (the groups themselves) change
+    /// Splits a loop: `by` neighbouring iterations become a range of kind `Upcast`, `Unroll`, `Vector`, `Local` (the
+    /// work-items of a group) or `Reduce` (a loop inside the reduction's), and the loop over these groups stays. `Thread` and `Global` (the groups themselves) change
     /// the kind of the whole rest of the loop instead. If `by` does not
     /// divide the loop, the last group is partly empty, and its accesses get a predicate.
     Split {
@@ -65,10 +65,25 @@ pub enum Opt {
         /// How many neighbours are copied as a vector.
         lanes: usize,
     },
+    /// Shares an operand of a reduction: the work-items of a group copy it to scratch together, and all read it from there.
+    Share {
+        /// Which operand.
+        operand: usize,
+        /// The number of the reduction's loops around the copy.
+        depth: usize,
+        /// In how many banks neighbouring words of scratch lie.
+        banks: usize,
+    },
     /// Keeps values that a reduction computes and later loops need again, in scratch.
     Keep {
         /// The largest size of one value.
         bytes: usize,
+    },
+    /// The items of a group that reduce together exchange partial results within subgroups of so many items, before they
+    /// use scratch. Follows the `Local` split of the reduction.
+    Subgroup {
+        /// How many items: a power of two that divides them.
+        lanes: usize,
     },
     /// For a kernel of several nests (`nests`): computes so many iterations of the innermost shared loop in one nest
     /// before the next nest.
@@ -100,7 +115,11 @@ impl fmt::Display for Opt {
             Opt::Stage { operand, depth, lanes } => {
                 write!(f, "STAGE(operand {operand}, depth {depth}, {lanes})")
             }
+            Opt::Share { operand, depth, banks } => {
+                write!(f, "SHARE(operand {operand}, depth {depth}, {banks})")
+            }
             Opt::Keep { bytes } => write!(f, "KEEP({bytes} bytes)"),
+            Opt::Subgroup { lanes } => write!(f, "SUBGROUP({lanes})"),
             Opt::Rows { by, blocks } => write!(f, "ROWS({by}, {blocks})"),
             Opt::Nest { nest } => write!(f, "NEST({nest})"),
         }
@@ -115,8 +134,8 @@ impl FromStr for Opt {
         let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok());
         let numbers: Vec<usize> = numbers.collect();
         let name = text.split('(').next().unwrap_or_default();
-        use RangeKind::{Global, Local, Thread, Unroll, Upcast, Vector};
-        let kinds = [Upcast, Unroll, Vector, Thread, Global, Local];
+        use RangeKind::{Global, Local, Reduce, Thread, Unroll, Upcast, Vector};
+        let kinds = [Upcast, Unroll, Vector, Thread, Global, Local, Reduce];
         let kind = kinds.into_iter().find(|kind| kind.name().to_uppercase() == name);
         if name == "DOT" {
             return packing(text).ok_or_else(|| format!("{text:?} is not an option"));
@@ -126,11 +145,13 @@ impl FromStr for Opt {
             ("BLOCK", None, &[axis, by]) => Ok(Opt::Block { axis: axis as u32, by }),
             ("ALIGN", None, &[axis, by]) => Ok(Opt::Align { axis: axis as u32, by }),
             ("STAGE", None, &[operand, depth, lanes]) => Ok(Opt::Stage { operand, depth, lanes }),
+            ("SHARE", None, &[operand, depth, banks]) => Ok(Opt::Share { operand, depth, banks }),
             ("MMA", None, &[r, rows, d, depth, c, columns]) => {
                 let axes = [r, d, c].map(|axis| axis as u32);
                 Ok(Opt::Mma { axes, by: [rows, depth, columns] })
             }
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
+            ("SUBGROUP", None, &[lanes]) => Ok(Opt::Subgroup { lanes }),
             ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
             ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
             _ => Err(format!("{text:?} is not an option")),

@@ -10,7 +10,8 @@ use super::keep::keep;
 use super::loops::{Loops, Part, Staged, packed};
 use super::mma::{through_scratch, without_matrices};
 use super::opt::Opt;
-use super::ranges::{axis_of, kind_of, next_axis, replace_ranges_of};
+use super::ranges::{axis_of, kind_of, next_axis, ranges_of, replace_ranges_of};
+use super::share::{Shared, share};
 use super::stage::{Panel, outer_loops, stage};
 use super::together::together;
 use kiln_ir::arg::RangeKind;
@@ -52,19 +53,10 @@ impl Loops {
         values.insert(0, ast);
         let mut values = replace_ranges_of(&values, &map);
         ast = values.remove(0);
-        let (loops, over) = (outer_loops(&ast), blocks_of_reductions(&ast));
-        let panels: Vec<Vec<UOp>> = (self.staged.iter().zip(&values))
-            .map(|(staged, value)| {
-                let outer = loops.iter().take(staged.depth);
-                let outer = outer.filter(|l| !over.contains(l) || is_reduced_over(&ast, value, l));
-                outer.cloned().collect()
-            })
-            .collect();
-        for (id, (outer, value)) in panels.into_iter().zip(&values).enumerate() {
-            let lanes = self.staged[id].lanes;
-            let covered = self.covered(kernel, &self.staged[id], &map, (&outer, next_axis(&ast)));
-            ast = stage(&ast, value, &Panel { id: id as u32, outer, lanes, covered });
-        }
+        let over = blocks_of_reductions(&ast);
+        let is_shared = self.staged.iter().any(|staged| staged.banks > 0);
+        let with_panels = if is_shared { Loops::shared } else { Loops::copied };
+        ast = with_panels(&self, kernel, &ast, &values, &map);
         let mut id = self.staged.len() as u32;
         for over in &over {
             ast = settle(&carry(&ast, over, &mut id));
@@ -76,10 +68,52 @@ impl Loops {
         let of_items = |p: &Part| p.kind == RangeKind::Local && p.size > 1;
         let of_reduction = |p: &Part| kind_of(&self.ranges[p.range]) == RangeKind::Reduce;
         if self.parts.iter().any(|p| of_items(p) && of_reduction(p)) {
-            ast = together(&ast, id);
+            ast = together(&ast, id, self.subgroup);
         }
         let ast = kiln_ir::rules::simplify(&ast);
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }
+    }
+
+    /// The kernel with each staged value in scratch of its own.
+    fn copied(
+        &self,
+        kernel: &UOp,
+        ast: &UOp,
+        values: &[UOp],
+        map: &FxHashMap<UOp, (UOp, Srcs)>,
+    ) -> UOp {
+        let (loops, over) = (outer_loops(ast), blocks_of_reductions(ast));
+        let outer = |staged: &Staged, value: &UOp| -> Vec<UOp> {
+            let outer = loops.iter().take(staged.depth);
+            let outer = outer.filter(|l| !over.contains(l) || is_reduced_over(ast, value, l));
+            outer.cloned().collect()
+        };
+        let all = self.staged.iter().zip(values).enumerate();
+        all.fold(ast.clone(), |done, (id, (staged, value))| {
+            let (outer, lanes) = (outer(staged, value), staged.lanes);
+            let covered = self.covered(kernel, staged, map, (&outer, next_axis(&done)));
+            stage(&done, value, &Panel { id: id as u32, outer, lanes, covered })
+        })
+    }
+
+    /// The kernel with all staged values shared by the items of a group.
+    fn shared(
+        &self,
+        kernel: &UOp,
+        ast: &UOp,
+        values: &[UOp],
+        map: &FxHashMap<UOp, (UOp, Srcs)>,
+    ) -> UOp {
+        let ranges = ranges_of(ast);
+        let of_kind = |kind| ranges.iter().filter(move |r| kind_of(r) == kind).cloned();
+        let loops = of_kind(RangeKind::Global).chain(of_kind(RangeKind::Loop));
+        let around = |depth| loops.clone().chain(of_kind(RangeKind::Reduce).take(depth));
+        let shared = self.staged.iter().zip(values).enumerate().map(|(id, (staged, value))| {
+            let around: Vec<UOp> = around(staged.depth).collect();
+            let covered = self.covered(kernel, staged, map, (&around, next_axis(ast)));
+            Shared { id: id as u32, value: value.clone(), around, covered, banks: staged.banks }
+        });
+        share(ast, &shared.collect::<Vec<Shared>>())
     }
 
     /// What a panel of an operand holds, if its windows overlap.

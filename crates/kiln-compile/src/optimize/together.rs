@@ -2,17 +2,22 @@
 //! there are items, and stores its result in the scratch that they share. After a barrier each combines all results, in
 //! their order, and the first stores what depends on them.
 //!
+//! Items of a subgroup exchange values without scratch: each adds to its own the value of the item 1 further, then of the
+//! item 2 further, 4, and so on (a butterfly). Then scratch has a result for each subgroup, if there are several.
+//!
 //! `sum over r < 1000 of x[r]` by 50 items becomes `scratch[l] = sum over r < 20 of x[50*r + l]`, a barrier, and
 //! `sum over k < 50 of scratch[k]`.
 
 use super::ranges::{axis_of, kind_of, next_axis, size_of};
+use super::share::barrier;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
-use kiln_ir::{Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
-/// The kernel in which no reduction closes a range of work-items. Scratch memories are numbered from `id`.
-pub(super) fn together(ast: &UOp, mut id: u32) -> UOp {
+/// The kernel in which no reduction closes a range of work-items. Scratch memories are numbered from `id`. Subgroups are of
+/// `lanes` items.
+pub(super) fn together(ast: &UOp, mut id: u32, lanes: usize) -> UOp {
     let nodes = toposort(ast);
     let items = |n: &UOp| n.srcs()[1..].iter().find(|r| is_items(r)).cloned();
     let reduces = nodes.iter().filter(|n| n.op() == Op::Reduce);
@@ -22,7 +27,7 @@ pub(super) fn together(ast: &UOp, mut id: u32) -> UOp {
         let srcs = mapped(&node, &done);
         let new = match node.op() {
             Op::Reduce if node.srcs()[1..].contains(&item) => {
-                let new = combined(&node, srcs, &item, id, axis);
+                let new = combined(&node, srcs, &item, lanes, (id, axis));
                 (id, axis) = (id + 1, axis + 1);
                 new
             }
@@ -45,21 +50,30 @@ fn is_items(range: &UOp) -> bool {
 }
 
 /// The result of a reduction over `srcs`, some of whose iterations the items divide.
-fn combined(reduce: &UOp, srcs: Srcs, item: &UOp, id: u32, axis: u32) -> UOp {
+fn combined(reduce: &UOp, srcs: Srcs, item: &UOp, lanes: usize, (id, axis): (u32, u32)) -> UOp {
     let op = reduce.arg().reduce_op().expect("a reduce has an op");
     let own = srcs[1..].iter().filter(|r| *r != item).cloned();
     let part = srcs[0].reduce_ranges(op, own);
-    let memory = UOp::local(Space::Scratch, id, size_of(item), reduce.dtype(), 1);
-    let stored = UOp::store(&memory, item, &part, None);
-    let filled = memory.after([barrier(stored)]);
-    let each = UOp::range(axis, RangeKind::Reduce, size_of(item));
+    let lanes = if is_exchanged(reduce.dtype()) { lanes } else { 1 };
+    let masks = std::iter::successors(Some(1), |mask| Some(2 * mask)).take_while(|m| *m < lanes);
+    let part = masks.fold(part, |x, mask| UOp::binary(op.alu(), &x, &x.shuffle(mask as u16)));
+    let parts = size_of(item) / lanes;
+    if parts == 1 {
+        return part;
+    }
+    let memory = UOp::local(Space::Scratch, id, parts, reduce.dtype(), 1);
+    let by = UOp::index(lanes as i64);
+    let (at, lane) = (item.floordiv(&by), UOp::binary(Op::FloorMod, item, &by));
+    let is_first = (lanes > 1).then(|| lane.lt(&UOp::index(1)));
+    let stored = UOp::store(&memory, &at, &part, is_first.as_ref());
+    let filled = memory.after([barrier([stored].into_iter())]);
+    let each = UOp::range(axis, RangeKind::Reduce, parts);
     UOp::load(&filled, &each).reduce_ranges(op, [each])
 }
 
-/// All items have done this before any of them goes on.
-fn barrier(effect: UOp) -> UOp {
-    let (dtype, arg) = (effect.dtype(), kiln_ir::Arg::None);
-    UOp::new(Op::Barrier, dtype, 1, Srcs::from_iter([effect]), arg)
+/// Types that every device with subgroups exchanges: numbers of 32 and 64 bits.
+fn is_exchanged(dtype: DType) -> bool {
+    dtype.size() >= 4 && dtype != DType::Index
 }
 
 /// All items have the value that is stored; one stores it.

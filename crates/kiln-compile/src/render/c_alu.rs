@@ -27,12 +27,19 @@ const INFIX: &[(Op, &str, Level, (Level, Level))] = &[
 pub(super) fn expression(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
     match op.op() {
         Op::Stack | Op::Splat | Op::Lane => pick(op, args, helpers),
+        Op::Shuffle => shuffle(op, &args[0]),
         _ if op.lanes() == 1 => scalar(op, args, helpers),
         Op::Cast => vector_cast(op, &args[0], helpers),
         Op::Bitcast => bitcast(op, args, helpers),
         _ if op.dtype() == DType::Bool => mask(op, args, helpers),
         _ => vector(op, args, helpers),
     }
+}
+
+/// The value of another item: OpenCL's extension `cl_khr_subgroup_shuffle`.
+fn shuffle(op: &UOp, value: &Expr) -> Expr {
+    let mask = op.arg().lane().expect("a mask");
+    Expr::atom(format!("sub_group_shuffle_xor({}, {mask}u)", value.text))
 }
 
 /// The zero of a value's type.

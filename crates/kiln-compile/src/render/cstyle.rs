@@ -250,6 +250,8 @@ fn used_in_place(ops: &[UOp]) -> Vec<bool> {
     let mut end: Vec<usize> = (0..ops.len()).collect();
     for (i, op) in ops.iter().enumerate().rev() {
         in_place[i] = match users[i] {
+            // all items compute it, also those whose user takes the other side of a condition
+            _ if op.op() == Op::Shuffle => false,
             Users::None => false,
             Users::Many => is_cheap(op),
             Users::One(user) if blocks[user] != blocks[i] => is_cheap(op),

@@ -5,12 +5,13 @@ use super::c_expr::Dialect;
 use super::cstyle::Body;
 use super::facts::{definition_name, vars};
 use crate::target::Target;
-use kiln_ir::DType;
 use kiln_ir::program::{Program, scratch_layout};
+use kiln_ir::{DType, Op};
 
 /// No contraction: a product that is added is rounded unless the program says otherwise.
 const HEAD: &str = "#pragma OPENCL FP_CONTRACT OFF\n";
 const DOUBLE: &str = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
+const SHUFFLE: &str = "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n";
 
 /// The whole source of a kernel, which is called `kiln_entry` for all.
 pub(super) fn render(program: &Program, target: &Target) -> String {
@@ -41,11 +42,19 @@ pub(super) fn render(program: &Program, target: &Target) -> String {
     }
     let items: usize = program.local.iter().product();
     let doubles = program.ops.iter().any(|op| op.dtype() == DType::F64);
+    let shuffles = program.ops.iter().any(|op| op.op() == Op::Shuffle);
+    let lanes = target.subgroup;
     format!(
-        "{HEAD}{}{}__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))\n\
+        "{HEAD}{}{}{}__kernel __attribute__((reqd_work_group_size({items}, 1, 1))){}\n\
          void kiln_entry({}) {{\n{lines}{}}}\n",
+        if shuffles { SHUFFLE } else { "" },
         if doubles || body.helpers.text().contains("double") { DOUBLE } else { "" },
         body.helpers.text(),
+        if shuffles {
+            format!(" __attribute__((intel_reqd_sub_group_size({lanes})))")
+        } else {
+            String::new()
+        },
         parameters.join(", "),
         body.text,
     )

@@ -98,6 +98,11 @@ const OPTIMIZATION: Source = Source::Manual("Fog, Optimizing software in C++, 20
 const TABLES: Source = Source::Manual("Fog, Instruction tables, 2022, Zen 3 and Skylake");
 
 const GROUPS: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 12.6, 11.3");
+const COALESCING: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 10.2.1");
+const BANKS: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 10.2.3.1");
+const SIMT: Source = Source::Manual("NVIDIA, CUDA C++ Programming Guide 4.1");
+const PANELS: Source =
+    Source::Manual("NVIDIA, CUDA C++ Programming Guide 3.2.4: the tiled product");
 
 costs! {
     /// Nanoseconds of one arithmetic operation on one element, in vectors.
@@ -123,6 +128,18 @@ costs! {
     group_outputs: usize = 4096, GROUPS;
     /// Neighbouring work-items that share lines of memory, at least.
     group_least: usize = 16, GROUPS;
+    /// Terms of a reduction whose operands a group shares at a time.
+    group_terms: usize = 16, PANELS;
+    /// The factor by which a tile may lengthen a loop, at most.
+    group_padding: f64 = 1.25, Source::Fitted("products of 33 to 110 that INTERP counts");
+    /// Items that execute a step at the same time.
+    group_neighbours: usize = 32, SIMT;
+    /// Bytes of memory that such neighbours access together.
+    group_line: usize = 32, COALESCING;
+    /// Banks of a group's scratch: each gives one word at a time.
+    group_banks: usize = 32, BANKS;
+    /// Bytes of a word of a bank.
+    group_bank_bytes: usize = 4, BANKS;
 
     /// Independent iterations below which a kernel does not fill the threads of a larger machine.
     parallel: f64 = 16.0, BENCH;

@@ -3,7 +3,9 @@
 mod prefetch;
 mod amx;
 mod bugs;
+mod by_hand;
 mod choices;
+mod counts;
 mod decompose;
 mod dots;
 mod flat;
@@ -20,6 +22,7 @@ mod options;
 mod random_reductions;
 mod render;
 mod schedule;
+mod share;
 mod stages;
 mod stream;
 mod trim;

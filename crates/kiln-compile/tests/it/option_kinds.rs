@@ -99,8 +99,8 @@ fn random_kernels(graphs: u64) -> Vec<UOp> {
 /// Options of every kind, legal or not.
 fn all_options(kernel: &UOp) -> Vec<Opt> {
     let mut options = Vec::new();
-    use RangeKind::{Global, Local, Thread, Unroll, Upcast, Vector};
-    let kinds = [Upcast, Unroll, Vector, Thread, Global, Local];
+    use RangeKind::{Global, Local, Reduce, Thread, Unroll, Upcast, Vector};
+    let kinds = [Upcast, Unroll, Vector, Thread, Global, Local, Reduce];
     let (loops, reduces) = (axes(kernel, RangeKind::Loop), axes(kernel, RangeKind::Reduce));
     for axis in loops.into_iter().chain(reduces).chain([99]) {
         for by in [0, 1, 2, 3, 4, 8] {
@@ -111,6 +111,7 @@ fn all_options(kernel: &UOp) -> Vec<Opt> {
     for operand in 0..3 {
         let stage = |depth| [1, 3, 4].map(|lanes| Opt::Stage { operand, depth, lanes });
         options.extend((0..3).flat_map(stage));
+        options.extend((0..3).map(|depth| Opt::Share { operand, depth, banks: 4 }));
     }
     options.extend([64, 1 << 12].map(|bytes| Opt::Keep { bytes }));
     options
@@ -134,7 +135,7 @@ fn each_alone_changes_nothing_of_random_kernels() {
         return;
     }
     let kinds: Vec<&str> = legal.keys().map(String::as_str).collect();
-    let own = ["BLOCK", "KEEP", "STAGE", "THREAD", "UNROLL", "UPCAST", "VECTOR"];
+    let own = ["BLOCK", "KEEP", "REDUCE", "STAGE", "THREAD", "UNROLL", "UPCAST", "VECTOR"];
     let all: BTreeSet<&str> = own.into_iter().chain(["GLOBAL", "LOCAL"]).collect();
     assert!(all.into_iter().eq(kinds));
     assert!(legal.values().all(|&n| n > 30), "{legal:?}");
@@ -208,6 +209,11 @@ fn what_is_not_legal_says_why() {
             vec![Opt::Stage { operand: 7, depth: 0, lanes: 1 }],
             "the kernel has no operand of this number",
         ),
+        (
+            vec![Opt::Share { operand: 0, depth: 0, banks: 32 }],
+            "the kernel has no operand of this number",
+        ),
+        (vec![split(RangeKind::Reduce, outer, 2)], "the loop is not a reduction's"),
         (
             vec![split(RangeKind::Vector, outer, 4), split(RangeKind::Vector, inner, 4)],
             "an expression would vary over the lanes of two loops",

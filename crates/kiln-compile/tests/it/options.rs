@@ -14,7 +14,7 @@ pub(crate) fn param(slot: usize, shape: &[usize]) -> UOp {
 }
 
 /// `[m, k] x [k, n]`, from operands that lie transposed if so wanted.
-fn product([m, k, n]: [usize; 3], ta: bool, tb: bool) -> UOp {
+pub(crate) fn product([m, k, n]: [usize; 3], ta: bool, tb: bool) -> UOp {
     let a = if ta { param(0, &[k, m]).permute(&[1, 0][..]) } else { param(0, &[m, k]) };
     let b = if tb { param(1, &[n, k]).permute(&[1, 0][..]) } else { param(1, &[k, n]) };
     sum_of_products(&a, &b)
@@ -99,7 +99,7 @@ fn beside() -> UOp {
     first + sum_of_products(&param(2, &[m, l]), &param(3, &[l, n]))
 }
 
-fn kernels() -> Vec<(&'static str, UOp)> {
+pub(crate) fn kernels() -> Vec<(&'static str, UOp)> {
     vec![
         ("beside each other", beside()),
         ("even", product([8, 6, 16], false, false)),
@@ -431,6 +431,40 @@ fn items_reduce_together() {
         }
     }
     assert!(legal > 20, "{legal}");
+}
+
+/// Subgroups alone, and with a scratch for each subgroup's result; types that are not exchanged use scratch only.
+#[test]
+fn items_exchange_results() {
+    let (mut legal, mut shuffles) = (0, 0);
+    let all = |dtype: DType, op: ReduceOp| {
+        let x = UOp::param(0, dtype, [37].as_slice());
+        x.reduce(op, &[0][..])
+    };
+    let ops = [ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min];
+    let roots = ops.map(|op| all(DType::I32, op)).into_iter();
+    let named = roots.chain([all(DType::I16, ReduceOp::Max)]).map(|root| ("of all", root));
+    for (name, root) in kernels().into_iter().chain(named) {
+        let kernel = kernel_of(&root);
+        for (items, lanes) in [(2, 2), (4, 2), (4, 4), (6, 2), (8, 4), (12, 4)] {
+            for options in together(&kernel, items) {
+                let options = [&options[..], &[Opt::Subgroup { lanes }]].concat();
+                if check(name, &kernel, &options) {
+                    legal += 1;
+                    let ops = apply(&kernel, &options).expect("legal").ast;
+                    shuffles += toposort(&ops).iter().filter(|n| n.op() == Op::Shuffle).count();
+                }
+            }
+        }
+    }
+    assert!(legal > 40 && shuffles > 60, "{legal} {shuffles}");
+    // a subgroup that the items do not fill, and items that do not reduce
+    let kernel = kernel_of(&all(DType::F32, ReduceOp::Add));
+    let items = |by, lanes| {
+        let local = Opt::Split { kind: RangeKind::Local, axis: 0, by };
+        apply(&kernel, &[local, Opt::Subgroup { lanes }]).map(|_| ())
+    };
+    assert!(items(6, 4).is_err() && items(4, 3).is_err() && items(4, 4).is_ok());
 }
 
 #[test]

@@ -47,17 +47,12 @@ pub(super) fn node(node: &UOp) -> Result<(), String> {
         }
         Op::End => closes(node, Role::Effect),
         Op::Reduce => closes(node, Role::Value),
-        Op::After => (1..node.srcs().len()).try_for_each(|i| {
-            let src = node.src(i);
-            ensure(src.op() == Op::Range || role(src) == Role::Effect, || {
-                format!("source {i} is neither an effect nor a range")
-            })
-        }),
+        Op::After => (1..node.srcs().len()).try_for_each(|i| effect_or_range(node, i)),
         Op::Range => {
             wants(node, 0, Role::Value)?;
             typed(node, 0, DType::Index)
         }
-        Op::Barrier => all(node, Role::Effect),
+        Op::Barrier => (0..node.srcs().len()).try_for_each(|i| effect_or_range(node, i)),
         Op::Sink => {
             ensure(matches!(node.arg(), Arg::Kernel { .. }), || {
                 "the kernel has no name".to_string()
@@ -67,6 +62,13 @@ pub(super) fn node(node: &UOp) -> Result<(), String> {
         Op::Param | Op::Local => memory(node),
         _ => all(node, Role::Value),
     }
+}
+
+fn effect_or_range(node: &UOp, i: usize) -> Result<(), String> {
+    let src = node.src(i);
+    ensure(src.op() == Op::Range || role(src) == Role::Effect, || {
+        format!("source {i} is neither an effect nor a range")
+    })
 }
 
 fn all(node: &UOp, role: Role) -> Result<(), String> {

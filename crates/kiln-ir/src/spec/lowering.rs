@@ -10,7 +10,7 @@ use crate::uop::UOp;
 const WITH_VECTORS: u128 = KERNEL_OPS | group(Group::Vector);
 const KERNEL_OPS: u128 = ARITHMETIC
     | set(&[Op::Const, Op::Param, Op::Var, Op::Range, Op::Reduce, Op::Local, Op::Load, Op::Store])
-    | set(&[Op::End, Op::After, Op::Barrier, Op::Sink]);
+    | set(&[Op::End, Op::After, Op::Barrier, Op::Shuffle, Op::Sink]);
 
 const fn lowered(
     name: &'static str,

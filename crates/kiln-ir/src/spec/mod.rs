@@ -79,7 +79,7 @@ pub static KERNEL: Spec = Spec {
             Op::Load,
             Op::Store,
         ])
-        | set(&[Op::End, Op::After, Op::Barrier, Op::Sink]),
+        | set(&[Op::End, Op::After, Op::Barrier, Op::Shuffle, Op::Sink]),
     dtype: |d| d != DType::Void,
     kind: |_| true,
     node: kernel::node,

@@ -113,6 +113,10 @@ impl Walk {
                 ensure(!self.thread, || "there are two thread ranges".to_string())?;
                 self.thread = true;
             }
+            (Op::Shuffle, _) => {
+                let divides = |block: &UOp| block.op() == Op::If;
+                ensure(!self.blocks.iter().any(divides), || "some items may skip it".to_string())?;
+            }
             _ => {}
         }
         // barriers are all one node

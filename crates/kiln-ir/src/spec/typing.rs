@@ -13,7 +13,9 @@ pub(super) fn check(node: &UOp) -> Result<(), String> {
         return elementwise(node);
     }
     match op {
-        Op::Reduce | Op::After | Op::Remat | Op::Splat | Op::Lane | Op::Copy => like(node, 0),
+        Op::Reduce | Op::After | Op::Remat | Op::Splat | Op::Lane | Op::Copy | Op::Shuffle => {
+            like(node, 0)
+        }
         Op::Gather => like(node, 0),
         Op::Vjp if node.arg().is_none() => like(node, 0).and_then(|()| like(node, 1)),
         Op::Vjp => like(node, 0),

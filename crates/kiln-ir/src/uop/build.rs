@@ -612,6 +612,12 @@ impl UOp {
             _ => UOp::new(Op::Lane, self.dtype(), 1, smallvec![self.clone()], Arg::Lane(i)),
         }
     }
+
+    /// What this is for the item of the subgroup whose number differs in the bits of `mask`.
+    pub fn shuffle(&self, mask: u16) -> UOp {
+        let arg = Arg::Lane(mask);
+        UOp::new(Op::Shuffle, self.dtype(), self.lanes(), smallvec![self.clone()], arg)
+    }
 }
 
 macro_rules! operators {

@@ -93,7 +93,7 @@ fn bounds(op: Op, dtype: DType, srcs: &[UOp], arg: &Arg) -> (i64, i64) {
         (Op::Iota, Arg::Shape(s)) => Some((0, (s[0] as i64 - 1).max(0))),
         (Op::Pad | Op::Unwindow, _) => return (srcs[0].min().min(0), srcs[0].max().max(0)),
         _ if op.is_movement() => return (srcs[0].min(), srcs[0].max()),
-        (Op::Splat | Op::Lane, _) => return (srcs[0].min(), srcs[0].max()),
+        (Op::Splat | Op::Lane | Op::Shuffle, _) => return (srcs[0].min(), srcs[0].max()),
         (Op::Stack, _) => hull(srcs),
         (Op::Cast, _) if srcs[0].dtype().is_float() => None,
         // the bounds of a u64 say nothing where they end at i64's end

@@ -119,6 +119,7 @@ fn samples() -> Vec<UOp> {
         UOp::kernel([effect.clone()], "a name"),
         UOp::sink([]),
         UOp::load(&register, &UOp::index(1)).lane(3),
+        UOp::load(&register, &UOp::index(1)).shuffle(8),
         UOp::stack(smallvec![load.clone(), UOp::constant(2, DType::F32)]),
         load.splat(16),
         t.where_(&load, &load),

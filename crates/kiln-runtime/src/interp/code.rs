@@ -52,6 +52,8 @@ pub(super) enum Step {
     If { condition: usize, end: usize },
     /// Waits for the group.
     Barrier,
+    /// Waits for the group, and takes the scalars at `from` of the item whose number differs in the bits of `mask`.
+    Shuffle { mask: usize, lanes: usize, from: usize, to: usize },
 }
 
 /// Where a load or store goes.
@@ -209,6 +211,12 @@ impl Resolver<'_> {
             }
             Op::End | Op::EndIf => self.close(op)?,
             Op::Barrier => Step::Barrier,
+            Op::Shuffle => Step::Shuffle {
+                mask: op.arg().lane().expect("a mask") as usize,
+                lanes: op.lanes() as usize,
+                from: self.value(op.src(0))?,
+                to: self.result(op),
+            },
             Op::Load => {
                 let access = self.access(op, op.lanes(), op.gate())?;
                 Step::Load { access, to: self.result(op) }

@@ -2,6 +2,7 @@
 
 use super::bits::{read, write};
 use super::code::{Access, Code, Place, Places, Step};
+use super::counts::Counter;
 use super::error::{InterpBuffer, InterpError};
 use super::races::{Races, Visitor};
 use kiln_ir::eval::{bitcast, dot, eval, mma};
@@ -19,6 +20,17 @@ pub(super) struct Surroundings<'a> {
     pub scratch: &'a [Cell<u8>],
     /// Who has accessed what, if there is more than one item.
     pub races: Option<&'a RefCell<Races>>,
+    /// What counts, if somebody asks.
+    pub counter: Option<&'a RefCell<Counter>>,
+}
+
+impl Surroundings<'_> {
+    /// Tells the counter, if there is one.
+    pub(super) fn count(&self, what: impl FnOnce(&mut Counter)) {
+        if let Some(counter) = self.counter {
+            what(&mut counter.borrow_mut());
+        }
+    }
 }
 
 /// Why an item stopped.
@@ -26,6 +38,8 @@ pub(super) struct Surroundings<'a> {
 pub(super) enum Stop {
     /// It waits at the barrier that is this step.
     Barrier(usize),
+    /// It waits for the value of another item, at this step.
+    Shuffle(usize),
     /// It has run to the end.
     Finished,
 }
@@ -49,6 +63,7 @@ impl Item {
 
     /// Runs up to the next barrier or the end.
     pub(super) fn run(&mut self, around: &Surroundings<'_>) -> Result<Stop, InterpError> {
+        around.count(|counter| counter.goes_on(self.visitor.item));
         while let Some(step) = around.code.steps.get(self.next) {
             let here = self.next;
             self.next += 1;
@@ -88,9 +103,20 @@ impl Item {
                     }
                 }
                 Step::Barrier => return Ok(Stop::Barrier(here)),
+                Step::Shuffle { .. } => return Ok(Stop::Shuffle(here)),
             }
         }
         Ok(Stop::Finished)
+    }
+
+    /// The scalars at these places.
+    pub(super) fn scalars(&self, from: usize, lanes: usize) -> Vec<Const> {
+        self.file[from..from + lanes].to_vec()
+    }
+
+    /// Takes scalars from another item.
+    pub(super) fn take(&mut self, scalars: &[Const], to: usize) {
+        self.file[to..to + scalars.len()].copy_from_slice(scalars);
     }
 
     /// Begins the `nth` iteration of a loop, or leaves it.
@@ -135,6 +161,7 @@ impl Item {
         to: usize,
         srcs: &Places,
     ) -> Result<(), InterpError> {
+        around.count(|counter| counter.computes(op, dtype, lanes));
         for lane in 0..lanes {
             let args: SmallVec<[Const; 3]> = srcs.iter().map(|s| self.file[s + lane]).collect();
             let value = match op {
@@ -158,6 +185,7 @@ impl Item {
         at: usize,
     ) -> Result<(), InterpError> {
         let dtype = access.memory.dtype;
+        around.count(|counter| counter.executes(at));
         for lane in 0..access.lanes {
             self.file[to + lane] = if self.gated_off(access, lane) {
                 Const::Int(0).cast(dtype)
@@ -183,6 +211,7 @@ impl Item {
         at: usize,
     ) -> Result<(), InterpError> {
         let dtype = access.memory.dtype;
+        around.count(|counter| counter.executes(at));
         for lane in 0..access.lanes {
             if self.gated_off(access, lane) {
                 continue;
@@ -210,7 +239,9 @@ impl Item {
         i: i128,
         (op, at): (Op, usize),
     ) -> Result<(), InterpError> {
-        let Some((races, i)) = around.races.zip(in_bounds(i, access)) else { return Ok(()) };
+        let Some(i) = in_bounds(i, access) else { return Ok(()) };
+        around.count(|counter| counter.accesses(access, i, (op, at)));
+        let Some(races) = around.races else { return Ok(()) };
         let (memory, shared) = match access.memory.place {
             Place::Param(slot) => (around.buffers[slot], true),
             Place::Scratch(offset) => (&around.scratch[offset..], false),

@@ -19,6 +19,13 @@ const LOCAL_BYTES: u32 = 0x1023;
 const SINGLE: u32 = 0x101b;
 const NAME: u32 = 0x102b;
 const VERSION: u32 = 0x102f;
+const EXTENSIONS: u32 = 0x1030;
+const SUBGROUP_SIZES: u32 = 0x4108;
+
+/// What kernels with subgroups need: their size can be asked for, and items can exchange values.
+const SUBGROUPS: [&str; 2] = ["cl_intel_required_subgroup_size", "cl_khr_subgroup_shuffle"];
+/// The largest subgroup that is asked for, in items. Most GPUs have 32.
+const LARGEST_SUBGROUP: usize = 32;
 
 /// Of what a device's f32 can do: quotients and square roots that are rounded correctly.
 const ROUNDED: usize = 1 << 7;
@@ -32,6 +39,8 @@ pub(super) struct Device {
     pub(super) description: String,
     pub(super) most_items: usize,
     pub(super) shared_bytes: usize,
+    /// Items of a subgroup; 1 if items cannot exchange values.
+    pub(super) subgroup: usize,
     /// Whether quotients and square roots of f32 can be rounded correctly.
     pub(super) rounds: bool,
 }
@@ -76,10 +85,17 @@ impl Device {
         let queue = unsafe { (api.create_queue)(context, id, 0, &mut code) };
         checked("queue", code)?;
         let description = format!("{}, {}", text(api, id, NAME), text(api, id, VERSION));
-        let (most_items, shared_bytes) =
-            (number_of(api, id, MOST_ITEMS), number_of(api, id, LOCAL_BYTES));
-        let rounds = number_of(api, id, SINGLE) & ROUNDED != 0;
-        Ok(Device { api, id, context, queue, description, most_items, shared_bytes, rounds })
+        Ok(Device {
+            api,
+            id,
+            context,
+            queue,
+            description,
+            most_items: number_of(api, id, MOST_ITEMS),
+            shared_bytes: number_of(api, id, LOCAL_BYTES),
+            subgroup: subgroup(api, id),
+            rounds: number_of(api, id, SINGLE) & ROUNDED != 0,
+        })
     }
 }
 
@@ -113,9 +129,30 @@ fn number_of(api: &Api, id: Handle, what: u32) -> usize {
 }
 
 fn text(api: &Api, id: Handle, what: u32) -> String {
-    let mut bytes = [0u8; 256];
-    // SAFETY: the answer is at most as long as the room for it, or refused.
-    unsafe { (api.device_info)(id, what, bytes.len(), bytes.as_mut_ptr().cast(), null_mut()) };
-    let end = bytes.iter().position(|&b| b == 0).unwrap_or(0);
+    let bytes = bytes_of(api, id, what);
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+}
+
+/// A fact about a device of any length; empty if the device does not know the question.
+fn bytes_of(api: &Api, id: Handle, what: u32) -> Vec<u8> {
+    let mut len = 0;
+    // SAFETY: only the length is asked for.
+    unsafe { (api.device_info)(id, what, 0, null_mut(), &mut len) };
+    let mut bytes = vec![0u8; len];
+    // SAFETY: the answer is as long as the room for it, or refused.
+    unsafe { (api.device_info)(id, what, len, bytes.as_mut_ptr().cast(), null_mut()) };
+    bytes
+}
+
+/// The size of the subgroups that kernels ask for.
+fn subgroup(api: &Api, id: Handle) -> usize {
+    let extensions = text(api, id, EXTENSIONS);
+    let has = |name: &&str| extensions.split(' ').any(|other| other == *name);
+    if !SUBGROUPS.iter().all(has) {
+        return 1;
+    }
+    let sizes = bytes_of(api, id, SUBGROUP_SIZES);
+    let sizes = sizes.as_chunks().0.iter().map(|bytes| usize::from_ne_bytes(*bytes));
+    sizes.filter(|size| *size <= LARGEST_SUBGROUP).max().unwrap_or(1)
 }

@@ -49,6 +49,11 @@ impl ClBackend {
     pub fn limits(&self) -> (usize, usize) {
         (self.device.most_items, self.device.shared_bytes)
     }
+
+    /// How many items of a group exchange values; 1 if none can.
+    pub fn subgroup(&self) -> usize {
+        self.device.subgroup
+    }
 }
 
 impl Backend for ClBackend {

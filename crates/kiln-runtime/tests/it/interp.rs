@@ -4,7 +4,7 @@ use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::program::{ParamInfo, Program};
 use kiln_ir::uop::Srcs;
 use kiln_ir::{Arg, DType, Op, UOp};
-use kiln_runtime::interp::{InterpError, run};
+use kiln_runtime::interp::{Counts, InterpError, Neighbours, Traffic, count, run};
 use std::cell::Cell;
 
 fn program(ops: Vec<UOp>, params: usize, global: &[usize], local: &[usize]) -> Program {
@@ -150,6 +150,56 @@ fn items_of_a_group_meet_at_barriers() {
     let error = neighbours(false).unwrap_err();
     assert!(matches!(error, InterpError::Race { .. }), "{error}");
     assert!(error.to_string().contains("races with another item"), "{error}");
+}
+
+/// Two groups of 64 items, of which 32 execute a step at the same time. Each item loads an element, copies it to scratch, and
+/// from there to memory after a barrier. What neighbours load and what they have in scratch is so far apart.
+fn counted(apart: i64, apart_in_scratch: i64) -> Counts {
+    let memory = |slot, n| UOp::param(slot, DType::F32, [n].as_slice());
+    let (out, x) = (memory(0, 128), memory(1, 128 * 4));
+    let (g, l) = (loop_to(0, RangeKind::Global, 2), loop_to(1, RangeKind::Local, 64));
+    let s = UOp::local(Space::Scratch, 0, 64 * 33, DType::F32, 1);
+    let (base, near) = (&g * &c(64), &l * &c(apart));
+    let (own, at, place) = (&base + &l, &base + &near, &l * &c(apart_in_scratch));
+    let (never, none) = (l.lt(&c(0)), UOp::constant(0.0, DType::F32));
+    let load = UOp::load(&x, &at);
+    let put = UOp::store(&s, &place, &load, None);
+    let nothing = UOp::store(&s, &place, &none, Some(&never));
+    let wait = UOp::new(Op::Barrier, DType::Void, 1, Srcs::new(), Arg::None);
+    let get = UOp::load(&s.after([put.clone()]), &place);
+    let square = UOp::ternary(Op::MulAdd, &get, &get, &get);
+    let store = UOp::store(&out, &own, &square, None);
+    let ops = [
+        [out, x, g, l, s, base, near, own, at],
+        [place, never, load, put, nothing, wait, get, square, store],
+    ];
+    let (a, b) = (i32s(&[0; 128]), i32s(&[0; 512]));
+    let neighbours = Neighbours { items: 32, line_bytes: 32, banks: 32, bank_bytes: 4 };
+    count(&program(ops.concat(), 2, &[2], &[64]), &[&a, &b], &[], neighbours).unwrap()
+}
+
+#[test]
+fn accesses_of_neighbours_are_counted_together() {
+    let traffic = Traffic { elements: 128, bytes: 512 };
+    let shared = Counts {
+        loads: traffic,
+        stores: traffic,
+        flops: 256,
+        lines: 16 + 16,
+        least_lines: 16 + 16,
+        bank_conflicts: 0,
+        barriers: 2,
+    };
+    assert_eq!(counted(1, 1), shared);
+    // elements of rows of 33 words are in different banks
+    assert_eq!(counted(1, 33), shared);
+    let apart = Counts { lines: 64 + 16, ..shared };
+    assert_eq!((counted(4, 1), apart.unshared_lines()), (apart, 48));
+    // each of four runs of neighbours loads one element
+    assert_eq!(counted(0, 1), Counts { lines: 4 + 16, least_lines: 4 + 16, ..shared });
+    // in each of two accesses of such a run one word, or 15, of a bank have to wait
+    assert_eq!(counted(1, 2), Counts { bank_conflicts: 8, ..shared });
+    assert_eq!(counted(1, 16), Counts { bank_conflicts: 8 * 15, ..shared });
 }
 
 #[test]

@@ -242,7 +242,8 @@ fn open_cl(number: usize) -> Result<Opened, Failure> {
     let backend = ClBackend::open(number, kept(pool::DEFAULT_KEEP), env::memory_limit("CL"));
     let backend = backend.map_err(|error| error.to_string())?;
     let (items, bytes) = backend.limits();
-    Ok(Opened { backend: Arc::new(backend), target: Arc::new(Target::opencl(items, bytes)) })
+    let target = Target::opencl(items, bytes, backend.subgroup());
+    Ok(Opened { backend: Arc::new(backend), target: Arc::new(target) })
 }
 
 fn interp() -> Opened {
@@ -321,6 +322,7 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,
+        subgroup: 1,
     };
     let target = matrices::checked(&backend, target);
     Opened { backend: Arc::new(backend), target: Arc::new(target) }

@@ -58,6 +58,9 @@ fn sums_products_and_windows() {
     close(&|d| numbers(&[3, 3000], d).sum(1));
     close(&|d| numbers(&[700, 2], d).max(0));
     close(&|d| numbers(&[5000], d).sum(..) * 2.0);
+    close(&|d| numbers(&[3000, 2], d).cast(DType::F64).min(0).cast(DType::F32));
+    close(&|d| numbers(&[2, 2000], d).cast(DType::BF16).max(1).cast(DType::F32));
+    close(&|d| numbers(&[2, 1500], d).gt(0.5).sum(1).cast(DType::F32));
     // in register tiles
     close(&|d| numbers(&[64, 32], d).matmul(&numbers(&[32, 128], d)));
     close(&|d| numbers(&[300, 7], d).sum(0));

@@ -51,7 +51,9 @@ impl Chooser {
             Opt::Dot { .. }
             | Opt::Align { .. }
             | Opt::Stage { .. }
+            | Opt::Share { .. }
             | Opt::Keep { .. }
+            | Opt::Subgroup { .. }
             | Opt::Rows { .. }
             | Opt::Nest { .. } => false,
         })

@@ -9,6 +9,8 @@ use super::super::legal::check;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::super::together;
+use super::grid::{Limits, group};
+use super::panels;
 use crate::target::Costs;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -17,7 +19,8 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// The options for a kernel of one nest; none for several, which one item computes.
-pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
+pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
+    let costs = limits.costs;
     let kernel = Kernel::of(ast);
     let around_all = |axis| kernel.nests.iter().all(|nest| nest.contains(axis));
     let is_free = |r: &UOp| {
@@ -25,23 +28,28 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
         kind_of(r) == RangeKind::Loop && !kernel.ordered.contains(axis) && around_all(axis)
     };
     let loops: Vec<UOp> = kernel.ranges.iter().filter(|r| is_free(r)).cloned().collect();
-    let group = |range: &UOp| Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 };
     let outputs: usize = loops.iter().map(size_of).product();
-    if let Some((axis, by)) = together(ast, outputs, most_items, costs) {
+    if let Some((axis, by)) = together(ast, outputs, limits) {
         let items = Opt::Split { kind: RangeKind::Local, axis, by };
-        let options: Vec<Opt> = loops.iter().map(group).chain([items]).collect();
+        let exchanges = limits.subgroup > 1 && by.is_multiple_of(limits.subgroup);
+        let exchange = exchanges.then_some(Opt::Subgroup { lanes: limits.subgroup });
+        let options: Vec<Opt> = loops.iter().map(group).chain([items]).chain(exchange).collect();
         if check(ast, &options).is_ok() {
             return options;
         }
     }
-    let mut options = tile(&kernel, &loops, costs);
+    if let Some(options) = panels::choose(ast, &loops, limits) {
+        return options;
+    }
+    let tile = tile(&kernel, &loops, costs);
     let mut left: FxHashMap<u32, usize> = loops.iter().map(|r| (axis_of(r), size_of(r))).collect();
-    for option in &options {
+    for option in &tile {
         if let Opt::Split { axis, by, .. } = option {
             left.entry(*axis).and_modify(|size| *size /= by);
         }
     }
-    let mut room = most_items.min(costs.group_items);
+    // items before tiles: outputs of an item are as far apart as there are items, and neighbouring items stay neighbours
+    let (mut options, mut room) = (Vec::new(), limits.items());
     for range in loops.iter().rev() {
         let by = items(left[&axis_of(range)], room, costs.group_least);
         if by > 1 {
@@ -49,6 +57,7 @@ pub(super) fn choose(ast: &UOp, most_items: usize, costs: &Costs) -> Vec<Opt> {
             room /= by;
         }
     }
+    options.extend(tile);
     options.extend(loops.iter().map(group));
     options
 }
@@ -72,10 +81,11 @@ fn tile(kernel: &Kernel, loops: &[UOp], costs: &Costs) -> Vec<Opt> {
 
 /// The loop of reductions that the items of a group divide, and how many they are, if there are too few outputs for items
 /// of their own: a group for each row.
-fn together(ast: &UOp, outputs: usize, most: usize, costs: &Costs) -> Option<(u32, usize)> {
+fn together(ast: &UOp, outputs: usize, limits: &Limits<'_>) -> Option<(u32, usize)> {
+    let costs = limits.costs;
     let size = |axis: u32| ranges_of(ast).iter().find(|r| axis_of(r) == axis).map_or(1, size_of);
     let axis = together::axes(ast).into_iter().max_by_key(|axis| size(*axis))?;
-    let by = items(size(axis), most.min(costs.group_items), costs.group_least);
+    let by = items(size(axis), limits.items(), costs.group_least);
     (outputs < costs.group_outputs && size(axis) >= costs.group_items).then_some((axis, by))
 }
 

@@ -17,12 +17,14 @@ mod align;
 mod across;
 mod blocks;
 mod chooser;
+mod grid;
 mod groups;
 mod inner;
 mod matrices;
 mod memory_price;
 mod operand;
 mod order;
+mod panels;
 mod plan;
 mod planner;
 mod priced;
@@ -53,12 +55,10 @@ pub(super) use order::same_order;
 /// The options for a kernel, so that its code stays within `room`. Those that decide the order of sums are the same for
 /// any number of threads.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
-    if let Strategy::Groups { most_items } = target.strategy {
-        return if Nests::of(ast).is_some() {
-            Vec::new()
-        } else {
-            groups::choose(ast, most_items, &target.costs)
-        };
+    if let Strategy::Groups { most_items, shared_bytes } = target.strategy {
+        let (subgroup, costs) = (target.subgroup, &target.costs);
+        let limits = grid::Limits { most_items, shared_bytes, subgroup, costs };
+        return if Nests::of(ast).is_some() { Vec::new() } else { groups::choose(ast, &limits) };
     }
     let (nests, kernel) = (Nests::of(ast), Rc::new(Kernel::of(ast)));
     let choose = |target: &Target, nodes, orders: Option<&[Order]>| match &nests {

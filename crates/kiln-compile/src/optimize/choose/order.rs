@@ -8,7 +8,7 @@
 use super::super::access::Kernel;
 use super::super::nests::{Nests, Rows};
 use super::super::opt::Opt;
-use kiln_ir::arg::ReduceOp;
+use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -82,6 +82,8 @@ impl Order {
 fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
     let own = |axis: u32| sums.contains(axis).then(|| axis - around);
     match *option {
+        // a loop inside a loop adds up in the same order
+        Opt::Split { kind: RangeKind::Reduce, .. } => None,
         Opt::Split { kind, axis, by } => Some(Opt::Split { kind, axis: own(axis)?, by }),
         Opt::Block { axis, by } => Some(Opt::Block { axis: own(axis)?, by }),
         Opt::Align { axis, by } => Some(Opt::Align { axis: own(axis)?, by }),
@@ -89,7 +91,7 @@ fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
         Opt::Mma { axes: [_, depth, _], by: [_, n, _] } => {
             Some(Opt::Mma { axes: [0, own(depth)?, 0], by: [0, n, 0] })
         }
-        Opt::Keep { .. } => Some(*option),
-        Opt::Stage { .. } | Opt::Rows { .. } | Opt::Nest { .. } => None,
+        Opt::Keep { .. } | Opt::Subgroup { .. } => Some(*option),
+        Opt::Stage { .. } | Opt::Share { .. } | Opt::Rows { .. } | Opt::Nest { .. } => None,
     }
 }

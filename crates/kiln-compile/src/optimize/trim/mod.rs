@@ -19,11 +19,15 @@ pub(super) use divide::LONG;
 use super::ranges::{axis_of, kind_of, ranges_among, substitute};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::toposort;
+use kiln_ir::scope::Ranges;
+use kiln_ir::uop::{find_all, toposort};
 use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
 pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
+    if has_barriers_in_loops(ast) {
+        return ast.clone();
+    }
     let mut ast = if free { switch::split(ast) } else { ast.clone() };
     let mut ends = Ends::of(&ast);
     for range in std::mem::take(&mut ends.ranges) {
@@ -33,6 +37,14 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
         }
     }
     ast
+}
+
+/// Whether a loop contains a barrier or an exchange of values: all work-items of a group must run it equally often.
+fn has_barriers_in_loops(ast: &UOp) -> bool {
+    let barriers = find_all(ast, |n| matches!(n.op(), Op::Barrier | Op::Shuffle));
+    let is_grid = |r: &UOp| matches!(kind_of(r), RangeKind::Global | RangeKind::Local);
+    let in_loop = |n: &UOp| Ranges::around(n).of(n.scope()).any(|r| !is_grid(r));
+    barriers.iter().any(in_loop)
 }
 
 /// The loops of a kernel, and what ends them.

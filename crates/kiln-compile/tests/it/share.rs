@@ -1,0 +1,142 @@
+//! Operands that the work-items of a group share, on INTERP: it refuses accesses that race, and barriers that not all items
+//! reach.
+
+use crate::options::{
+    Dice, axes, check, is_counted, kernel_of, kernels, plain, product, run, seed,
+};
+use crate::stages::{lower, optimize};
+use kiln_compile::optimize::{Opt, apply};
+use kiln_compile::target::Target;
+use kiln_ir::Op;
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+
+fn split(kind: RangeKind, axis: u32, by: usize) -> Opt {
+    Opt::Split { kind, axis, by }
+}
+
+fn barriers(kernel: &UOp) -> usize {
+    toposort(kernel).iter().filter(|n| n.op() == Op::Barrier).count()
+}
+
+#[test]
+fn sharing_changes_nothing() {
+    let mut legal = 0;
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        let (loops, sums) = (axes(&kernel, RangeKind::Loop), axes(&kernel, RangeKind::Reduce));
+        for (axis, items) in loops.iter().flat_map(|axis| [2, 3].map(|items| (*axis, items))) {
+            for (operand, depth) in [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)] {
+                let share = Opt::Share { operand, depth, banks: 4 };
+                let local = split(RangeKind::Local, axis, items);
+                legal += usize::from(check(name, &kernel, &[local, share]));
+                let sum = split(RangeKind::Reduce, sums[0], 2);
+                legal += usize::from(check(name, &kernel, &[sum, local, share]));
+            }
+        }
+    }
+    assert!(legal > 300, "{legal}");
+}
+
+/// Tiles, items and groups, the reduction in blocks, and one operand or both shared.
+fn random_options(kernel: &UOp, dice: &mut Dice) -> Vec<Opt> {
+    let (loops, sums) = (axes(kernel, RangeKind::Loop), axes(kernel, RangeKind::Reduce));
+    let mut options = Vec::new();
+    for &axis in &loops {
+        let mut own = Vec::new();
+        if dice.below(2) == 0 {
+            own.push(split(RangeKind::Local, axis, 2 + dice.below(4)));
+        }
+        if dice.below(3) == 0 {
+            own.push(split(RangeKind::Upcast, axis, 2 + dice.below(2)));
+        }
+        if dice.below(5) == 0 {
+            own.push(split(RangeKind::Vector, axis, 4));
+        }
+        if dice.below(2) == 0 {
+            own.reverse();
+        }
+        options.extend(own);
+    }
+    for &axis in &loops {
+        if dice.below(3) > 0 {
+            options.push(split(RangeKind::Global, axis, 1));
+        }
+    }
+    for &axis in &sums {
+        if dice.below(3) == 0 {
+            let kind = [RangeKind::Reduce, RangeKind::Reduce, RangeKind::Unroll][dice.below(3)];
+            options.push(split(kind, axis, 2 + dice.below(3)));
+        }
+    }
+    let depth = dice.below(4);
+    for operand in 0..2 {
+        if dice.below(3) > 0 {
+            let depth = if dice.below(4) == 0 { dice.below(4) } else { depth };
+            options.push(Opt::Share { operand, depth, banks: [1, 4, 32][dice.below(3)] });
+        }
+    }
+    options
+}
+
+#[test]
+fn sharing_together_with_all_else_changes_nothing() {
+    let (mut dice, mut shared) = (Dice(seed(3)), 0);
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for _ in 0..100 {
+            let options = random_options(&kernel, &mut dice);
+            let shares = options.iter().any(|o| matches!(o, Opt::Share { .. }));
+            shared += usize::from(check(name, &kernel, &options) && shares);
+        }
+    }
+    assert!(shared > 300 || !is_counted(), "{shared} are legal and share");
+}
+
+#[test]
+fn what_the_strategy_for_groups_chooses_changes_nothing() {
+    let ragged = |ta, tb| product([37, 50, 33], ta, tb);
+    let more = [
+        ("even", product([64, 32, 48], false, false)),
+        ("ragged", ragged(false, false)),
+        ("left transposed", ragged(true, false)),
+        ("right transposed", ragged(false, true)),
+        ("both transposed", ragged(true, true)),
+        ("few rows", product([5, 64, 40], false, true)),
+    ];
+    let mut shared = 0;
+    for (name, root) in kernels().into_iter().chain(more) {
+        let kernel = kernel_of(&root);
+        let expected = run(&plain(&kernel), &Target::interp());
+        // with room for panels of 16 terms, of fewer, and of none
+        for (items, bytes) in [(256, 48 << 10), (64, 4 << 10), (16, 64)] {
+            let target = Target::opencl(items, bytes, 1);
+            let optimized = optimize(&kernel, &target, true);
+            assert!(run(&optimized.ast, &target) == expected, "{name}: {:?}", optimized.applied);
+            assert!(lower(&optimized.ast, &target).scratch_bytes <= bytes, "{name}");
+            shared += usize::from(barriers(&optimized.ast) > 0);
+        }
+    }
+    assert!(shared > 15, "{shared}");
+}
+
+#[test]
+fn operands_are_filled_between_the_same_barriers() {
+    let kernel = kernel_of(&kernels().remove(1).1);
+    let (loops, sums) = (axes(&kernel, RangeKind::Loop), axes(&kernel, RangeKind::Reduce));
+    let items = [split(RangeKind::Local, loops[0], 2), split(RangeKind::Local, loops[1], 4)];
+    let share = |operand, depth| Opt::Share { operand, depth, banks: 32 };
+    let groups: Vec<Opt> = loops.iter().map(|axis| split(RangeKind::Global, *axis, 1)).collect();
+    let shared = |depths: [usize; 2]| {
+        let sum = [split(RangeKind::Reduce, sums[0], 3)];
+        let panels = [share(0, depths[0]), share(1, depths[1])];
+        barriers(
+            &apply(&kernel, &[&sum[..], &items, &groups, &panels].concat()).expect("legal").ast,
+        )
+    };
+    // one before they are filled again, and one before they are read
+    assert_eq!(shared([1, 1]), 2);
+    assert_eq!(shared([0, 1]), 3);
+    assert_eq!(shared([0, 0]), 1);
+}
