@@ -143,6 +143,23 @@ fn nothing_moves_by_itself() {
     assert_eq!((&y + 1.0).sum(..).device().name(), "CPU:1");
 }
 
+/// Writes that become a table are a table of their own device, not of the one that asks.
+#[test]
+fn writes_are_combined_where_they_are() {
+    let x = Tensor::zeros_with([20], kiln::DType::I32);
+    (0..20).for_each(|i| x.set(s![i], i * i % 7));
+    let wanted: Vec<i32> = (0..20).map(|i| i * i % 7 + 1).collect();
+    assert_eq!(ints(&(x.to("CPU:1") + 1)), wanted);
+    // and with writes on the way
+    let there = x.to("CPU:1");
+    (0..20).for_each(|i| there.set(s![19 - i], i * i % 7));
+    let back = there.to("CPU:2").copy();
+    (0..10).for_each(|i| back.set(s![2 * i], i % 3));
+    let sums = &back.to(x.device()) + &x;
+    let value = |i: i32| if i % 2 == 0 { i / 2 % 3 } else { (19 - i) * (19 - i) % 7 };
+    assert_eq!(ints(&sums), (0..20).map(|i| value(i) + i * i % 7).collect::<Vec<_>>());
+}
+
 /// No recursion follows the program, and each copy is made once.
 #[test]
 fn back_and_forth() {
