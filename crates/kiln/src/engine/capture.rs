@@ -6,6 +6,7 @@
 mod alike;
 
 use super::Few;
+use super::crossing::{Crossing, crossings};
 use super::measure::count;
 use super::number;
 use super::planning::Planning;
@@ -48,8 +49,8 @@ pub(super) struct Closed {
     combined: Option<Combined>,
     /// Conditions that must be false, each with its error message.
     pub(super) checks: Vec<(UOp, Arc<str>)>,
-    /// Copies that are not computed (positions).
-    pub(super) copies: Vec<usize>,
+    /// The copies from other devices. Unless there are none, the graph is captured again once they are made.
+    pub(super) crossings: Vec<Crossing>,
     /// The key: a hash of everything except the identity of leaves and the value of constants.
     pub(super) key: u128,
     /// The same without lengths.
@@ -122,13 +123,16 @@ pub(super) fn close(
         asked.push(walk.visit(&effect)?);
         next += 1;
     }
-    let targets = match runs::collect(&walk, &asked, upload) {
+    let crossings = crossings(&walk);
+    // what is computed for a copy has its writes combined there
+    let combined = if crossings.is_empty() { runs::collect(&walk, &asked, upload) } else { None };
+    let targets = match combined {
         Some(new) => Some(new.iter().map(|target| walk.visit(target)).collect::<Result<_, _>>()?),
         None => None,
     };
     count(|c| c.visited += walk.nodes.len() as u64);
     LAST.set(walk.nodes.len());
-    Ok(Closed::new(walk, asked, targets))
+    Ok(Closed { crossings, ..Closed::new(walk, asked, targets) })
 }
 
 impl Closed {
@@ -140,7 +144,6 @@ impl Closed {
             has_versions: walk.has_versions,
             has_whole: walk.has_whole,
             checks: walk.checks,
-            copies: walk.copies,
             ..Closed::default()
         };
         closed.ask(asked, targets);

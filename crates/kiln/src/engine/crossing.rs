@@ -1,12 +1,12 @@
 //! Copies from one device to another. A graph over several devices is cut at them: what is copied is computed first, on
 //! its own device, and then the copy is a leaf like any other.
 
-use super::capture::Closed;
 use super::device::memory_of;
 use super::history::has_gradient;
 use super::leaf::{self, Claim, Value};
 use super::parallel::in_parallel;
 use super::sharded::gathered;
+use super::walk::Walk;
 use super::{Failure, Few};
 use crate::device::Device;
 use kiln_ir::observe::{self, Event, Kind};
@@ -32,20 +32,21 @@ impl Crossing {
 
 /// The copies of a graph whose sources lie on other devices. Other copies say on which device something made of constants
 /// is, and copy nothing. Copies to a set of devices are made when that is asked for the value.
-pub(super) fn crossings(closed: &Closed) -> Vec<Crossing> {
-    if closed.copies.is_empty() {
+pub(super) fn crossings(walk: &Walk) -> Vec<Crossing> {
+    if walk.copies == 0 {
         return Vec::new();
     }
     let mut found = Vec::new();
     // by node: the device of what it is made of, and how many copies that takes
-    let mut places: Vec<(Option<Arc<str>>, usize)> = Vec::with_capacity(closed.nodes().len());
-    for (at, node) in closed.nodes().enumerate() {
+    let mut places: Vec<(Option<Arc<str>>, usize)> = Vec::with_capacity(walk.nodes.len());
+    for (at, reached) in walk.nodes.iter().enumerate() {
+        let node = &reached.node;
         let (mut place, mut depth) = (None, 0);
-        for &source in closed.sources(at) {
+        for &source in &reached.edges {
             let (device, copies) = &places[source];
             (place, depth) = (place.or_else(|| device.clone()), depth.max(*copies));
         }
-        let own = node.arg().device().filter(|_| !closed.is_computed(at));
+        let own = node.arg().device().filter(|_| !walk.is_computed(at));
         if let (Op::Copy, Some(to), Some(from)) = (node.op(), &own, &place)
             && memory_of(to) != memory_of(from)
             && Device::exact(to).members().is_none()

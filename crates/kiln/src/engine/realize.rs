@@ -7,7 +7,7 @@
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
 use super::capture::{self, Closed, Whole};
-use super::crossing::{Crossing, cross, crossings};
+use super::crossing::{Crossing, cross};
 use super::device::{self, Opened};
 use super::file::{self, Pinned};
 use super::history::has_gradient;
@@ -91,7 +91,7 @@ fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
     loop {
         let closed = {
             let planning = planning();
-            close(nodes, device, false, &planning).map(|closed| crossings(&closed))
+            close(nodes, device, false, &planning).map(|closed| closed.crossings)
         };
         match closed {
             Ok(copies) => return copies,
@@ -268,9 +268,8 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blo
         close(nodes, device, writes_out, &planning).map_err(Blocked::Busy)
     };
     let mut closed = close(nodes, false)?;
-    let copies = crossings(&closed);
-    if !copies.is_empty() {
-        return Err(Blocked::Crossings(copies));
+    if !closed.crossings.is_empty() {
+        return Err(Blocked::Crossings(closed.crossings));
     }
     let mut again = passed_again(&closed);
     again.extend(pending_writes(&closed, &again));

@@ -76,8 +76,8 @@ pub(super) struct Walk {
     pub(super) nodes: Vec<Reached>,
     pub(super) effects: Vec<UOp>,
     pub(super) checks: Vec<(UOp, Arc<str>)>,
-    /// Copies that are not computed (positions).
-    pub(super) copies: Vec<usize>,
+    /// How many copies are not computed.
+    pub(super) copies: usize,
     /// Computed nodes (positions).
     pub(super) computed: Vec<usize>,
     /// Whether there are versions that are not computed.
@@ -174,7 +174,7 @@ impl Walk {
         let op = node.op();
         match op {
             Op::After => self.effect(node),
-            Op::Copy => self.copies.push(self.nodes.len()),
+            Op::Copy => self.copies += 1,
             Op::Update => self.has_versions = true,
             Op::Vjp => self.inputs(node),
             _ => {}

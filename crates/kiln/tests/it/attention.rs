@@ -1,7 +1,7 @@
 //! Attention: one kernel, no scores in memory, and the values and gradients of arithmetic in f64.
 
 use crate::fuzz::{Rng, seeds};
-use kiln::{Tensor, manual_seed, measure, realize};
+use kiln::{Device, Tensor, manual_seed, measure, realize};
 
 const NO: f64 = f64::NEG_INFINITY;
 
@@ -175,9 +175,10 @@ fn check_gradients([heads, rows, keys, width]: [usize; 4], causal: bool, mask: O
         let hides = (causal && j > i) || (mask.is_some() && !seen[i * keys + j]);
         if hides { NO } else { 0.0 }
     };
-    let q = data(&[heads, rows, width], "CPU");
-    let [k, v] = [0; 2].map(|_| data(&[heads, keys, width], "CPU"));
-    let ahead = data(&[heads, rows, width], "CPU");
+    let own = Device::default_device();
+    let q = data(&[heads, rows, width], own.name());
+    let [k, v] = [0; 2].map(|_| data(&[heads, keys, width], own.name()));
+    let ahead = data(&[heads, rows, width], own.name());
     [&q, &k, &v].into_iter().for_each(|t| _ = t.set_requires_grad(true));
     let out = q.scaled_dot_product_attention(&k, &v, mask.map(|m| &masks[m]), causal);
     let loss = (&out * &ahead).sum(..);

@@ -701,19 +701,20 @@ fn equal_positions_that_are_known_are_written_in_order() {
     assert_eq!(last.to_vec::<i32>().unwrap(), [5, 6]);
 }
 
+/// Vectors are of the CPU. The kernels are those of these lengths.
 #[test]
 fn rows_at_places_that_are_data_are_read_and_written_in_vectors() {
+    kiln::with([("DEV", "CPU"), ("LENGTHS", "0")], rows_at_places).expect("settings");
+}
+
+fn rows_at_places() {
     let table = Tensor::rand([91, 160]);
     let ids = Tensor::from([3i64, 90, 0, 3]);
     realize([&table, &ids]).expect("computed");
-    let both = || {
-        let rows = table.index_select(0, &ids);
-        rows.realize().expect("computed");
-        let sums = Tensor::zeros([91, 160]).index_add(0, &ids, &rows);
-        (floats(&rows), floats(&sums))
-    };
-    // the kernels of these lengths
-    let (rows, sums) = kiln::with([("LENGTHS", 0)], both).expect("a setting");
+    let rows = table.index_select(0, &ids);
+    rows.realize().expect("computed");
+    let sums = Tensor::zeros([91, 160]).index_add(0, &ids, &rows);
+    let (rows, sums) = (floats(&rows), floats(&sums));
     assert_eq!(rows[160..320], floats(&table)[90 * 160..]);
     assert_eq!(sums[480], rows[0] + rows[480]);
     let touch = |k: &testing::Stages| text::print(&k.scheduled).contains("[14560]");

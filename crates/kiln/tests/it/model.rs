@@ -7,6 +7,8 @@
 mod check;
 mod eager;
 mod generate;
+mod gradients;
+mod jitted;
 mod lazy;
 mod calls;
 mod machine;
@@ -66,6 +68,11 @@ fn writes_on_the_cpu() {
 
 #[test]
 fn writes_on_three_devices() {
-    agree(&["INTERP", "INTERP:1", "INTERP:2"], 300);
+    agree(&["INTERP", "INTERP:1", "INTERP:2"], 1000);
     agree(&["CPU", "CPU:1", "INTERP"], 20);
+}
+
+#[test]
+fn writes_on_three_cpus() {
+    agree(&["CPU", "CPU:1", "CPU:2"], 50);
 }

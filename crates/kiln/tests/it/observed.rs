@@ -42,7 +42,9 @@ pub(crate) fn training_step(batch: usize) -> Result<f32, Error> {
 fn the_rewrites_of_a_training_step_replay() {
     let log = Arc::new(Log::default());
     let observer: Arc<dyn Observer> = log.clone();
-    let loss = observe::with(Some(observer), || training_step(13));
+    // the passes are those of the CPU
+    let on_cpu = || kiln::with([("DEV", "CPU")], || training_step(13)).expect("settings");
+    let loss = observe::with(Some(observer), on_cpu);
     assert!(loss.expect("computes").is_finite());
     let replay = log.replay().expect("rewrites give the graphs that were seen");
     assert!(replay.sets > 100 && replay.rewrites > 1000, "{replay:?}");

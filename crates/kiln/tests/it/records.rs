@@ -323,7 +323,8 @@ fn the_record_of_a_training_step_can_be_followed() {
     assert!(record.kernels.len() >= 8, "{} kernels", record.kernels.len());
     let kernels = record.kernels.len();
     assert!(passes > 15 * kernels && programs >= 3 * kernels, "{passes} {programs}");
-    assert!(sets > 100 && rewrites > 1000 && wholes > 500, "{sets} {rewrites} {wholes}");
+    // without vectors it is less than half of what a CPU's are
+    assert!(sets > 100 && rewrites > 300 && wholes > 300, "{sets} {rewrites} {wholes}");
     why_two_kernels_are_not_one(&record);
 }
 
@@ -380,7 +381,8 @@ fn memory_and_temporaries_are_in_a_record() {
         assert!(kernel.took > 0.0 && !kernel.steps.is_empty() && !kernel.steps.iter().any(own));
         assert!((kernel.thread as usize) < record.threads.len());
     }
-    assert!(record.devices.iter().any(|d| d.name == "CPU"));
+    let own = kiln::Device::default_device();
+    assert!(record.devices.iter().any(|d| d.name == own.name()));
 }
 
 #[test]
@@ -409,7 +411,7 @@ fn options_are_applied_again_one_by_one() {
         assert_eq!((kinds("vector"), kinds("thread")), (has("VECTOR"), has("THREAD")));
     }
     let options: usize = record.kernels.iter().map(|k| k.options.len()).sum();
-    assert!(options > 5 && refused < options / 2, "{refused} of {options}");
+    assert!(options >= 5 && refused < options / 2, "{refused} of {options}");
 }
 
 #[test]

@@ -29,11 +29,11 @@ impl Drop for Place {
     }
 }
 
-/// Settings by which a child compiles anew, and prints names that depend on nothing else.
-const ANEW: [(&str, &str); 2] = [("KILN_CACHE", "none"), ("LENGTHS", "0")];
+/// Settings by which a child compiles anew for the CPU, and prints names that depend on nothing else.
+const ANEW: [(&str, &str); 3] = [("KILN_CACHE", "none"), ("LENGTHS", "0"), ("DEV", "CPU")];
 
 fn said(program: &str, variable: &str, value: &str) -> String {
-    stderr(program, &[ANEW[0], ANEW[1], (variable, value)])
+    stderr(program, &[&ANEW[..], &[(variable, value)]].concat())
 }
 
 #[test]

@@ -112,11 +112,13 @@ fn an_array_is_a_view_of_its_file() {
     let file = fs::File::create(&path).unwrap();
     std::io::Write::write_all(&mut &file, &header).unwrap();
     file.set_len(header.len() as u64 + (16 << 20)).unwrap();
-    let (row, n) = measure(|| {
+    let read = || {
         let t = numpy::load(&path).unwrap();
         assert_eq!(t.shape(), [4, 1 << 20]);
         (t.get(s![2, 1000..1003]) + 1.0).to_vec::<f32>().unwrap()
-    });
+    };
+    // other devices need a copy of the file
+    let (row, n) = measure(|| kiln::with([("DEV", "CPU")], read).unwrap());
     assert_eq!(row, [1.0; 3]);
     assert!(n.peak_memory < 4096, "{n:?}");
 }

@@ -42,12 +42,16 @@ fn meaning(lines: &[Line], mode: Mode) -> Option<Meaning> {
         let (mut machine, mut ever) = (Machine::default(), BTreeMap::new());
         let mut reads = Vec::new();
         for line in lines {
-            reads.push(machine.run(line)?);
-            if mode == Mode::Beside {
-                // the second thread may hold what the program has dropped
-                ever.extend(machine.vars.clone());
-                remember(&mut history, &ever);
+            let mut read = Vec::new();
+            for step in line.steps() {
+                read = machine.run(&step)?;
+                if mode == Mode::Beside {
+                    // the second thread may hold what the program has dropped
+                    ever.extend(machine.vars.clone());
+                    remember(&mut history, &ever);
+                }
             }
+            reads.push(read);
         }
         Some(reads)
     };
@@ -95,9 +99,9 @@ pub(super) fn failure(
 /// Nodes that are visited for a line, at most: a line makes some dozens, and each is passed twice before it is stored.
 const VISITS: u64 = 30;
 
-/// Work and memory are linear in the lines.
+/// Work and memory are linear in the lines that run.
 fn cost(lines: &[Line], meaning: &Meaning, counts: &Counts) -> Result<(), String> {
-    let n = lines.len() as u64;
+    let n = lines.iter().map(|line| line.steps().len() as u64).sum();
     let within = |what, is: u64, most: u64| match is <= most {
         true => Ok(()),
         false => Err(format!("{is} {what} for {n} lines, at most {most} expected")),

@@ -89,6 +89,16 @@ impl Handle {
         self.at.iter().map(|&i| bytes[i]).collect()
     }
 
+    /// All bytes of the storage.
+    pub(super) fn saved(&self) -> Vec<u8> {
+        self.storage.bytes.borrow().clone()
+    }
+
+    /// Makes the storage what it was when these bytes were saved.
+    pub(super) fn restore(&self, saved: Vec<u8>) {
+        *self.storage.bytes.borrow_mut() = saved;
+    }
+
     /// Which element of the storage each element is, for a view that goes by whole elements.
     pub(super) fn numbers(&self) -> Vec<usize> {
         let size = self.dtype.size();
@@ -285,12 +295,12 @@ impl Handle {
             View::Flip(axis) => self.flip(*axis),
             View::Expand(shape) => self.expand(shape),
             View::Bitcast(dtype) => self.bitcast(*dtype),
-            View::Detach | View::Clone => Some(self.clone()),
+            View::Detach | View::Clone | View::Here => Some(self.clone()),
         };
         let reshapes = match view {
             View::Reshape(_) | View::Bitcast(_) | View::Expand(_) => true,
             View::Get(index) => index.iter().any(|i| matches!(i, Ix::At(_) | Ix::NewAxis)),
-            View::Permute(_) | View::Flip(_) | View::Detach | View::Clone => false,
+            View::Permute(_) | View::Flip(_) | View::Detach | View::Clone | View::Here => false,
         };
         seen.map(|seen| self.noting(seen, matches!(view, View::Expand(_)), reshapes))
     }

@@ -28,7 +28,7 @@ pub(super) struct Generator {
     pub(super) rng: Rng,
     machine: Machine,
     pub(super) lines: Vec<Line>,
-    next: Var,
+    pub(super) next: Var,
     /// What most new tensors look like: so they meet each other.
     shapes: [Vec<usize>; 2],
     dtypes: [DType; 2],
@@ -59,7 +59,7 @@ impl Generator {
     pub(super) fn push(&mut self, line: Line) -> bool {
         let accepted = self.machine.run(&line).is_some();
         if accepted {
-            self.next += matches!(line, Line::Let(..)) as usize;
+            self.next += matches!(line, Line::Let(..) | Line::Jitted(..)) as usize;
             self.lines.push(line);
         }
         accepted
@@ -73,7 +73,8 @@ impl Generator {
             26..42 if !crowded => self.step(Generator::new_value),
             42..78 => self.step(Generator::write),
             78..80 => self.step(Generator::refused),
-            80..86 => self.step(Generator::realize),
+            80..84 => self.step(Generator::realize),
+            84 | 85 if !crowded => self.step(Generator::jitted),
             86..93 => self.step(Generator::read),
             93..96 if self.machine.vars.len() > 2 => self.step(Generator::dropped),
             96..100 => self.pattern(),
@@ -124,7 +125,7 @@ impl Generator {
         expr.map(Line::Read)
     }
 
-    fn write(&mut self) -> Option<Line> {
+    pub(super) fn write(&mut self) -> Option<Line> {
         let target = self.maybe_viewed()?;
         let handle = self.machine.tensor(&target)?;
         let how = match self.rng.below(12) {
@@ -222,16 +223,20 @@ impl Generator {
     }
 
     /// A value of its own.
-    fn computed(&mut self) -> Option<Expr> {
+    pub(super) fn computed(&mut self) -> Option<Expr> {
         let x = self.maybe_viewed()?;
         let handle = self.handle(&x)?;
         if self.rng.one_in(5) {
             return self.called(x, &handle);
         }
+        if self.rng.one_in(8) {
+            return self.gradient(x, &handle);
+        }
         let rank = handle.shape.len();
         let boxed = Box::new(x);
-        Some(match self.rng.below(12) {
+        Some(match self.rng.below(14) {
             0 => Expr::Unary(Unary::Copy, boxed),
+            12 | 13 => Expr::Unary(Unary::Hop(1 + self.rng.below(3)), boxed),
             1 => Expr::Unary(self.rng.pick(&[Unary::Contiguous, Unary::Neg, Unary::Abs]), boxed),
             2 => Expr::Unary(Unary::Cast(self.rng.pick(&self.dtypes)), boxed),
             3 | 4 if rank > 0 => {

@@ -12,13 +12,13 @@ use std::ops::{AddAssign, MulAssign, SubAssign};
 /// Variables by number.
 pub(super) struct Lazy {
     pub(super) vars: BTreeMap<Var, Tensor>,
-    devices: Vec<Device>,
+    pub(super) devices: Vec<Device>,
     /// How many values have been given a device.
     placed: Cell<usize>,
 }
 
 /// A tensor or a plain number.
-enum Value {
+pub(super) enum Value {
     Tensor(Tensor),
     Num(Num),
 }
@@ -46,8 +46,20 @@ impl Lazy {
         &self.devices[n * n % 7 % self.devices.len()]
     }
 
+    /// A value that has gone from device to device.
+    pub(super) fn hopped(&self, x: &Tensor, times: usize) -> Tensor {
+        let mut x = x.clone();
+        for _ in 0..times {
+            let others: Vec<&Device> = self.devices.iter().filter(|d| *d != x.device()).collect();
+            let next = others.get(self.placed.get() % others.len().max(1));
+            self.placed.set(self.placed.get() + 1);
+            x = next.map_or_else(|| x.copy(), |device| x.to(*device));
+        }
+        x
+    }
+
     /// A new value, somewhere.
-    fn placed(&self, value: Tensor) -> Tensor {
+    pub(super) fn placed(&self, value: Tensor) -> Tensor {
         value.to(self.device())
     }
 
@@ -71,18 +83,22 @@ impl Lazy {
             },
             Line::Read(expr) => return bytes(&self.tensor(expr)),
             Line::Drop(var) => drop(self.vars.remove(var)),
+            Line::Jitted(var, lines, result) => {
+                let value = self.jitted(lines, result)?;
+                self.vars.insert(*var, value);
+            }
         }
         Ok(Vec::new())
     }
 
-    fn tensor(&self, expr: &Expr) -> Tensor {
+    pub(super) fn tensor(&self, expr: &Expr) -> Tensor {
         match expr {
             Expr::Var(var) => self.vars[var].clone(),
             Expr::Num(_) => unreachable!("an operand"),
             Expr::Make(make, shape, dtype) => self.make(make, shape, *dtype),
-            Expr::View(x, View::Get(index)) => self.lent(x, |x| x.get(self.indices(index, x))),
-            Expr::View(x, view) => self.lent(x, |x| viewed(x, view)),
+            Expr::View(x, view) => self.lent(x, |x| self.viewed(x, view)),
             Expr::Unary(Unary::Contiguous, x) => self.lent(x, |x| unary(Unary::Contiguous, x)),
+            Expr::Unary(Unary::Hop(times), x) => self.lent(x, |x| self.hopped(x, *times)),
             Expr::Unary(op, x) => self.placed(self.lent(x, |x| unary(*op, x))),
             Expr::Binary(op, x, y) => {
                 self.placed(self.lent(x, |x| binary(*op, x, self.value(y, x))))
@@ -95,6 +111,7 @@ impl Lazy {
             Expr::Call(name, args) => {
                 self.placed(self.lent(&args[0], |x| self.called(*name, x, &args[1..])))
             }
+            Expr::Gradient(x, views, by) => self.gradient(x, views, by),
         }
     }
 
@@ -125,6 +142,20 @@ impl Lazy {
         }
     }
 
+    pub(super) fn viewed(&self, x: &Tensor, view: &View) -> Tensor {
+        match view {
+            View::Get(index) => x.get(self.indices(index, x)),
+            View::Reshape(shape) => x.reshape(shape),
+            View::Permute(axes) => x.permute(axes),
+            View::Flip(axis) => x.flip(*axis),
+            View::Expand(shape) => x.expand(shape),
+            View::Bitcast(dtype) => x.bitcast(*dtype),
+            View::Detach => x.detach(),
+            View::Clone => x.clone(),
+            View::Here => x.to(x.device()),
+        }
+    }
+
     fn indices(&self, index: &[Ix], of: &Tensor) -> Indices {
         let one = |ix: &Ix| match ix {
             Ix::At(i) => Index::At((*i).into()),
@@ -142,7 +173,7 @@ impl Lazy {
     }
 
     /// `f` of an expression's value: variables are not cloned for it, as they would not be in a program.
-    fn lent<R>(&self, expr: &Expr, f: impl FnOnce(&Tensor) -> R) -> R {
+    pub(super) fn lent<R>(&self, expr: &Expr, f: impl FnOnce(&Tensor) -> R) -> R {
         match expr {
             Expr::Var(var) => f(&self.vars[var]),
             expr => f(&self.tensor(expr)),
@@ -150,7 +181,7 @@ impl Lazy {
     }
 
     /// An operand, on the device of `near`.
-    fn value(&self, expr: &Expr, near: &Tensor) -> Value {
+    pub(super) fn value(&self, expr: &Expr, near: &Tensor) -> Value {
         match expr {
             Expr::Num(n) => Value::Num(*n),
             expr => Value::Tensor(self.tensor(expr).to(near.device())),
@@ -226,22 +257,10 @@ fn reduction(reduce: Reduce) -> Reduction {
     }
 }
 
-fn viewed(x: &Tensor, view: &View) -> Tensor {
-    match view {
-        View::Get(_) => unreachable!("needs variables"),
-        View::Reshape(shape) => x.reshape(shape),
-        View::Permute(axes) => x.permute(axes),
-        View::Flip(axis) => x.flip(*axis),
-        View::Expand(shape) => x.expand(shape),
-        View::Bitcast(dtype) => x.bitcast(*dtype),
-        View::Detach => x.detach(),
-        View::Clone => x.clone(),
-    }
-}
-
 fn unary(op: Unary, x: &Tensor) -> Tensor {
     match op {
         Unary::Copy => x.copy(),
+        Unary::Hop(_) => unreachable!("needs devices"),
         Unary::Contiguous => x.contiguous(),
         Unary::Neg => x.neg(),
         Unary::Abs => x.abs(),
@@ -249,7 +268,7 @@ fn unary(op: Unary, x: &Tensor) -> Tensor {
     }
 }
 
-fn binary(op: Binary, x: &Tensor, y: Value) -> Tensor {
+pub(super) fn binary(op: Binary, x: &Tensor, y: Value) -> Tensor {
     with_operand!(y, |y| match op {
         Binary::Add => x.add(y),
         Binary::Sub => x.sub(y),

@@ -3,6 +3,7 @@
 
 use super::calls::call;
 use super::eager::{Handle, Pick, broadcast};
+use super::gradients::gradient;
 use super::numbers::{binary, fold, sum_dtype, unary};
 use super::program::{Binary, Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
 use kiln::DType;
@@ -44,8 +45,20 @@ impl Machine {
             Line::Drop(var) => {
                 self.vars.remove(var)?;
             }
+            Line::Jitted(..) => self.all_or_nothing(&line.steps())?,
         }
         Some(Vec::new())
+    }
+
+    fn all_or_nothing(&mut self, lines: &[Line]) -> Option<()> {
+        let before = self.vars.clone();
+        let saved: Vec<Vec<u8>> = before.values().map(Handle::saved).collect();
+        let ran = lines.iter().try_for_each(|line| self.run(line).map(drop));
+        if ran.is_none() {
+            before.values().zip(saved).for_each(|(handle, bytes)| handle.restore(bytes));
+            self.vars = before;
+        }
+        ran
     }
 
     /// What an expression is.
@@ -79,6 +92,7 @@ impl Machine {
                 let args: Option<Vec<Value>> = args.iter().map(|x| self.value(x)).collect();
                 call(*name, &args?)?
             }
+            Expr::Gradient(x, views, by) => gradient(&self.tensor(x)?, views, &self.value(by)?)?,
         };
         Some(Value::Tensor(tensor))
     }

@@ -124,7 +124,7 @@ pub(super) fn binary(op: Binary, a: Num, b: Num, dtype: DType) -> Num {
 
 pub(super) fn unary(op: Unary, a: Num, dtype: DType) -> Num {
     let result = match (op, a) {
-        (Unary::Copy | Unary::Contiguous | Unary::Cast(_), a) => a,
+        (Unary::Copy | Unary::Hop(_) | Unary::Contiguous | Unary::Cast(_), a) => a,
         (Unary::Neg, a) => negative(a),
         (Unary::Abs, Num::Int(a)) => Num::Int(a.wrapping_abs()),
         (Unary::Abs, Num::Float(a)) => Num::Float(a.abs()),

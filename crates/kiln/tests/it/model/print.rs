@@ -1,7 +1,8 @@
 //! Programs as Rust: every failure is a test that can be pasted.
 
+use super::jitted::used;
 use super::machine::Machine;
-use super::program::{Binary, Call, Expr, Fold, How, Ix, Line, Make, Num, Unary, View};
+use super::program::{Binary, CALLS, Call, Expr, Fold, How, Ix, Line, Make, Num, Unary, Var, View};
 use kiln::DType;
 use std::fmt;
 
@@ -79,6 +80,7 @@ impl fmt::Display for View {
             View::Bitcast(to) => write!(f, "bitcast({})", dtype(*to)),
             View::Detach => write!(f, "detach()"),
             View::Clone => write!(f, "clone()"),
+            View::Here => write!(f, "to(kiln::Device::default_device())"),
         }
     }
 }
@@ -87,6 +89,7 @@ impl fmt::Display for Unary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unary::Copy => write!(f, "copy()"),
+            Unary::Hop(times) => write!(f, "copy(/* {times} devices on */)"),
             Unary::Contiguous => write!(f, "contiguous()"),
             Unary::Neg => write!(f, "neg()"),
             Unary::Abs => write!(f, "abs()"),
@@ -149,6 +152,12 @@ impl fmt::Display for Expr {
             Expr::Fold(op, axis, x) => write!(f, "{x}.{}({axis})", op.name()),
             Expr::Cat(axis, xs) => write!(f, "Tensor::cat([{}], {axis})", all_lent(xs)),
             Expr::Call(name, args) => called(f, *name, args),
+            Expr::Gradient(x, views, by) => {
+                let views: String = views.iter().map(|view| format!(".{view}")).collect();
+                let loss = format!("(x{views}.square() * {}).sum(..)", lent(by));
+                let x = format!("let x = {x}.copy().set_requires_grad(true)");
+                write!(f, "{{ {x}; {loss}.gradient([&x]).unwrap().remove(0) }}")
+            }
         }
     }
 }
@@ -198,8 +207,26 @@ impl fmt::Display for Line {
             },
             Line::Read(expr) => write!(f, "{expr}"),
             Line::Drop(var) => write!(f, "drop(v{var});"),
+            Line::Jitted(var, lines, result) => jitted(f, *var, lines, result),
         }
     }
+}
+
+fn jitted(f: &mut fmt::Formatter<'_>, var: Var, lines: &[Line], result: &Expr) -> fmt::Result {
+    let vars = used(lines, result);
+    let names = |name: fn(Var) -> String| vars.iter().copied().map(name).collect::<String>();
+    let (own, given) = (names(|v| format!("mut v{v}, ")), names(|v| format!("v{v}.clone(), ")));
+    let vars = format!("let [{own}] = <[Tensor; {}]>::try_from(t.clone()).unwrap()", vars.len());
+    let lines: String = lines.iter().map(|line| format!("{line} ")).collect();
+    let f_of = format!("kiln::jit(|t: &Vec<Tensor>| {{ {vars}; {lines}{} }})", owned(result));
+    let call = format!("f(&vec![{given}])");
+    let first = format!("(1..{CALLS}).for_each(|_| drop({call}))");
+    write!(f, "let mut v{var} = {{ let f = {f_of}; {first}; {call} }};")
+}
+
+/// As a value of its own: a variable is cloned.
+fn owned(expr: &Expr) -> String {
+    if let Expr::Var(_) = expr { format!("{expr}.clone()") } else { expr.to_string() }
 }
 
 fn written(f: &mut fmt::Formatter<'_>, target: &Expr, how: &How, value: &Expr) -> fmt::Result {

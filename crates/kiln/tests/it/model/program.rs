@@ -2,6 +2,9 @@
 
 use kiln::DType;
 
+/// How often a function is called: the first call records it, later ones replay that.
+pub(super) const CALLS: usize = 3;
+
 /// A variable's number; it is printed as `v7`.
 pub(super) type Var = usize;
 
@@ -46,12 +49,16 @@ pub(super) enum View {
     Bitcast(DType),
     Detach,
     Clone,
+    /// `to` the device where it is.
+    Here,
 }
 
 /// Values of one tensor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Unary {
     Copy,
+    /// `to` another device, so many times. Where there is only one, a copy.
+    Hop(usize),
     Contiguous,
     Neg,
     Abs,
@@ -118,6 +125,8 @@ pub(super) enum Expr {
     Fold(Fold, usize, Box<Expr>),
     Cat(usize, Vec<Expr>),
     Call(Call, Vec<Expr>),
+    /// Of `(seen * seen * by).sum(..)` for a copy of `x`, if `seen` is `x` through views: `x`, the views, `by`.
+    Gradient(Box<Expr>, Vec<View>, Box<Expr>),
 }
 
 /// How something is written.
@@ -143,6 +152,8 @@ pub(super) enum Line {
     Realize(Vec<Expr>),
     Read(Expr),
     Drop(Var),
+    /// A function that writes and returns something, called a few times. The variable is what the last call returns.
+    Jitted(Var, Vec<Line>, Box<Expr>),
 }
 
 impl Expr {
@@ -162,7 +173,7 @@ impl Expr {
                 std::iter::once(&**x).chain(indices).collect()
             }
             Expr::View(x, _) | Expr::Unary(_, x) | Expr::Fold(_, _, x) => vec![x],
-            Expr::Binary(_, x, y) => vec![x, y],
+            Expr::Binary(_, x, y) | Expr::Gradient(x, _, y) => vec![x, y],
             Expr::Cat(_, xs) | Expr::Call(_, xs) => xs.iter().collect(),
         }
     }
@@ -175,7 +186,7 @@ impl Expr {
                 std::iter::once(&mut **x).chain(tensors_mut(index)).collect()
             }
             Expr::View(x, _) | Expr::Unary(_, x) | Expr::Fold(_, _, x) => vec![x],
-            Expr::Binary(_, x, y) => vec![x, y],
+            Expr::Binary(_, x, y) | Expr::Gradient(x, _, y) => vec![x, y],
             Expr::Cat(_, xs) | Expr::Call(_, xs) => xs.iter_mut().collect(),
         }
     }
@@ -201,6 +212,17 @@ impl Line {
             Line::Write(x, _, y) | Line::Refused(x, _, y) => vec![x, y],
             Line::Realize(xs) => xs.iter_mut().collect(),
             Line::Drop(_) => Vec::new(),
+            Line::Jitted(_, lines, result) => {
+                lines.iter_mut().flat_map(Line::exprs_mut).chain([&mut **result]).collect()
+            }
         }
+    }
+
+    /// The lines that run, one after the other.
+    pub(super) fn steps(&self) -> Vec<Line> {
+        let Line::Jitted(var, lines, result) = self else { return vec![self.clone()] };
+        let one_call = lines.iter().cloned().chain([Line::Let(*var, (**result).clone())]);
+        let one_call: Vec<Line> = one_call.collect();
+        (0..CALLS).flat_map(|_| one_call.clone()).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The smallest program that still fails: fewer lines, then simpler ones.
 
-use super::program::{Expr, Line, Make, Num, Var};
+use super::program::{Expr, Line, Make, Num, Unary, Var};
 
 /// Tries at most; each runs a program twice.
 const TRIES: usize = 3000;
@@ -116,6 +116,14 @@ fn simpler(line: &Line) -> Vec<Line> {
         };
         all.extend((0..exprs.len()).filter(|_| exprs.len() > 1).map(without));
     }
+    if let Line::Jitted(var, lines, result) = line {
+        let without = |i: usize| {
+            let mut lines = lines.clone();
+            lines.remove(i);
+            Line::Jitted(*var, lines, result.clone())
+        };
+        all.extend((0..lines.len()).map(without));
+    }
     all
 }
 
@@ -128,6 +136,13 @@ fn simpler_exprs(expr: &Expr) -> Vec<Expr> {
             let simple = [Make::Zeros, Make::Arange];
             let simpler = simple.into_iter().take_while(|m| m != make);
             all.extend(simpler.map(|m| Expr::Make(m, shape.clone(), *dtype)));
+        }
+        Expr::Gradient(x, views, by) => {
+            let fewer = (0..views.len()).map(|n| views[..n].to_vec());
+            all.extend(fewer.map(|views| Expr::Gradient(x.clone(), views, by.clone())));
+        }
+        Expr::Unary(Unary::Hop(n), x) if *n > 1 => {
+            all.push(Expr::Unary(Unary::Hop(n - 1), x.clone()));
         }
         _ => {}
     }

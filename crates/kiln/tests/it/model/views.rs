@@ -15,7 +15,7 @@ impl Generator {
         let handle = self.handle(&expr)?;
         let shape = handle.shape;
         let rank = shape.len();
-        let view = match self.rng.below(16) {
+        let view = match self.rng.below(17) {
             0..6 => View::Get(self.index(&shape)),
             6 | 7 => View::Reshape(self.reshaped(&shape)),
             8 | 9 => View::Permute(self.order(rank)),
@@ -23,6 +23,7 @@ impl Generator {
             12 => View::Expand(self.expanded(&shape)),
             13 => View::Detach,
             14 => View::Clone,
+            15 => View::Here,
             _ => View::Bitcast(self.bits_as(handle.dtype)),
         };
         let expr = expr.view(view);
