@@ -2,7 +2,7 @@
 
 use super::c_expr::{Dialect, Expr, Level};
 use super::c_helpers::{Helpers, mask_dtype};
-use super::facts::shift_fits;
+use super::facts::{cannot_wrap, shift_fits};
 use kiln_ir::{DType, Op, UOp};
 
 /// Infix operators: the text, how tightly the result holds together, and what its operands need at least.
@@ -71,6 +71,11 @@ fn scalar(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr {
         (Op::Not, DType::Bool) => prefix("!", &args[0]),
         (Op::Add | Op::Max, DType::Bool) => infix(Op::Or, args),
         (Op::Mul | Op::Min, DType::Bool) => infix(Op::And, args),
+        (Op::Neg | Op::Add | Op::Sub | Op::Mul, DType::I32 | DType::I64)
+            if helpers.dialect == Dialect::OpenCl && (op.op() == Op::Neg || !cannot_wrap(op)) =>
+        {
+            wrapping(op, args, helpers)
+        }
         (Op::Neg, _) => narrowed(op, prefix("-", &args[0]), helpers),
         (Op::Sub, _) if from_zero(op) => call(&helpers.zero_minus(dtype, 1), &args[1..]),
         (Op::Not, _) => narrowed(op, prefix("~", &args[0]), helpers),
@@ -113,6 +118,16 @@ fn infix(op: Op, args: &[Expr]) -> Expr {
         unreachable!("{op} is decomposed before rendering");
     };
     Expr::new(format!("{}{symbol}{}", args[0].at(*left), args[1].at(*right)), *level)
+}
+
+/// Signed arithmetic as unsigned, which wraps. Signed overflow has no meaning in OpenCL C; C compilers are asked for one by
+/// `-fwrapv`.
+fn wrapping(op: &UOp, args: &[Expr], helpers: &Helpers) -> Expr {
+    let unsigned = if op.dtype() == DType::I32 { DType::U32 } else { DType::U64 };
+    let of = helpers.scalar_type(unsigned);
+    let args: Vec<Expr> = args.iter().map(|x| convert(of, x)).collect();
+    let value = if op.op() == Op::Neg { prefix("-", &args[0]) } else { infix(op.op(), &args) };
+    convert(helpers.scalar_type(op.dtype()), &value)
 }
 
 /// C computes narrow integers as int: what may have left the narrow type is brought back.

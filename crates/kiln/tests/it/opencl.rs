@@ -71,6 +71,26 @@ fn sums_products_and_windows() {
     close(&|d| numbers(&[20, 6], d).cumsum(0).permute([1, 0]).contiguous());
 }
 
+/// In OpenCL C signed overflow has no meaning, so a compiler may think that `x + 1 < x` is never true.
+#[test]
+fn integers_wrap() {
+    let ends = |d: &Device| Tensor::from([i32::MIN, -7, 0, 2_000_000_000, i32::MAX]).to(d);
+    let wide = |d: &Device| Tensor::from([i64::MIN, -7, 0, 1 << 62, i64::MAX]).to(d);
+    let same = |run: &dyn Fn(&Device) -> Tensor| {
+        let Some([found, wanted]) = both::<i64>(|d: &Device| run(d).cast(DType::I64)) else {
+            return;
+        };
+        assert_eq!(found, wanted);
+    };
+    for x in [&ends as &dyn Fn(&Device) -> Tensor, &wide] {
+        same(&|d| (x(d) + 1).lt(x(d)));
+        same(&|d| x(d).lt(x(d) - 1));
+        same(&|d| (x(d) * 2).lt(0));
+        same(&|d| (-x(d)).lt(1));
+        same(&|d| x(d) * x(d) + x(d) * 3 - 5);
+    }
+}
+
 #[test]
 fn writes_views_and_copies() {
     let run = |device: &Device| {
