@@ -324,7 +324,9 @@ fn the_record_of_a_training_step_can_be_followed() {
     let kernels = record.kernels.len();
     assert!(passes > 15 * kernels && programs >= 3 * kernels, "{passes} {programs}");
     // without vectors it is less than half of what a CPU's are
-    assert!(sets > 100 && rewrites > 300 && wholes > 300, "{sets} {rewrites} {wholes}");
+    let is_cpu = kiln::Device::default_device().name() == "CPU";
+    let (some, many) = if is_cpu { (500, 1000) } else { (300, 300) };
+    assert!(sets > 100 && rewrites > many && wholes > some, "{sets} {rewrites} {wholes}");
     why_two_kernels_are_not_one(&record);
 }
 
