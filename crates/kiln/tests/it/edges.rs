@@ -175,3 +175,20 @@ macro_rules! divisors_of {
 fn common_divisors_are_euclids() {
     divisors_of!(i8, u8, i16, u16, i32, u32, i64, u64);
 }
+
+/// No product on the way overflows before the result does, and infinity is no exception.
+#[test]
+fn bessel_functions_far_out_are_infinite() {
+    for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16] {
+        let largest = if dtype == DType::F16 { 65504.0 } else { 1e38 };
+        let x = Tensor::from([largest, -largest / 2.0, f64::INFINITY, f64::NEG_INFINITY, 800.0]);
+        let x = Tensor::cat(&[x.clone(), Tensor::from([f64::MAX, -f64::MAX])], 0).cast(dtype);
+        let values = x.i0().cast(DType::F64).to_vec::<f64>().expect("computes");
+        assert_eq!(values, [f64::INFINITY; 7], "{dtype}");
+    }
+    let nan = Tensor::from([f64::NAN]).i0().to_vec::<f64>().expect("computes");
+    assert!(nan[0].is_nan());
+    let x = Tensor::from([1e308, -1e308]).set_requires_grad(true);
+    let slopes = x.i0().sum(..).gradient([&x]).expect("a gradient").remove(0);
+    assert_eq!(slopes.to_vec::<f64>().expect("computes"), [f64::INFINITY, f64::NEG_INFINITY]);
+}

@@ -9,6 +9,8 @@ use std::f64::consts::PI;
 
 /// From here on the asymptotic series is exact.
 const FAR: f64 = 20.0;
+/// From here on `e^(x / 2)` is infinite in every type.
+const BEYOND: f64 = 2000.0;
 const NEAR_TERMS: usize = 46;
 const FAR_TERMS: usize = 22;
 
@@ -24,7 +26,7 @@ fn near(x: &Tensor, order: usize) -> Tensor {
     if order == 0 { sum } else { sum * (x * 0.5) }
 }
 
-/// `e^x / sqrt(2 pi x)` times a series in `1 / x`, of what is at least `FAR`.
+/// `e^x / sqrt(2 pi x)` times a series in `1 / x`, of what is at least `FAR` and at most `BEYOND`.
 fn far(x: &Tensor, order: usize) -> Tensor {
     let mut term = 1.0;
     let terms = (0..FAR_TERMS).map(|k| {
@@ -42,7 +44,7 @@ fn far(x: &Tensor, order: usize) -> Tensor {
 fn bessel(x: &Tensor, order: usize) -> Tensor {
     let size = x.abs();
     let is_far = size.ge(FAR);
-    is_far.where_(far(&size.maximum(FAR), order), near(&size.minimum(FAR), order))
+    is_far.where_(far(&size.maximum(FAR).minimum(BEYOND), order), near(&size.minimum(FAR), order))
 }
 
 /// Bessel functions; integers become floats first.
