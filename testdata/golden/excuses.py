@@ -66,6 +66,11 @@ def limit(s):
     return Part(s.wide[0] == -INF, torch.zeros_like(s.want[0]))
 
 
+@excuse("at infinity the limit, infinity", "i0")
+def infinite_bessel(s):
+    return Part(s.wide[0].isinf(), torch.full_like(s.want[0], INF))
+
+
 @excuse("NaN has no sign", "signbit")
 def no_sign(s):
     return Part(s.wide[0].isnan(), None)
@@ -310,6 +315,12 @@ def small_zeta(s):
         return None
     leading = float(math.factorial(n - 1)) * (1 if n % 2 else -1) * x ** -n
     return Part((x.log2() * (n + 1) > 1000) & (x != INF), leading)
+
+
+@excuse("paths with an infinite probability have no sum", "ctc_loss")
+def infinite_probability(s):
+    infinite = (s.wide[0] == INF).any(2).any(0)
+    return Part(infinite if s.args[0] == "none" else infinite.any(), torch.full_like(s.want[0], NAN))
 
 
 @excuse("more labels than steps have no path, whatever the numbers are", "ctc_loss")
