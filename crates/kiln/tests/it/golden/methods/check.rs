@@ -17,6 +17,8 @@ const WEIGHTS: [f64; 7] = [0.5, -1.0, 1.5, 0.25, -0.75, 2.0, -0.5];
 
 /// On the interpreter, which is slow, every so many cases are run.
 const STEP_OF_INTERPRETER: usize = 9;
+/// A kernel takes PoCL a tenth of a second and more.
+const STEP_OF_OPENCL: usize = 61;
 
 /// Bits of precision, and the exponent of the smallest number: the one table of what dtypes hold.
 fn precision(dtype: DType) -> (i32, i32) {
@@ -229,10 +231,14 @@ pub(super) fn count(packed: &[u8], call: Call, all: &mut BTreeMap<String, (u64, 
     }
 }
 
-/// Checks all cases of a subject, of which there are so many at least, and some on the interpreter.
+/// Checks all cases of a subject, of which there are so many at least, and some on the interpreter and on OpenCL, where there is a driver.
 pub(super) fn check(packed: &[u8], least: usize, call: Call) {
     let count = cases(packed).len();
     assert!(count >= least, "only {count} cases");
     check_on(&Device::default_device(), packed, 1, call);
     check_on(&Device::parse("INTERP").expect("a device"), packed, STEP_OF_INTERPRETER, call);
+    let opencl = Device::parse("CL").expect("a device");
+    if opencl.describe().is_ok() {
+        check_on(&opencl, packed, STEP_OF_OPENCL, call);
+    }
 }
