@@ -40,12 +40,18 @@ pub enum Strategy {
     /// For a few threads, each with vectors and caches of its own.
     Threads,
     /// For thousands of work-items in groups.
-    Groups {
-        /// The most items of a group.
-        most_items: usize,
-        /// Bytes of the scratch that the items of a group share, at most.
-        shared_bytes: usize,
-    },
+    Groups(Groups),
+}
+
+/// What a device with work-groups allows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Groups {
+    /// The most items of a group.
+    pub most_items: usize,
+    /// Bytes of the scratch that the items of a group share, at most.
+    pub shared_bytes: usize,
+    /// How many neighbouring items of a group exchange values by `Shuffle`; 1 where there is no such instruction.
+    pub subgroup: usize,
 }
 
 /// The description of a device.
@@ -83,8 +89,6 @@ pub struct Target {
     pub threads: usize,
     /// Whether work-groups exist: `Global` and `Local` ranges, scratch shared by a group, barriers.
     pub groups: bool,
-    /// How many neighbouring items of a group exchange values by `Shuffle`; 1 where there is no such instruction.
-    pub subgroup: usize,
 }
 
 impl Target {
@@ -98,14 +102,12 @@ impl Target {
         self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
     }
 
-    /// A device of OpenCL: everything scalar, in groups of at most so many items that share so many bytes, in subgroups of
-    /// so many.
-    pub fn opencl(most_items: usize, shared_bytes: usize, subgroup: usize) -> Target {
+    /// A device of OpenCL: everything scalar, in work-groups.
+    pub fn opencl(groups: Groups) -> Target {
         Target {
             language: Language::OpenCl,
-            strategy: Strategy::Groups { most_items, shared_bytes },
-            cache_bytes: [shared_bytes, 512 << 10, 4 << 20],
-            subgroup,
+            strategy: Strategy::Groups(groups),
+            cache_bytes: [groups.shared_bytes, 512 << 10, 4 << 20],
             ..Target::interp()
         }
     }
@@ -128,7 +130,6 @@ impl Target {
             widened_bytes: usize::MAX,
             threads: 1,
             groups: true,
-            subgroup: 1,
         }
     }
 }

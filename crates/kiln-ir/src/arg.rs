@@ -115,6 +115,8 @@ pub enum Arg {
     Check(Arc<str>),
     /// `Copy`: the destination.
     Device(Arc<str>),
+    /// `Shuffle`: the bits in which the numbers of both items differ.
+    Mask(u16),
     /// `Sink` of a kernel.
     Kernel {
         /// The kernel's name, such as `r_32_8`.
@@ -407,6 +409,7 @@ arg_accessors! {
     range -> (u32, RangeKind) { Arg::Range { axis, kind } => (*axis, *kind) }
     memory -> (Space, u32, usize) { Arg::Memory { space, id, len } => (*space, *id, *len) }
     lane -> u16 { Arg::Lane(i) => *i }
+    mask -> u16 { Arg::Mask(bits) => *bits }
     prefetch -> usize { Arg::Prefetch(n) => *n }
     parts -> [DType; 2] { Arg::Parts(of) | Arg::Mma { parts: of, .. } => *of }
     mma -> [u16; 3] { Arg::Mma { shape, .. } => *shape }

@@ -238,8 +238,8 @@ ops! {
     /// `composite(x, ..)`: a function of its sources that is written out in other ops when the graph is scheduled or
     /// differentiated. `Arg::Composite` says which.
     Composite "composite" Memory;
-    /// `shuffle(x)`: what `x` is for another item of the same subgroup, that whose number is this item's exclusive-or the
-    /// mask, `Arg::Lane`. All items of a group compute it at the same time. (CUDA: `__shfl_xor_sync`; OpenCL:
+    /// `shuffle(x)`: the value of `x` that another item of the subgroup has. The numbers of both items differ in the bits of
+    /// `Arg::Mask`. All items of a group compute it at the same time. (CUDA: `__shfl_xor_sync`; OpenCL:
     /// `sub_group_shuffle_xor`.)
     Shuffle "shuffle" Vector;
 }

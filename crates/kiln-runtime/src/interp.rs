@@ -101,7 +101,10 @@ fn exchange(code: &Code, items: &mut [Item], at: usize) -> Result<(), InterpErro
         let absent = || InterpError::Unsupported {
             kernel: code.kernel.clone(),
             at,
-            what: format!("a shuffle of item {number} and item {}, which is not", number ^ mask),
+            what: format!(
+                "a shuffle of item {number} with item {}, which does not exist",
+                number ^ mask
+            ),
         };
         item.take(values.get(number ^ mask).ok_or_else(absent)?, to);
     }

@@ -20,6 +20,9 @@ use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
+/// What a staged value inside of these loops holds, if its windows overlap. New loops have numbers from the last argument on.
+type Windows<'a> = dyn Fn(&Staged, &[UOp], u32) -> Option<Covered> + 'a;
+
 /// A kernel of one nest with options applied, which are legal.
 pub(super) fn rewritten(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
     let ast = packed(ast, options)?;
@@ -56,7 +59,10 @@ impl Loops {
         let over = blocks_of_reductions(&ast);
         let is_shared = self.staged.iter().any(|staged| staged.banks > 0);
         let with_panels = if is_shared { Loops::shared } else { Loops::copied };
-        ast = with_panels(&self, kernel, &ast, &values, &map);
+        let covered = |staged: &Staged, around: &[UOp], axis: u32| {
+            self.covered(kernel, staged, &map, (around, axis))
+        };
+        ast = with_panels(&self, &ast, &values, &covered);
         let mut id = self.staged.len() as u32;
         for over in &over {
             ast = settle(&carry(&ast, over, &mut id));
@@ -75,13 +81,7 @@ impl Loops {
     }
 
     /// The kernel with each staged value in scratch of its own.
-    fn copied(
-        &self,
-        kernel: &UOp,
-        ast: &UOp,
-        values: &[UOp],
-        map: &FxHashMap<UOp, (UOp, Srcs)>,
-    ) -> UOp {
+    fn copied(&self, ast: &UOp, values: &[UOp], covered: &Windows<'_>) -> UOp {
         let (loops, over) = (outer_loops(ast), blocks_of_reductions(ast));
         let outer = |staged: &Staged, value: &UOp| -> Vec<UOp> {
             let outer = loops.iter().take(staged.depth);
@@ -91,26 +91,20 @@ impl Loops {
         let all = self.staged.iter().zip(values).enumerate();
         all.fold(ast.clone(), |done, (id, (staged, value))| {
             let (outer, lanes) = (outer(staged, value), staged.lanes);
-            let covered = self.covered(kernel, staged, map, (&outer, next_axis(&done)));
+            let covered = covered(staged, &outer, next_axis(&done));
             stage(&done, value, &Panel { id: id as u32, outer, lanes, covered })
         })
     }
 
     /// The kernel with all staged values shared by the items of a group.
-    fn shared(
-        &self,
-        kernel: &UOp,
-        ast: &UOp,
-        values: &[UOp],
-        map: &FxHashMap<UOp, (UOp, Srcs)>,
-    ) -> UOp {
+    fn shared(&self, ast: &UOp, values: &[UOp], covered: &Windows<'_>) -> UOp {
         let ranges = ranges_of(ast);
         let of_kind = |kind| ranges.iter().filter(move |r| kind_of(r) == kind).cloned();
         let loops = of_kind(RangeKind::Global).chain(of_kind(RangeKind::Loop));
         let around = |depth| loops.clone().chain(of_kind(RangeKind::Reduce).take(depth));
         let shared = self.staged.iter().zip(values).enumerate().map(|(id, (staged, value))| {
             let around: Vec<UOp> = around(staged.depth).collect();
-            let covered = self.covered(kernel, staged, map, (&around, next_axis(ast)));
+            let covered = covered(staged, &around, next_axis(ast));
             Shared { id: id as u32, value: value.clone(), around, covered, banks: staged.banks }
         });
         share(ast, &shared.collect::<Vec<Shared>>())

@@ -35,6 +35,11 @@ pub(super) fn is_outer(range: &UOp) -> bool {
     matches!(kind_of(range), Global | Local | Thread | Loop)
 }
 
+/// Whether it is a range of work-items.
+pub(super) fn is_items(node: &UOp) -> bool {
+    node.op() == Op::Range && kind_of(node) == RangeKind::Local
+}
+
 /// A range's number of iterations.
 pub(super) fn size_of(range: &UOp) -> usize {
     range.src(0).as_int().expect("loops of a schedule have constant bounds") as usize

@@ -9,7 +9,7 @@
 use super::access::value_strides;
 use super::cover::Covered;
 use super::gate::gate;
-use super::ranges::{axis_of, kind_of, next_axis, ranges_of, replace_ranges, size_of};
+use super::ranges::{axis_of, is_items, kind_of, next_axis, ranges_of, replace_ranges, size_of};
 use kiln_ir::arg::{Arg, RangeKind, Space};
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, substitute};
@@ -33,13 +33,9 @@ pub(super) struct Shared {
 
 /// The kernel with these values shared. Those that are filled inside of the same loops are filled between the same barriers.
 pub(super) fn share(ast: &UOp, values: &[Shared]) -> UOp {
-    let items: Vec<UOp> = ranges_of(ast).into_iter().filter(is_item).collect();
+    let items: Vec<UOp> = ranges_of(ast).into_iter().filter(is_items).collect();
     let together = values.chunk_by(|a, b| a.around == b.around);
     together.fold(ast.clone(), |ast, values| between_barriers(&ast, values, &items))
-}
-
-fn is_item(range: &UOp) -> bool {
-    kind_of(range) == RangeKind::Local
 }
 
 fn between_barriers(ast: &UOp, values: &[Shared], items: &[UOp]) -> UOp {

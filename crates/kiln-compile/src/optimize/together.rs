@@ -8,7 +8,7 @@
 //! `sum over r < 1000 of x[r]` by 50 items becomes `scratch[l] = sum over r < 20 of x[50*r + l]`, a barrier, and
 //! `sum over k < 50 of scratch[k]`.
 
-use super::ranges::{axis_of, kind_of, next_axis, size_of};
+use super::ranges::{axis_of, is_items, next_axis, size_of};
 use super::share::barrier;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
@@ -43,10 +43,6 @@ pub(super) fn together(ast: &UOp, mut id: u32, lanes: usize) -> UOp {
         done.insert(node, new);
     }
     done[ast].clone()
-}
-
-fn is_items(range: &UOp) -> bool {
-    range.op() == Op::Range && kind_of(range) == RangeKind::Local
 }
 
 /// The result of a reduction over `srcs`, some of whose iterations the items divide.

@@ -1,7 +1,7 @@
 //! Part of pass `render`: the C spelling of every operation on values, scalar and vector.
 
 use super::c_expr::{Dialect, Expr, Level};
-use super::c_helpers::{Helpers, mask_dtype};
+use super::c_helpers::{Helpers, mask_dtype, unsigned};
 use super::facts::{cannot_wrap, shift_fits};
 use kiln_ir::{DType, Op, UOp};
 
@@ -38,7 +38,7 @@ pub(super) fn expression(op: &UOp, args: &[Expr], helpers: &mut Helpers) -> Expr
 
 /// The value of another item: OpenCL's extension `cl_khr_subgroup_shuffle`.
 fn shuffle(op: &UOp, value: &Expr) -> Expr {
-    let mask = op.arg().lane().expect("a mask");
+    let mask = op.arg().mask().expect("a mask");
     Expr::atom(format!("sub_group_shuffle_xor({}, {mask}u)", value.text))
 }
 
@@ -123,8 +123,7 @@ fn infix(op: Op, args: &[Expr]) -> Expr {
 /// Signed arithmetic as unsigned, which wraps. Signed overflow has no meaning in OpenCL C; C compilers are asked for one by
 /// `-fwrapv`.
 fn wrapping(op: &UOp, args: &[Expr], helpers: &Helpers) -> Expr {
-    let unsigned = if op.dtype() == DType::I32 { DType::U32 } else { DType::U64 };
-    let of = helpers.scalar_type(unsigned);
+    let of = helpers.scalar_type(unsigned(op.dtype()));
     let args: Vec<Expr> = args.iter().map(|x| convert(of, x)).collect();
     let value = if op.op() == Op::Neg { prefix("-", &args[0]) } else { infix(op.op(), &args) };
     convert(helpers.scalar_type(op.dtype()), &value)

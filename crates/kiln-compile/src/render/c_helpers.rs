@@ -222,7 +222,8 @@ pub(super) fn mask_dtype(bytes: usize) -> DType {
     }
 }
 
-fn unsigned(dtype: DType) -> DType {
+/// The unsigned integer of the same size.
+pub(super) fn unsigned(dtype: DType) -> DType {
     match dtype.size() {
         1 => DType::U8,
         2 => DType::U16,

@@ -4,7 +4,7 @@
 use super::c_expr::Dialect;
 use super::cstyle::Body;
 use super::facts::{definition_name, vars};
-use crate::target::Target;
+use crate::target::{Groups, Strategy, Target};
 use kiln_ir::program::{Program, scratch_layout};
 use kiln_ir::{DType, Op};
 
@@ -42,20 +42,22 @@ pub(super) fn render(program: &Program, target: &Target) -> String {
     }
     let items: usize = program.local.iter().product();
     let doubles = program.ops.iter().any(|op| op.dtype() == DType::F64);
-    let shuffles = program.ops.iter().any(|op| op.op() == Op::Shuffle);
-    let lanes = target.subgroup;
+    let shuffle = subgroups(program, target);
     format!(
         "{HEAD}{}{}{}__kernel __attribute__((reqd_work_group_size({items}, 1, 1))){}\n\
          void kiln_entry({}) {{\n{lines}{}}}\n",
-        if shuffles { SHUFFLE } else { "" },
+        if shuffle.is_some() { SHUFFLE } else { "" },
         if doubles || body.helpers.text().contains("double") { DOUBLE } else { "" },
         body.helpers.text(),
-        if shuffles {
-            format!(" __attribute__((intel_reqd_sub_group_size({lanes})))")
-        } else {
-            String::new()
-        },
+        shuffle.unwrap_or_default(),
         parameters.join(", "),
         body.text,
     )
+}
+
+/// The attribute of a kernel whose items exchange values: the size of a subgroup.
+fn subgroups(program: &Program, target: &Target) -> Option<String> {
+    let Strategy::Groups(Groups { subgroup, .. }) = target.strategy else { return None };
+    let shuffles = program.ops.iter().any(|op| op.op() == Op::Shuffle);
+    shuffles.then(|| format!(" __attribute__((intel_reqd_sub_group_size({subgroup})))"))
 }

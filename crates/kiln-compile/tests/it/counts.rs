@@ -5,7 +5,7 @@ use crate::by_hand::product as by_hand;
 use crate::stages::{CHECKED, lower, optimize};
 use expect_test::expect;
 use kiln_compile::pipeline;
-use kiln_compile::target::{Costs, Target};
+use kiln_compile::target::{Costs, Groups, Target};
 use kiln_ir::arg::{PadAxis, ReduceOp, WindowArg};
 use kiln_ir::program::Program;
 use kiln_ir::{DType, Op, UOp, spec};
@@ -13,7 +13,7 @@ use kiln_runtime::interp::{self, Counts, Neighbours};
 use std::cell::Cell;
 
 fn target() -> Target {
-    Target::opencl(1024, 48 << 10, 1)
+    Target::opencl(Groups { most_items: 1024, shared_bytes: 48 << 10, subgroup: 1 })
 }
 
 fn neighbours() -> Neighbours {

@@ -1,4 +1,4 @@
-//! Operands that the work-items of a group share, on INTERP: it refuses accesses that race, and barriers that not all items
+//! Operands that are shared by the work-items of a group, on INTERP. INTERP refuses races, and a barrier that only some items
 //! reach.
 
 use crate::options::{
@@ -6,7 +6,7 @@ use crate::options::{
 };
 use crate::stages::{lower, optimize};
 use kiln_compile::optimize::{Opt, apply};
-use kiln_compile::target::Target;
+use kiln_compile::target::{Groups, Target};
 use kiln_ir::Op;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -111,7 +111,8 @@ fn what_the_strategy_for_groups_chooses_changes_nothing() {
         let expected = run(&plain(&kernel), &Target::interp());
         // with room for panels of 16 terms, of fewer, and of none
         for (items, bytes) in [(256, 48 << 10), (64, 4 << 10), (16, 64)] {
-            let target = Target::opencl(items, bytes, 1);
+            let target =
+                Target::opencl(Groups { most_items: items, shared_bytes: bytes, subgroup: 1 });
             let optimized = optimize(&kernel, &target, true);
             assert!(run(&optimized.ast, &target) == expected, "{name}: {:?}", optimized.applied);
             assert!(lower(&optimized.ast, &target).scratch_bytes <= bytes, "{name}");

@@ -156,7 +156,8 @@ impl<'a> Fields<'a> {
                 let space = self.choice(&[Space::Scratch, Space::Register], Space::name)?;
                 Arg::Memory { space, id: self.number("id")?, len: self.number("len")? }
             }
-            Op::Lane | Op::Shuffle => Arg::Lane(self.number("lane")?),
+            Op::Lane => Arg::Lane(self.number("lane")?),
+            Op::Shuffle => Arg::Mask(self.number("mask")?),
             Op::Load if !self.keys.is_empty() => Arg::Prefetch(self.number("prefetch")?),
             Op::Dot => Arg::Parts([self.dtype("x")?, self.dtype("y")?]),
             Op::Mma => Arg::Mma {

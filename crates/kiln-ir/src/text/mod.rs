@@ -227,6 +227,7 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Range { axis, kind } => *out += &format!(" axis={axis} {}", kind.name()),
         Arg::Memory { space, id, len } => *out += &format!(" {} id={id} len={len}", space.name()),
         Arg::Lane(i) => *out += &format!(" lane={i}"),
+        Arg::Mask(bits) => *out += &format!(" mask={bits}"),
         Arg::Prefetch(n) => *out += &format!(" prefetch={n}"),
         Arg::Parts([x, y]) => *out += &format!(" x={x} y={y}"),
         Arg::Mma { parts: [x, y], shape: [rows, depth, columns] } => {

@@ -613,9 +613,9 @@ impl UOp {
         }
     }
 
-    /// What this is for the item of the subgroup whose number differs in the bits of `mask`.
+    /// The value that another item of the subgroup has: its number differs from the own one in the bits of `mask`.
     pub fn shuffle(&self, mask: u16) -> UOp {
-        let arg = Arg::Lane(mask);
+        let arg = Arg::Mask(mask);
         UOp::new(Op::Shuffle, self.dtype(), self.lanes(), smallvec![self.clone()], arg)
     }
 }

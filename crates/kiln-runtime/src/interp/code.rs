@@ -212,7 +212,7 @@ impl Resolver<'_> {
             Op::End | Op::EndIf => self.close(op)?,
             Op::Barrier => Step::Barrier,
             Op::Shuffle => Step::Shuffle {
-                mask: op.arg().lane().expect("a mask") as usize,
+                mask: op.arg().mask().expect("a mask") as usize,
                 lanes: op.lanes() as usize,
                 from: self.value(op.src(0))?,
                 to: self.result(op),

@@ -152,6 +152,27 @@ fn items_of_a_group_meet_at_barriers() {
     assert!(error.to_string().contains("races with another item"), "{error}");
 }
 
+/// A group of so many items: each stores ten times what the item with this mask has, plus its own number.
+fn exchanged(items: usize, mask: u16) -> Result<Vec<i32>, InterpError> {
+    let (out, l) = (data(0, 8), loop_to(0, RangeKind::Local, items as i64));
+    let square = &l * &l;
+    let other = square.shuffle(mask);
+    let tens = &other * &c(10);
+    let value = &tens + &l;
+    let store = UOp::store(&out, &l, &value, None);
+    let a = i32s(&[0; 8]);
+    let ops = vec![out, l, square, other, tens, value, store];
+    run(&program(ops, 1, &[], &[items]), &[&a], &[]).map(|()| back(&a))
+}
+
+#[test]
+fn items_exchange_values() {
+    assert_eq!(exchanged(4, 1).unwrap(), [10, 1, 92, 43, 0, 0, 0, 0]);
+    assert_eq!(exchanged(8, 6).unwrap(), [360, 491, 162, 253, 44, 95, 6, 17]);
+    let error = exchanged(3, 2).unwrap_err();
+    assert!(error.to_string().contains("item 1 with item 3, which does not exist"), "{error}");
+}
+
 /// Two groups of 64 items, of which 32 execute a step at the same time. Each item loads an element, copies it to scratch, and
 /// from there to memory after a barrier. What neighbours load and what they have in scratch is so far apart.
 fn counted(apart: i64, apart_in_scratch: i64) -> Counts {

@@ -4,7 +4,7 @@
 use super::{Failure, debug, env, matrices};
 use crate::device::{Device, KNOWN};
 use crate::error::Error;
-use kiln_compile::target::{Costs, Language, Machine, Strategy, Target};
+use kiln_compile::target::{Costs, Groups, Language, Machine, Strategy, Target};
 use kiln_ir::observe::{self, Event, Observer, Speed};
 use kiln_runtime::cpu::config::CpuConfig;
 use kiln_runtime::cpu::{self, CpuBackend, Rung};
@@ -241,8 +241,9 @@ fn open_another(name: &str, first: &str) -> Result<Opened, Failure> {
 fn open_cl(number: usize) -> Result<Opened, Failure> {
     let backend = ClBackend::open(number, kept(pool::DEFAULT_KEEP), env::memory_limit("CL"));
     let backend = backend.map_err(|error| error.to_string())?;
-    let (items, bytes) = backend.limits();
-    let target = Target::opencl(items, bytes, backend.subgroup());
+    let (most_items, shared_bytes) = backend.limits();
+    let groups = Groups { most_items, shared_bytes, subgroup: backend.subgroup() };
+    let target = Target::opencl(groups);
     Ok(Opened { backend: Arc::new(backend), target: Arc::new(target) })
 }
 
@@ -322,7 +323,6 @@ fn opened_cpu(backend: CpuBackend, machine: Machine) -> Opened {
         cpu: machine.cpu,
         threads: backend.threads(),
         groups: false,
-        subgroup: 1,
     };
     let target = matrices::checked(&backend, target);
     Opened { backend: Arc::new(backend), target: Arc::new(target) }

@@ -2,23 +2,20 @@
 
 use super::super::opt::Opt;
 use super::super::ranges::axis_of;
-use crate::target::Costs;
+use crate::target::{Costs, Groups};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 
 /// What a device allows, and what things cost there.
 pub(super) struct Limits<'a> {
-    pub(super) most_items: usize,
-    pub(super) shared_bytes: usize,
-    /// Items that exchange values without scratch; 1 if none can.
-    pub(super) subgroup: usize,
+    pub(super) groups: Groups,
     pub(super) costs: &'a Costs,
 }
 
 impl Limits<'_> {
     /// Items of a group, at most.
     pub(super) fn items(&self) -> usize {
-        self.most_items.min(self.costs.group_items)
+        self.groups.most_items.min(self.costs.group_items)
     }
 }
 

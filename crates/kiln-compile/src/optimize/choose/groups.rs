@@ -31,8 +31,9 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
     let outputs: usize = loops.iter().map(size_of).product();
     if let Some((axis, by)) = together(ast, outputs, limits) {
         let items = Opt::Split { kind: RangeKind::Local, axis, by };
-        let exchanges = limits.subgroup > 1 && by.is_multiple_of(limits.subgroup);
-        let exchange = exchanges.then_some(Opt::Subgroup { lanes: limits.subgroup });
+        let lanes = limits.groups.subgroup;
+        let exchanges = lanes > 1 && by.is_multiple_of(lanes);
+        let exchange = exchanges.then_some(Opt::Subgroup { lanes });
         let options: Vec<Opt> = loops.iter().map(group).chain([items]).chain(exchange).collect();
         if check(ast, &options).is_ok() {
             return options;

@@ -55,9 +55,8 @@ pub(super) use order::same_order;
 /// The options for a kernel, so that its code stays within `room`. Those that decide the order of sums are the same for
 /// any number of threads.
 pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
-    if let Strategy::Groups { most_items, shared_bytes } = target.strategy {
-        let (subgroup, costs) = (target.subgroup, &target.costs);
-        let limits = grid::Limits { most_items, shared_bytes, subgroup, costs };
+    if let Strategy::Groups(groups) = target.strategy {
+        let limits = grid::Limits { groups, costs: &target.costs };
         return if Nests::of(ast).is_some() { Vec::new() } else { groups::choose(ast, &limits) };
     }
     let (nests, kernel) = (Nests::of(ast), Rc::new(Kernel::of(ast)));

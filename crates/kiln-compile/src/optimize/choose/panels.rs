@@ -62,7 +62,7 @@ pub(super) fn choose(ast: &UOp, loops: &[UOp], limits: &Limits<'_>) -> Option<Ve
     let bytes: usize = bytes.sum();
     // rows of panels are longer than what they hold
     let spare = |terms: usize| 2 * costs.group_banks * costs.group_bank_bytes * terms;
-    let fits = |terms: &usize| terms * bytes + spare(*terms) <= limits.shared_bytes;
+    let fits = |terms: &usize| terms * bytes + spare(*terms) <= limits.groups.shared_bytes;
     let halves = std::iter::successors(Some(costs.group_terms), |terms| Some(terms / 2));
     let terms = halves.take_while(|terms| *terms > 1).find(fits)?;
     let (depth, split) = blocks(&sums, terms, costs);
