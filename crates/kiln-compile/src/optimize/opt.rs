@@ -10,9 +10,9 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Opt {
     /// Splits a loop: `by` neighbouring iterations become a range of kind `Upcast`, `Unroll`, `Vector`, `Local` (the
-    /// work-items of a group) or `Reduce` (a loop inside the reduction's), and the loop over these groups stays. `Thread` and `Global` (the groups themselves) change
-    /// the kind of the whole rest of the loop instead. If `by` does not
-    /// divide the loop, the last group is partly empty, and its accesses get a predicate.
+    /// work-items of a group) or `Reduce` (a loop inside the reduction's). The loop over the rest stays. `Thread` and `Global`
+    /// (the groups themselves) change the kind of the whole rest of the loop instead. If `by` does not divide the loop, the
+    /// last range is partly empty, and its accesses get a predicate.
     Split {
         /// The kind of the inner range.
         kind: RangeKind,

@@ -2,8 +2,9 @@
 //! there are items, and stores its result in the scratch that they share. After a barrier each combines all results, in
 //! their order, and the first stores what depends on them.
 //!
-//! Items of a subgroup exchange values without scratch: each adds to its own the value of the item 1 further, then of the
-//! item 2 further, 4, and so on (a butterfly). Then scratch has a result for each subgroup, if there are several.
+//! Items of a subgroup exchange values without scratch. Each adds to its own value that of the item whose number differs in bit
+//! 0, then in bit 1, and so on (a butterfly), until all have the sum. If there are several subgroups, scratch holds one result
+//! for each.
 //!
 //! `sum over r < 1000 of x[r]` by 50 items becomes `scratch[l] = sum over r < 20 of x[50*r + l]`, a barrier, and
 //! `sum over k < 50 of scratch[k]`.

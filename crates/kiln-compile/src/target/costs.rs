@@ -98,11 +98,13 @@ const OPTIMIZATION: Source = Source::Manual("Fog, Optimizing software in C++, 20
 const TABLES: Source = Source::Manual("Fog, Instruction tables, 2022, Zen 3 and Skylake");
 
 const GROUPS: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 12.6, 11.3");
-const COALESCING: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 10.2.1");
-const BANKS: Source = Source::Manual("NVIDIA, CUDA C++ Best Practices Guide 10.2.3.1");
-const SIMT: Source = Source::Manual("NVIDIA, CUDA C++ Programming Guide 4.1");
+const COALESCING: Source =
+    Source::Manual("NVIDIA, CUDA C++ Best Practices Guide, Coalesced Access to Global Memory");
+const BANKS: Source =
+    Source::Manual("NVIDIA, CUDA C++ Best Practices Guide, Shared Memory and Memory Banks");
+const SIMT: Source = Source::Manual("NVIDIA, CUDA C++ Programming Guide, SIMT Architecture");
 const PANELS: Source =
-    Source::Manual("NVIDIA, CUDA C++ Programming Guide 3.2.4: the tiled product");
+    Source::Manual("NVIDIA, CUDA C++ Programming Guide, Shared Memory: the tiled product");
 
 costs! {
     /// Nanoseconds of one arithmetic operation on one element, in vectors.
