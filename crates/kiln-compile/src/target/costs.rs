@@ -247,6 +247,10 @@ costs! {
     far_result: f64 = 40.0, RESNET;
     /// The price of a line that is read contiguously.
     line_in_a_row: f64 = 0.7, RESNET;
+    /// The price that a line of a tile's panel in the second cache adds to a step.
+    panel_line: f64 = 0.1, RESNET;
+    /// Cycles in which such a line comes to the first cache: 32 bytes in a clock cycle, in which two units start an operation.
+    panel_line_time: f64 = 4.0, RESNET;
     /// The price that a line from the second cache adds to a step of an inner product.
     second_line_in_a_row: f64 = 0.5, BENCH;
     /// Ways of a cache: how many lines it holds whose addresses differ by a multiple of the size of a way.

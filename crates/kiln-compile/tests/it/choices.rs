@@ -117,8 +117,72 @@ fn scaled_by_parts(rows: usize, channels: usize, turned: bool) -> UOp {
 }
 
 fn chosen(kernel: &UOp) -> Vec<Opt> {
+    chosen_for(kernel, &target())
+}
+
+fn chosen_for(kernel: &UOp, target: &Target) -> Vec<Opt> {
     let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
-    compile(kernel, &target(), settings).expect("compiles").applied
+    compile(kernel, target, settings).expect("compiles").applied
+}
+
+/// With vectors of 16 numbers.
+fn wide() -> Target {
+    Target { vector_bytes: 64, vector_registers: 32, ..target() }
+}
+
+/// Of an image of `channels` x `n` x `n` with a border, to `outputs` channels; every second position of `side` x `side`.
+fn strided([channels, n, side, outputs]: [usize; 4]) -> UOp {
+    let border = (side / 2) as i64;
+    let loops = [(0, outputs), (1, n / 2), (2, n / 2)].map(|(a, n)| range(a, RangeKind::Loop, n));
+    let sums = [(3, channels), (4, side), (5, side)].map(|(a, n)| range(a, RangeKind::Reduce, n));
+    let ([o, y, x], [c, ky, kx]) = (&loops, &sums);
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(n as i64)));
+    let [row, column] = [(y, ky), (x, kx)].map(|(at, k)| at * 2 + k - border);
+    let is_inside = inside(&row).and(&inside(&column));
+    let place = c * (n * n) as i64 + &row * n as i64 + &column;
+    let pixel = UOp::load_lanes(&param(1, channels * n * n), &place, Some(&is_inside), 1);
+    let terms = channels * side * side;
+    let place = o * terms as i64 + c * (side * side) as i64 + ky * side as i64 + kx;
+    let weight = UOp::load(&param(2, outputs * terms), &place);
+    let value = sum(&(pixel * weight), &sums);
+    let half = (n / 2) as i64;
+    let place = o * (half * half) + y * half + x;
+    let store = UOp::store(&param(0, outputs * (n / 2) * (n / 2)), &place, &value, None);
+    UOp::kernel([store.end(loops)], "strided")
+}
+
+/// Vectors along the channels, and positions, of the tile.
+fn sides(kernel: &UOp) -> [usize; 2] {
+    let upcast = |option| match option {
+        Opt::Split { kind: RangeKind::Upcast, axis, by } => Some((axis, by)),
+        _ => None,
+    };
+    let options = chosen_for(kernel, &wide());
+    let is_along = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 0, by: 16 });
+    assert!(options.iter().any(is_along), "{options:?}");
+    options.into_iter().filter_map(upcast).fold([1, 1], |[across, rows], (axis, by)| match axis {
+        0 => [across * by, rows],
+        _ => [across, rows * by],
+    })
+}
+
+#[test]
+fn sums_and_predicated_loads_of_a_tile_have_registers() {
+    for sizes in [[3, 224, 7, 64], [3, 96, 5, 48], [16, 60, 3, 80]] {
+        let [across, rows] = sides(&strided(sizes));
+        assert!(across * rows >= 12, "{sizes:?}: {across} x {rows}");
+        assert!(across * rows + across + rows <= 32, "{sizes:?}: {across} x {rows}");
+    }
+}
+
+/// A line from the second cache takes two clock cycles, a product of such vectors three quarters of one.
+#[test]
+fn a_tile_reads_no_more_lines_than_the_second_cache_gives() {
+    for sizes in [[128, 28, 3, 256], [192, 20, 3, 320], [256, 14, 3, 512]] {
+        let [across, rows] = sides(&strided(sizes));
+        let cycles = across * rows * 3 / 4;
+        assert!(2 * across <= cycles, "{sizes:?}: {across} x {rows}");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Planner<'_> {
 
     /// Whether steps of the innermost loop read most of the memory between them: then the processor prefetches, which
     /// is as good as a copy.
-    fn is_in_a_row(&self, operand: &Operand, tile: &Tile) -> bool {
+    pub(super) fn is_in_a_row(&self, operand: &Operand, tile: &Tile) -> bool {
         let step = self.step(operand);
         let run = (tile.lanes * tile.across) as f64 * operand.bytes;
         operand.moves(self.axis(tile.lane_loop))

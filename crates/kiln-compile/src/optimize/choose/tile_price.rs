@@ -5,7 +5,10 @@ use super::super::access::Access;
 use super::super::trim::LONG;
 use super::operand::Operand;
 use super::planner::{Planner, Tile};
+use crate::target;
 use kiln_ir::scope::AxisSet;
+
+const LINE: f64 = target::LINE as f64;
 
 impl Planner<'_> {
     /// How many loads of an operand a step of the tile takes.
@@ -14,10 +17,15 @@ impl Planner<'_> {
         along(tile.lane_loop, tile.across) * along(tile.row_loop, tile.rows)
     }
 
-    /// Registers of a tile: accumulators, the operand that is held while the other passes, and one of the other.
+    /// Registers of a tile: accumulators, the operand that is held while the other passes, and one of the other. Predicated
+    /// loads are all done before the first product, since their predicates are computed together.
     pub(super) fn registers(&self, tile: &Tile) -> usize {
-        let held = self.operands.iter().map(|o| self.loads(o, tile)).min().unwrap_or(0);
-        tile.across * tile.rows * self.sums + held + 1
+        let loads = |gated| {
+            let of_kind = self.operands.iter().filter(move |o| o.gated == gated);
+            of_kind.map(|o| self.loads(o, tile))
+        };
+        let (held, early) = (loads(false).min().unwrap_or(0), loads(true).sum::<usize>());
+        tile.across * tile.rows * self.sums + held + early.max(1)
     }
 
     /// The price of a point of the iteration space.
@@ -27,7 +35,7 @@ impl Planner<'_> {
         let width = costs.width(tile.lanes);
         let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
         let points = vectors * tile.lanes as f64 / (self.rounding(tile) * self.balance(tile));
-        let (mut in_place, mut copies) = (0.0, 0.0);
+        let (mut in_place, mut copies, mut lines) = (0.0, 0.0, 0.0);
         for operand in &self.operands {
             let reads = self.reads_in_place(operand, tile);
             let windows = self.copy_of_windows(operand, tile);
@@ -36,10 +44,32 @@ impl Planner<'_> {
                 false => in_place += reads,
             }
             copies += self.forced_copy(operand, lane) + self.copy_of_rows(operand, tile);
+            lines += self.lines_of_panel(operand, tile);
         }
         let products = self.sums as f64 * vectors * (width + self.gate_of_product(tile));
-        let step = products + loads as f64 * costs.load + in_place;
-        step.max(costs.latency * width) / points + copies + self.outside(tile)
+        let step = products + loads as f64 * costs.load + in_place + lines * costs.panel_line;
+        let least = (costs.latency * width).max(lines * costs.panel_line_time);
+        step.max(least) / points + copies + self.outside(tile)
+    }
+
+    /// How many cache lines the vectors of an operand are in, in each step, if what the tile reads again with each block of rows
+    /// does not fit the first cache. Memory that is read from end to end comes ahead of time.
+    fn lines_of_panel(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let lane = self.axis(tile.lane_loop);
+        let run = (tile.lanes * tile.across) as f64 * operand.bytes;
+        let is_near = || self.depth_of_block(tile) * run <= self.target.cache_bytes[0] as f64;
+        let is_ahead = || self.forced_copy(operand, lane) == 0.0 && self.is_in_a_row(operand, tile);
+        let is_read_again = self.size(tile.row_loop) > tile.rows;
+        match operand.moves(lane) && is_read_again && !is_near() && !is_ahead() {
+            true => run / LINE,
+            false => 0.0,
+        }
+    }
+
+    /// Iterations of the reduction in a block of it.
+    fn depth_of_block(&self, tile: &Tile) -> f64 {
+        let share = |(i, by)| by as f64 / self.size(i) as f64;
+        self.depth() * self.chunk(tile).map_or(1.0, share)
     }
 
     /// The price, in each step, of the lines and predicates of an operand. One that is staged in any case is read
