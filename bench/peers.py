@@ -6,6 +6,8 @@ exports."""
 import glob
 import importlib
 import io
+import keyword
+import operator
 import os
 import pathlib
 import re
@@ -225,6 +227,15 @@ class Torch:
         return call
 
 
+def spell_as_python(model):
+    """Renames parameters such as `class`: torch.export writes a program in which they are attributes. The model still finds
+    them by their old names."""
+    for module in list(model.modules()):
+        for name in filter(keyword.iskeyword, list(module._parameters)):
+            module.register_parameter(f"{name}_", module._parameters.pop(name))
+            setattr(type(module), name, property(operator.attrgetter(f"{name}_")))
+
+
 class Ort(Torch):
     """ONNX Runtime on the CPU, from what torch.onnx exports: functions without gradients."""
 
@@ -255,11 +266,15 @@ class Ort(Torch):
                 return f(*args)
 
         module = Function().eval()
+        spell_as_python(module)
+        table = {torch.ops.aten.index_add.default: self.added}
         written = sys.stdout
         sys.stdout = io.StringIO()
         try:
             with torch.no_grad():
-                program = torch.onnx.export(module, args, dynamo=True, verbose=False)
+                program = torch.onnx.export(
+                    module, args, dynamo=True, verbose=False, custom_translation_table=table
+                )
         finally:
             sys.stdout = written
         settings = self.ort.SessionOptions()
@@ -269,6 +284,17 @@ class Ort(Torch):
         names = [i.name for i in session.get_inputs()]
         inputs = {name: x.numpy() for name, x in zip(names, args)}
         return lambda: torch.from_numpy(np.asarray(session.run(None, inputs)[0]))
+
+    @staticmethod
+    def added(x, axis, at, rows, alpha=1.0):
+        """`index_add`. torch.onnx makes a ScatterND of it. Several threads of ONNX Runtime share that op, and lose sums when
+        two of them add to one row. One thread runs a ScatterElements."""
+        from onnxscript import opset18 as op
+
+        if axis != 0 or alpha != 1.0:
+            raise RuntimeError("index_add along the first axis only")
+        at = op.Expand(op.Unsqueeze(at, op.Constant(value_ints=[-1])), op.Shape(rows))
+        return op.ScatterElements(x, at, rows, axis=0, reduction="add")
 
     def convolution(self, way, x, w, slope, stride):
         if way != "forward":

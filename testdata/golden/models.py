@@ -488,9 +488,10 @@ class PixelAttention(nn.Module):
         self.out = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x):
-        q, k, v = self.qkv(self.norm(x)).flatten(2).transpose(1, 2).chunk(3, 2)
+        # one head
+        q, k, v = self.qkv(self.norm(x)).flatten(2).transpose(1, 2)[:, None].chunk(3, 3)
         seen = F.scaled_dot_product_attention(q, k, v)
-        return x + self.out(seen.transpose(1, 2).reshape(x.shape))
+        return x + self.out(seen.transpose(2, 3).reshape(x.shape))
 
 
 class Denoiser(nn.Module):

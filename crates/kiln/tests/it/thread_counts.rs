@@ -197,7 +197,8 @@ fn said(threads: usize, seeds: &[u64], more: &[(&str, &str)]) -> Vec<String> {
     let (first, last) = (seeds[0], seeds[seeds.len() - 1] + 1);
     let mut command = Command::new(std::env::current_exe().expect("this test"));
     command.args(["--ignored", "--exact", "thread_counts::child", "--nocapture"]);
-    command.env("KILN_THREADS", threads.to_string()).envs(more.iter().copied());
+    // `KILN_THREADS` is about the CPU
+    command.env("DEV", "CPU").env("KILN_THREADS", threads.to_string()).envs(more.iter().copied());
     command.env("KILN_TEST_FIRST", first.to_string()).env("KILN_TEST_LAST", last.to_string());
     let output = command.stderr(Stdio::inherit()).output().expect("runs");
     let text = String::from_utf8(output.stdout).expect("text");

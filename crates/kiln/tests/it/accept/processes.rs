@@ -45,9 +45,10 @@ struct Said {
 
 const CHILD: [&str; 4] = ["--ignored", "--exact", "accept::processes::child", "--nocapture"];
 
+/// A child on the CPU: drivers of other devices have caches of their own.
 fn start(cache: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this test"));
-    spawn(command.args(CHILD).env("KILN_CACHE", cache))
+    spawn(command.args(CHILD).env("KILN_CACHE", cache).env("DEV", "CPU"))
 }
 
 fn spawn(command: &mut Command) -> Child {
