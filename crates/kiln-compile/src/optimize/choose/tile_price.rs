@@ -17,15 +17,17 @@ impl Planner<'_> {
         along(tile.lane_loop, tile.across) * along(tile.row_loop, tile.rows)
     }
 
-    /// Registers of a tile: accumulators, the operand that is held while the other passes, and one of the other. Predicated
-    /// loads are all done before the first product, since their predicates are computed together.
+    /// Registers of a tile: accumulators of all sums, the operand that is held while the other passes, and one of the other. While
+    /// one of the reductions goes on, its predicated loads are all done before its first product, since their predicates are
+    /// computed together.
     pub(super) fn registers(&self, tile: &Tile) -> usize {
-        let loads = |gated| {
-            let of_kind = self.operands.iter().filter(move |o| o.gated == gated);
-            of_kind.map(|o| self.loads(o, tile))
-        };
-        let (held, early) = (loads(false).min().unwrap_or(0), loads(true).sum::<usize>());
-        tile.across * tile.rows * self.sums + held + early.max(1)
+        let loads = |operand: &Operand| self.loads(operand, tile);
+        let held = self.operands.iter().map(loads).min().unwrap_or(0);
+        let early: usize = self.operands.iter().filter(|o| o.gated).map(loads).sum();
+        let plain = self.operands.iter().filter(|o| !o.gated).map(loads).min().unwrap_or(0);
+        let at_once = self.sums.div_ceil(self.reductions.len().max(1));
+        let accumulators = tile.across * tile.rows;
+        (accumulators * self.sums + held + 1).max(accumulators * at_once + early + plain)
     }
 
     /// The price of a point of the iteration space.
