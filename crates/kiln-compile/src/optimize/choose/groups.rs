@@ -34,7 +34,9 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
         let lanes = limits.groups.subgroup;
         let exchanges = lanes > 1 && by.is_multiple_of(lanes);
         let exchange = exchanges.then_some(Opt::Subgroup { lanes });
-        let options: Vec<Opt> = loops.iter().map(group).chain([items]).chain(exchange).collect();
+        let steps = steps(if exchanges { by / lanes } else { by }, costs);
+        let options = loops.iter().map(group).chain([items]).chain(exchange).chain(steps);
+        let options: Vec<Opt> = options.collect();
         if check(ast, &options).is_ok() {
             return options;
         }
@@ -88,6 +90,15 @@ fn together(ast: &UOp, outputs: usize, limits: &Limits<'_>) -> Option<(u32, usiz
     let axis = together::axes(ast).into_iter().max_by_key(|axis| size(*axis))?;
     let by = items(size(axis), limits.items(), costs.group_least);
     (outputs < costs.group_outputs && size(axis) >= costs.group_items).then_some((axis, by))
+}
+
+/// The option by which items combine so many partial results in two steps, if that takes fewer reads than one.
+fn steps(parts: usize, costs: &Costs) -> Option<Opt> {
+    let reads = |first: &usize| first + parts / first;
+    let divides = |first: &usize| parts.is_multiple_of(*first);
+    let first = (2..=parts.isqrt()).rev().find(divides)?;
+    let is_less = reads(&first) + costs.group_barrier < parts;
+    is_less.then_some(Opt::Combine { parts: first })
 }
 
 /// How many iterations of a loop a group's items do: all, if there is room, or the largest power of two that divides them,
