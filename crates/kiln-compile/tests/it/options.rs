@@ -273,7 +273,7 @@ fn the_rest_of_a_block_may_be_nothing() {
 }
 
 /// Quotients, and each times the sum of its row.
-fn repeated(rows: usize, n: usize) -> UOp {
+pub(crate) fn repeated(rows: usize, n: usize) -> UOp {
     let x = param(0, &[rows, n]);
     let square = &x * &x;
     let quotient = UOp::binary(Op::FloorDiv, &(&square * &x), &(&square + 7)) * &square;
