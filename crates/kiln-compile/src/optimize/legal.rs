@@ -23,6 +23,10 @@ pub(super) struct Rules {
     reductions: Vec<u32>,
     /// Axes of loops of all reductions.
     shared: Vec<u32>,
+    /// Axes of loops over outputs that are around everything.
+    around: AxisSet,
+    /// Axes of loops of reductions that items could divide.
+    divisible: AxisSet,
     operands: usize,
     /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
@@ -58,7 +62,10 @@ impl Rules {
             axes.filter(|&axis| rows.are_around(&kernel, axis)).collect()
         });
         let shared = together::axes(ast);
-        Rules { kernel, one_nest, reductions, shared, operands, inside_rows }
+        let around = ranges.iter().map(axis_of);
+        let around = around.filter(|axis| kernel.nests.iter().all(|n| n.contains(*axis))).collect();
+        let divisible = together::divisible(ast, &around);
+        Rules { kernel, one_nest, reductions, shared, around, divisible, operands, inside_rows }
     }
 
     /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
@@ -71,7 +78,8 @@ impl Rules {
         ensure(!shares || matches!(opt, Opt::Share { .. }), "operands are shared last")?;
         match opt {
             Opt::Stage { operand, depth, lanes } => self.stage(before, operand, depth, lanes),
-            Opt::Subgroup { lanes } => self.subgroup(before, lanes),
+            Opt::Subgroup { lanes } => self.subgroup(loops, before, lanes),
+            Opt::Combine { parts } => self.combine(loops, before, parts),
             Opt::Share { operand, banks, .. } => {
                 ensure(banks > 0, "scratch has a bank at least")?;
                 self.share(loops, before, operand)
@@ -104,10 +112,8 @@ impl Rules {
                     "it must divide the block of the reduction",
                 )?;
                 match opt {
-                    Opt::Split { kind: RangeKind::Local, .. }
-                        if loop_.kind == RangeKind::Reduce =>
-                    {
-                        self.together(loops, before, axis)?;
+                    Opt::Split { kind: RangeKind::Local, .. } if !self.around.contains(axis) => {
+                        self.along(loops, before, axis, by)?;
                         fits(by, &loop_)
                     }
                     Opt::Split { kind, .. } => self.split(before, kind, axis, by, &loop_),
@@ -179,27 +185,50 @@ impl Rules {
         )
     }
 
-    /// Whether the items of a group may reduce together.
-    fn together(&self, loops: &Loops, before: &[Opt], axis: u32) -> Result<(), String> {
-        ensure(self.shared.contains(&axis), "the loop is not of all reductions of the kernel")?;
+    /// Whether the items that go along rows together may divide a loop.
+    fn along(&self, loops: &Loops, before: &[Opt], axis: u32, by: usize) -> Result<(), String> {
+        let is_divisible = self.divisible.contains(axis) || !self.reductions.contains(&axis);
+        ensure(is_divisible, "the loop is inside of another, or of one reduction among several")?;
         ensure(self.kernel.ordered.is_empty(), "a loop must run in its order")?;
-        let left = loops.parts.iter().filter(|p| p.kind != RangeKind::Reduce && p.size > 1);
+        let is_around = |p: &&Part| self.around.contains(axis_of(&loops.ranges[p.range]));
+        let is_done = |p: &Part| matches!(p.kind, RangeKind::Global | RangeKind::Local);
         ensure(
-            left.into_iter().all(|p| p.kind == RangeKind::Global),
-            "all loops over outputs must be done by groups before",
+            loops.parts.iter().filter(is_around).all(|p| is_done(p) || p.size == 1),
+            "all loops around everything must be done by groups before",
         )?;
-        ensure(before.iter().all(is_grouped), "the reduction is split already")
+        ensure(before.iter().all(is_grouped), "a loop is split already")?;
+        let mut team = loops.parts.iter().filter(|p| p.along);
+        let meets = |p: &Part| {
+            let other = axis_of(&loops.ranges[p.range]);
+            other == axis || self.kernel.together(other, axis)
+        };
+        ensure(!team.clone().any(meets), "the items divide a loop around it or inside of it")?;
+        ensure(team.all(|p| p.size == by), "the items have another number")
+    }
+
+    /// How many items go along rows together; none if they reduce nothing.
+    fn team(&self, loops: &Loops) -> Result<usize, String> {
+        let divides = |p: &&Part| p.along && kind_of(&loops.ranges[p.range]) == RangeKind::Reduce;
+        let part = loops.parts.iter().find(divides);
+        part.map(|p| p.size).ok_or_else(|| "no items reduce together".to_owned())
     }
 
     /// Whether the items that reduce together may exchange their results by so many.
-    fn subgroup(&self, before: &[Opt], lanes: usize) -> Result<(), String> {
-        let Some(&Opt::Split { kind: RangeKind::Local, axis, by }) = before.last() else {
-            return Err("it must follow the split that makes items".to_owned());
-        };
-        ensure(self.reductions.contains(&axis), "the items do not reduce together")?;
+    fn subgroup(&self, loops: &Loops, before: &[Opt], lanes: usize) -> Result<(), String> {
+        ensure(before.iter().all(is_grouped), "it must follow the splits that make items")?;
         let is_subgroup = lanes.is_power_of_two() && (2..=MOST_LANES).contains(&lanes);
         ensure(is_subgroup, "a subgroup has a power of two of items, at most 64")?;
-        ensure(by.is_multiple_of(lanes), "a subgroup would have too few items")
+        ensure(self.team(loops)?.is_multiple_of(lanes), "a subgroup would have too few items")
+    }
+
+    /// Whether the items that reduce together may combine so many partial results first.
+    fn combine(&self, loops: &Loops, before: &[Opt], parts: usize) -> Result<(), String> {
+        let last = before.last();
+        let follows = last.is_some_and(|o| is_grouped(o) || matches!(o, Opt::Subgroup { .. }));
+        ensure(follows, "it must follow the splits that make items")?;
+        let all = self.team(loops)? / loops.subgroup;
+        let divides = parts > 1 && parts < all && all.is_multiple_of(parts);
+        ensure(divides, "it must divide the partial results")
     }
 
     /// Whether a loop, or a part of it, may be done by groups of work-items.

@@ -4,8 +4,9 @@ use super::dot;
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::stage::operands;
-use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,8 @@ pub(super) struct Part {
     pub(super) block: usize,
     /// Which side of matrices it is (1 to 3); 0 for none.
     pub(super) side: usize,
+    /// Whether it is done by the items that go along rows together. All such parts are one range.
+    pub(super) along: bool,
 }
 
 /// A value that will be staged.
@@ -51,6 +54,8 @@ pub(super) struct Loops {
     pub(super) kept: usize,
     /// How many items exchange partial results without scratch; 1 for none.
     pub(super) subgroup: usize,
+    /// How many partial results are combined before all others; 1 for none.
+    pub(super) combined: usize,
 }
 
 /// A loop after some options.
@@ -71,6 +76,7 @@ impl Loops {
             kind: kind_of(r),
             block: 0,
             side: 0,
+            along: false,
         };
         Loops {
             parts: ranges.iter().enumerate().map(whole).collect(),
@@ -83,6 +89,7 @@ impl Loops {
             staged: Vec::new(),
             kept: 0,
             subgroup: 1,
+            combined: 1,
         }
     }
 
@@ -110,7 +117,10 @@ impl Loops {
                 let part = self.left(axis);
                 self.parts[part].kind = kind;
             }
-            Opt::Split { kind, axis, by } => self.split(axis, by, |part| part.kind = kind),
+            Opt::Split { kind, axis, by } => {
+                let along = kind == RangeKind::Local && !self.is_around_all(axis);
+                self.split(axis, by, |part| (part.kind, part.along) = (kind, along));
+            }
             Opt::Block { axis, by } => {
                 self.blocks += 1;
                 let block = self.blocks;
@@ -149,9 +159,24 @@ impl Loops {
             }
             Opt::Keep { bytes } => self.kept = bytes,
             Opt::Subgroup { lanes } => self.subgroup = lanes,
+            Opt::Combine { parts } => self.combined = parts,
             // a kernel with one nest has no use for them
             Opt::Rows { .. } | Opt::Nest { .. } => {}
         }
+    }
+
+    /// Whether everything that the kernel computes is inside of a loop over outputs.
+    fn is_around_all(&self, axis: u32) -> bool {
+        let nodes = toposort(&self.ast);
+        let mut nests = nodes.iter().filter(|n| matches!(n.op(), Op::Store | Op::Reduce));
+        nests.all(|n| n.scope().contains(axis))
+    }
+
+    /// The range of the items that go along rows together.
+    pub(super) fn team(&self) -> Option<UOp> {
+        let mut parts = self.parts.iter().filter(|p| p.size != 1).zip(0..);
+        let (part, axis) = parts.find(|(part, _)| part.along)?;
+        Some(UOp::range(axis, part.kind, part.size))
     }
 
     /// The part that is the rest of a loop.

@@ -82,6 +82,7 @@ fn others(opt: Opt) -> Vec<Opt> {
         | Opt::Mma { .. }
         | Opt::Keep { .. }
         | Opt::Subgroup { .. }
+        | Opt::Combine { .. }
         | Opt::Nest { .. } => Vec::new(),
         Opt::Rows { by, blocks } => [by / 2, by * 2].map(|by| Opt::Rows { by, blocks }).to_vec(),
         Opt::Split { kind: RangeKind::Vector, axis, by } => {
@@ -136,6 +137,7 @@ fn size(opt: &Opt) -> usize {
         | Opt::Share { .. }
         | Opt::Keep { .. }
         | Opt::Subgroup { .. }
+        | Opt::Combine { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => 1,
     }
@@ -152,6 +154,7 @@ fn sized(opt: Opt, by: usize) -> Opt {
         | Opt::Share { .. }
         | Opt::Keep { .. }
         | Opt::Subgroup { .. }
+        | Opt::Combine { .. }
         | Opt::Rows { .. }
         | Opt::Nest { .. } => opt,
     }
@@ -200,6 +203,6 @@ fn order(opt: &Opt) -> u8 {
         Opt::Split { .. } => 1,
         Opt::Block { .. } => 2,
         Opt::Stage { .. } | Opt::Share { .. } => 4,
-        Opt::Keep { .. } | Opt::Subgroup { .. } => 5,
+        Opt::Keep { .. } | Opt::Subgroup { .. } | Opt::Combine { .. } => 5,
     }
 }

@@ -216,7 +216,8 @@ fn axis_named(option: &Opt) -> Option<u32> {
         | Opt::Dot { .. }
         | Opt::Mma { .. }
         | Opt::Keep { .. } => None,
-        Opt::Rows { .. } | Opt::Nest { .. } | Opt::Subgroup { .. } => None,
+        Opt::Rows { .. } | Opt::Nest { .. } => None,
+        Opt::Subgroup { .. } | Opt::Combine { .. } => None,
     }
 }
 

@@ -85,6 +85,12 @@ pub enum Opt {
         /// How many items: a power of two that divides them.
         lanes: usize,
     },
+    /// The items of a group that reduce together combine so many partial results each, and after one more barrier what
+    /// that gave. Follows the `Local` split of the reduction.
+    Combine {
+        /// How many: a divisor of those that go through scratch.
+        parts: usize,
+    },
     /// For a kernel of several nests (`nests`): computes so many iterations of the innermost shared loop in one nest
     /// before the next nest.
     Rows {
@@ -120,6 +126,7 @@ impl fmt::Display for Opt {
             }
             Opt::Keep { bytes } => write!(f, "KEEP({bytes} bytes)"),
             Opt::Subgroup { lanes } => write!(f, "SUBGROUP({lanes})"),
+            Opt::Combine { parts } => write!(f, "COMBINE({parts})"),
             Opt::Rows { by, blocks } => write!(f, "ROWS({by}, {blocks})"),
             Opt::Nest { nest } => write!(f, "NEST({nest})"),
         }
@@ -152,6 +159,7 @@ impl FromStr for Opt {
             }
             ("KEEP", None, &[bytes]) => Ok(Opt::Keep { bytes }),
             ("SUBGROUP", None, &[lanes]) => Ok(Opt::Subgroup { lanes }),
+            ("COMBINE", None, &[parts]) => Ok(Opt::Combine { parts }),
             ("ROWS", None, &[by, blocks]) => Ok(Opt::Rows { by, blocks }),
             ("NEST", None, &[nest]) => Ok(Opt::Nest { nest }),
             _ => Err(format!("{text:?} is not an option")),

@@ -7,13 +7,13 @@ use super::cover::Covered;
 use super::dot;
 use super::gate::gate;
 use super::keep::keep;
-use super::loops::{Loops, Part, Staged, packed};
+use super::loops::{Loops, Staged, packed};
 use super::mma::{through_scratch, without_matrices};
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of, next_axis, ranges_of, replace_ranges_of};
 use super::share::{Shared, share};
 use super::stage::{Panel, outer_loops, stage};
-use super::together::together;
+use super::together::{Team, together};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
@@ -71,10 +71,8 @@ impl Loops {
             ast = if over.is_empty() { through_scratch(&ast, id) } else { ast };
             ast = without_matrices(&ast);
         }
-        let of_items = |p: &Part| p.kind == RangeKind::Local && p.size > 1;
-        let of_reduction = |p: &Part| kind_of(&self.ranges[p.range]) == RangeKind::Reduce;
-        if self.parts.iter().any(|p| of_items(p) && of_reduction(p)) {
-            ast = together(&ast, id, self.subgroup);
+        if let Some(item) = self.team() {
+            ast = together(&ast, id, &Team { item, lanes: self.subgroup, parts: self.combined });
         }
         let ast = kiln_ir::rules::simplify(&ast);
         if self.kept > 0 { keep(&ast, self.kept) } else { ast }
@@ -141,8 +139,10 @@ impl Loops {
             let held = Reverse(if is_side { p.size } else { 0 });
             let launched = match p.kind {
                 RangeKind::Global | RangeKind::Thread => 0,
+                // items of one row are neighbours
+                RangeKind::Local if p.along => 2,
                 RangeKind::Local => 1,
-                _ => 2,
+                _ => 3,
             };
             let nesting = (launched, p.kind.is_expanded(), p.side, inner, order);
             (nesting, held, p.range)
@@ -152,8 +152,13 @@ impl Loops {
     /// For each old range, its value over the new ones, and those.
     fn new_ranges(&self, ast: &UOp) -> FxHashMap<UOp, (UOp, Srcs)> {
         let mut replaced: Vec<(UOp, Srcs)> = vec![(UOp::index(0), Srcs::new()); self.ranges.len()];
-        for (axis, part) in self.parts.iter().filter(|p| p.size != 1).enumerate() {
-            let new = UOp::range(axis as u32, part.kind, part.size);
+        let (team, mut axis) = (self.team(), 0);
+        for part in self.parts.iter().filter(|p| p.size != 1) {
+            let new = match &team {
+                Some(team) if part.along => team.clone(),
+                _ => UOp::range(axis, part.kind, part.size),
+            };
+            axis = axis.max(axis_of(&new) + 1);
             let (value, ranges) = &mut replaced[part.range];
             *value = if value.is_const(0) {
                 scaled(&new, part.stride)

@@ -102,6 +102,8 @@ const COALESCING: Source =
     Source::Manual("NVIDIA, CUDA C++ Best Practices Guide, Coalesced Access to Global Memory");
 const BANKS: Source =
     Source::Manual("NVIDIA, CUDA C++ Best Practices Guide, Shared Memory and Memory Banks");
+const BARRIERS: Source =
+    Source::Manual("NVIDIA, CUDA C++ Programming Guide, Synchronization Instruction, 7.x");
 const SIMT: Source = Source::Manual("NVIDIA, CUDA C++ Programming Guide, SIMT Architecture");
 const PANELS: Source =
     Source::Manual("NVIDIA, CUDA C++ Programming Guide, Shared Memory: the tiled product");
@@ -134,6 +136,8 @@ costs! {
     group_terms: usize = 16, PANELS;
     /// The factor by which a tile may lengthen a loop, at most.
     group_padding: f64 = 1.25, Source::Fitted("products of 33 to 110 that INTERP counts");
+    /// Reads of scratch that take as long as a barrier: 16 items come to one in a cycle, and 32 read.
+    group_barrier: usize = 2, BARRIERS;
     /// Items that execute a step at the same time.
     group_neighbours: usize = 32, SIMT;
     /// Bytes of memory that such neighbours access together.

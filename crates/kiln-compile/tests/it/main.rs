@@ -1,6 +1,7 @@
 //! Integration tests of kiln-compile, one binary.
 
 mod prefetch;
+mod along;
 mod amx;
 mod bugs;
 mod by_hand;

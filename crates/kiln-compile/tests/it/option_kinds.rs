@@ -88,7 +88,7 @@ fn reversed(n: usize) -> SliceAxis {
 }
 
 /// The kernels of some random graphs.
-fn random_kernels(graphs: u64) -> Vec<UOp> {
+pub(crate) fn random_kernels(graphs: u64) -> Vec<UOp> {
     let kernels = |graph| {
         let root = Writer { dice: Dice(seed(graph)), params: 0 }.expression();
         schedule(&[root]).kernels.into_iter().map(|k| k.ast)
@@ -114,6 +114,8 @@ fn all_options(kernel: &UOp) -> Vec<Opt> {
         options.extend((0..3).map(|depth| Opt::Share { operand, depth, banks: 4 }));
     }
     options.extend([64, 1 << 12].map(|bytes| Opt::Keep { bytes }));
+    options.extend([2, 4].map(|lanes| Opt::Subgroup { lanes }));
+    options.extend([2, 4].map(|parts| Opt::Combine { parts }));
     options
 }
 

@@ -273,7 +273,7 @@ fn the_rest_of_a_block_may_be_nothing() {
 }
 
 /// Quotients, and each times the sum of its row.
-fn repeated(rows: usize, n: usize) -> UOp {
+pub(crate) fn repeated(rows: usize, n: usize) -> UOp {
     let x = param(0, &[rows, n]);
     let square = &x * &x;
     let quotient = UOp::binary(Op::FloorDiv, &(&square * &x), &(&square + 7)) * &square;
@@ -433,6 +433,26 @@ fn items_reduce_together() {
     assert!(legal > 20, "{legal}");
 }
 
+#[test]
+fn partial_results_are_combined_in_two_steps() {
+    let mut legal = 0;
+    let barriers = |ast: &UOp| toposort(ast).iter().filter(|n| n.op() == Op::Barrier).count();
+    for (name, root) in kernels() {
+        let kernel = kernel_of(&root);
+        for (items, parts) in [(4, 2), (6, 2), (6, 3), (8, 4), (5, 2), (4, 4)] {
+            for options in together(&kernel, items) {
+                let two = [&options[..], &[Opt::Combine { parts }]].concat();
+                if check(name, &kernel, &two) {
+                    let [one, two] = [options, two].map(|o| apply(&kernel, &o).expect("legal").ast);
+                    assert_eq!(barriers(&two), 2 * barriers(&one));
+                    legal += 1;
+                }
+            }
+        }
+    }
+    assert!(legal > 20, "{legal}");
+}
+
 /// Subgroups alone, and with a scratch for each subgroup's result; types that are not exchanged use scratch only.
 #[test]
 fn items_exchange_results() {
@@ -449,6 +469,7 @@ fn items_exchange_results() {
         for (items, lanes) in [(2, 2), (4, 2), (4, 4), (6, 2), (8, 4), (12, 4)] {
             for options in together(&kernel, items) {
                 let options = [&options[..], &[Opt::Subgroup { lanes }]].concat();
+                check(name, &kernel, &[&options[..], &[Opt::Combine { parts: 2 }]].concat());
                 if check(name, &kernel, &options) {
                     legal += 1;
                     let ops = apply(&kernel, &options).expect("legal").ast;

@@ -54,6 +54,7 @@ impl Chooser {
             | Opt::Share { .. }
             | Opt::Keep { .. }
             | Opt::Subgroup { .. }
+            | Opt::Combine { .. }
             | Opt::Rows { .. }
             | Opt::Nest { .. } => false,
         })

@@ -23,3 +23,14 @@ impl Limits<'_> {
 pub(super) fn group(range: &UOp) -> Opt {
     Opt::Split { kind: RangeKind::Global, axis: axis_of(range), by: 1 }
 }
+
+/// How many iterations of a loop a group's items do: all, if there is room, or the largest power of two that divides them,
+/// if that is at least `least`, or one that does not.
+pub(super) fn items(size: usize, room: usize, least: usize) -> usize {
+    if size <= room {
+        return size;
+    }
+    let most = 1 << room.max(1).ilog2();
+    let powers = std::iter::successors(Some(most), |by| Some(by / 2)).take_while(|by| *by >= least);
+    powers.into_iter().find(|by| size.is_multiple_of(*by)).unwrap_or(most)
+}

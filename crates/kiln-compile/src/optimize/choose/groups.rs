@@ -5,11 +5,10 @@
 //! reduces by itself, several outputs at a time where they share operands.
 
 use super::super::access::{Access, Kernel};
-use super::super::legal::check;
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, kind_of, ranges_of, size_of};
-use super::super::together;
-use super::grid::{Limits, group};
+use super::super::ranges::{axis_of, kind_of, size_of};
+use super::along::Rows;
+use super::grid::{Limits, group, items};
 use super::panels;
 use crate::target::Costs;
 use kiln_ir::UOp;
@@ -20,7 +19,6 @@ use std::cmp::Reverse;
 
 /// The options for a kernel of one nest; none for several, which one item computes.
 pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
-    let costs = limits.costs;
     let kernel = Kernel::of(ast);
     let around_all = |axis| kernel.nests.iter().all(|nest| nest.contains(axis));
     let is_free = |r: &UOp| {
@@ -28,21 +26,36 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
         kind_of(r) == RangeKind::Loop && !kernel.ordered.contains(axis) && around_all(axis)
     };
     let loops: Vec<UOp> = kernel.ranges.iter().filter(|r| is_free(r)).cloned().collect();
-    let outputs: usize = loops.iter().map(size_of).product();
-    if let Some((axis, by)) = together(ast, outputs, limits) {
-        let items = Opt::Split { kind: RangeKind::Local, axis, by };
-        let lanes = limits.groups.subgroup;
-        let exchanges = lanes > 1 && by.is_multiple_of(lanes);
-        let exchange = exchanges.then_some(Opt::Subgroup { lanes });
-        let options: Vec<Opt> = loops.iter().map(group).chain([items]).chain(exchange).collect();
-        if check(ast, &options).is_ok() {
-            return options;
-        }
+    let rows = Rows { ast, kernel: &kernel, around: &loops, limits };
+    let along = rows.choose();
+    if let Some(options) =
+        along.as_ref().filter(|options| is_needed(options, &kernel, &loops, limits))
+    {
+        return options.clone();
     }
     if let Some(options) = panels::choose(ast, &loops, limits) {
         return options;
     }
-    let tile = tile(&kernel, &loops, costs);
+    let outputs = of_outputs(&kernel, &loops, limits);
+    let is_less = |options: &Vec<Opt>| rows.price(options) < rows.price(&outputs);
+    along.filter(is_less).unwrap_or(outputs)
+}
+
+/// Whether there are too few outputs for items of their own, and a long reduction that items divide.
+fn is_needed(options: &[Opt], kernel: &Kernel, loops: &[UOp], limits: &Limits<'_>) -> bool {
+    let outputs: usize = loops.iter().map(size_of).product();
+    let is_long = |r: &UOp| {
+        let divides = |o: &Opt| matches!(*o, Opt::Split { axis, .. } if axis == axis_of(r));
+        let is_sum = kind_of(r) == RangeKind::Reduce;
+        is_sum && size_of(r) >= limits.costs.group_items && options.iter().any(divides)
+    };
+    outputs < limits.costs.group_outputs && kernel.ranges.iter().any(is_long)
+}
+
+/// The innermost loops over outputs become the items.
+fn of_outputs(kernel: &Kernel, loops: &[UOp], limits: &Limits<'_>) -> Vec<Opt> {
+    let costs = limits.costs;
+    let tile = tile(kernel, loops, costs);
     let mut left: FxHashMap<u32, usize> = loops.iter().map(|r| (axis_of(r), size_of(r))).collect();
     for option in &tile {
         if let Opt::Split { axis, by, .. } = option {
@@ -78,25 +91,4 @@ fn tile(kernel: &Kernel, loops: &[UOp], costs: &Costs) -> Vec<Opt> {
     sides.sort_by_key(|r| Reverse(size_of(r)));
     let upcast = |r: &&UOp| Opt::Split { kind: RangeKind::Upcast, axis: axis_of(r), by };
     sides.iter().take(2).map(upcast).collect()
-}
-
-/// The loop of reductions that the items of a group divide, and how many they are, if there are too few outputs for items
-/// of their own: a group for each row.
-fn together(ast: &UOp, outputs: usize, limits: &Limits<'_>) -> Option<(u32, usize)> {
-    let costs = limits.costs;
-    let size = |axis: u32| ranges_of(ast).iter().find(|r| axis_of(r) == axis).map_or(1, size_of);
-    let axis = together::axes(ast).into_iter().max_by_key(|axis| size(*axis))?;
-    let by = items(size(axis), limits.items(), costs.group_least);
-    (outputs < costs.group_outputs && size(axis) >= costs.group_items).then_some((axis, by))
-}
-
-/// How many iterations of a loop a group's items do: all, if there is room, or the largest power of two that divides them,
-/// if that is at least `least`, or one that does not.
-fn items(size: usize, room: usize, least: usize) -> usize {
-    if size <= room {
-        return size;
-    }
-    let most = 1 << room.max(1).ilog2();
-    let powers = std::iter::successors(Some(most), |by| Some(by / 2)).take_while(|by| *by >= least);
-    powers.into_iter().find(|by| size.is_multiple_of(*by)).unwrap_or(most)
 }

@@ -14,9 +14,11 @@
 
 mod accumulators;
 mod align;
+mod along;
 mod across;
 mod blocks;
 mod chooser;
+mod coalescing;
 mod grid;
 mod groups;
 mod inner;

@@ -91,7 +91,7 @@ fn on_sums(option: &Opt, sums: &AxisSet, around: u32) -> Option<Opt> {
         Opt::Mma { axes: [_, depth, _], by: [_, n, _] } => {
             Some(Opt::Mma { axes: [0, own(depth)?, 0], by: [0, n, 0] })
         }
-        Opt::Keep { .. } | Opt::Subgroup { .. } => Some(*option),
+        Opt::Keep { .. } | Opt::Subgroup { .. } | Opt::Combine { .. } => Some(*option),
         Opt::Stage { .. } | Opt::Share { .. } | Opt::Rows { .. } | Opt::Nest { .. } => None,
     }
 }

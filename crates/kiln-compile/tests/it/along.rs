@@ -1,0 +1,143 @@
+//! Items of a group that go along rows together, in several reductions and in loops over what is stored of a row, on INTERP.
+
+use crate::option_kinds::random_kernels;
+use crate::options::{
+    Dice, axes, check, is_counted, kernel_of, kernels, param, plain, repeated, run, seed,
+};
+use crate::stages::{lower, optimize, schedule};
+use kiln_compile::optimize::{self, Opt, apply};
+use kiln_compile::target::{Groups, Target};
+use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+
+fn split(kind: RangeKind, axis: u32, by: usize) -> Opt {
+    Opt::Split { kind, axis, by }
+}
+
+/// Rows of `n`, each without its largest value and then times its sum.
+fn rows(count: usize, n: usize) -> UOp {
+    let x = param(0, &[count, n]);
+    let all = |x: UOp| x.reshape(&[count, 1][..]).expand(&[count, n][..]);
+    let x = &x - &all(x.reduce(ReduceOp::Max, &[1][..]));
+    &x * &all((&x * &x).reduce(ReduceOp::Add, &[1][..]))
+}
+
+/// Kernels with rows: fixed ones, and those of random graphs.
+fn all_kernels() -> Vec<UOp> {
+    let fixed = kernels().into_iter().map(|(_, root)| root);
+    let fixed = fixed.chain([rows(5, 16), rows(3, 11), repeated(6, 8)]);
+    fixed.map(|root| kernel_of(&root)).chain(random_kernels(60)).collect()
+}
+
+/// Rows as groups, perhaps several rows in a group; then some loops inside of rows by the same items, which may exchange or
+/// combine in two steps.
+fn random_options(kernel: &UOp, dice: &mut Dice) -> Vec<Opt> {
+    let nodes = toposort(kernel);
+    let nests = nodes.iter().filter(|n| matches!(n.op(), Op::Store | Op::Reduce));
+    let is_around = |axis: &u32| nests.clone().all(|n| n.scope().contains(*axis));
+    let loops = axes(kernel, RangeKind::Loop).into_iter();
+    let (around, inner): (Vec<u32>, Vec<u32>) = loops.partition(is_around);
+    let mut options = Vec::new();
+    for &axis in &around {
+        if dice.below(2) == 0 {
+            options.push(split(RangeKind::Local, axis, 2 + dice.below(2)));
+        }
+    }
+    options.extend(around.iter().map(|axis| split(RangeKind::Global, *axis, 1)));
+    let by = [2, 3, 4, 6, 8][dice.below(5)];
+    for axis in inner.into_iter().chain(axes(kernel, RangeKind::Reduce)) {
+        if dice.below(4) > 0 {
+            options.push(split(RangeKind::Local, axis, by));
+        }
+    }
+    if dice.below(3) == 0 {
+        options.push(Opt::Subgroup { lanes: [2, 4][dice.below(2)] });
+    }
+    if dice.below(3) == 0 {
+        options.push(Opt::Combine { parts: 2 });
+    }
+    options
+}
+
+/// Those of the options that are legal after those before.
+fn legal(kernel: &UOp, options: Vec<Opt>) -> Vec<Opt> {
+    options.into_iter().fold(Vec::new(), |mut legal, option| {
+        legal.push(option);
+        if optimize::check(kernel, &legal).is_err() {
+            legal.pop();
+        }
+        legal
+    })
+}
+
+fn locals(kernel: &UOp) -> usize {
+    let is_item = |n: &&UOp| n.arg().range().is_some_and(|r| r.1 == RangeKind::Local);
+    toposort(kernel).iter().filter(|n| n.op() == Op::Range).filter(is_item).count()
+}
+
+#[test]
+fn rows_that_items_go_along_together_stay_as_they_are() {
+    let (mut dice, mut several) = (Dice(seed(5)), 0);
+    for kernel in all_kernels() {
+        for _ in 0..20 {
+            let options = legal(&kernel, random_options(&kernel, &mut dice));
+            assert!(check("rows", &kernel, &options), "{options:?}");
+            let local = |o: &&Opt| matches!(o, Opt::Split { kind: RangeKind::Local, .. });
+            let ranges = locals(&apply(&kernel, &options).expect("legal").ast);
+            several += usize::from(options.iter().filter(local).count() > ranges);
+        }
+    }
+    assert!(several > 120 || !is_counted(), "{several} divide several loops");
+}
+
+#[test]
+fn one_range_of_items_divides_all_loops_of_a_row() {
+    let kernel = kernel_of(&rows(5, 16));
+    let [around, inner] = axes(&kernel, RangeKind::Loop)[..] else { panic!("two loops") };
+    let [first, second] = axes(&kernel, RangeKind::Reduce)[..] else { panic!("two reductions") };
+    let group = split(RangeKind::Global, around, 1);
+    let local = |axis, by| split(RangeKind::Local, axis, by);
+    let all = [group, local(first, 8), local(second, 8), local(inner, 8)];
+    assert!(check("rows", &kernel, &all));
+    assert_eq!(locals(&apply(&kernel, &all).expect("legal").ast), 1);
+    let why = |options: &[Opt]| optimize::check(&kernel, options).expect_err("illegal");
+    for (options, reason) in [
+        (&[group, local(first, 8), local(inner, 4)][..], "the items have another number"),
+        (&[local(first, 8)], "all loops around everything must be done by groups before"),
+        (
+            &[group, local(first, 4), local(first, 4)],
+            "the items divide a loop around it or inside of it",
+        ),
+        (&[group, Opt::Combine { parts: 2 }], "no items reduce together"),
+        (
+            &[group, local(first, 8), Opt::Combine { parts: 3 }],
+            "it must divide the partial results",
+        ),
+    ] {
+        assert!(why(options).ends_with(&format!(": {reason}")), "{}", why(options));
+    }
+}
+
+#[test]
+fn what_the_strategy_chooses_for_rows_changes_nothing() {
+    let mut along = 0;
+    let fixed = [rows(5, 64), rows(70, 100), rows(300, 33), rows(2, 1000), rows(9, 20)];
+    let fixed = fixed.into_iter().flat_map(|root| schedule(&[root]).kernels);
+    let fixed = fixed.map(|k| k.ast);
+    for kernel in fixed.chain(random_kernels(60)) {
+        let kernel = optimize::collapsed(&kernel);
+        let expected = run(&plain(&kernel), &Target::interp());
+        for (items, bytes, subgroup) in [(256, 48 << 10, 1), (64, 4 << 10, 8), (32, 512, 1)] {
+            let groups = Groups { most_items: items, shared_bytes: bytes, subgroup };
+            let target = Target::opencl(groups);
+            let optimized = optimize(&kernel, &target, true);
+            assert!(run(&optimized.ast, &target) == expected, "{:?}", optimized.applied);
+            let program = lower(&optimized.ast, &target);
+            assert!(program.scratch_bytes <= bytes, "{:?}", optimized.applied);
+            let is_barrier = |n: &UOp| n.op() == Op::Barrier;
+            along += usize::from(toposort(&optimized.ast).iter().any(is_barrier));
+        }
+    }
+    assert!(along > 20 || !is_counted(), "{along} go along rows");
+}
