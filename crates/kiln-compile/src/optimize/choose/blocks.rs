@@ -292,8 +292,14 @@ impl Planner<'_> {
         Some(best)
     }
 
-    /// Stages an operand inside the last loop that it moves along.
-    pub(super) fn stage(&mut self, operand: usize, tile: &Tile, around: &Around) {
+    /// Stages an operand inside the last loop that it moves along, and tells its price in its place and as a copy.
+    pub(super) fn stage(
+        &mut self,
+        operand: usize,
+        tile: &Tile,
+        around: &Around,
+        prices: Option<[f64; 2]>,
+    ) {
         let facts = &self.operands[operand];
         let along_lanes = facts.moves(self.axis(tile.lane_loop));
         let axes = &around.axes[..if along_lanes { around.lanes } else { around.axes.len() }];
@@ -301,7 +307,7 @@ impl Planner<'_> {
         let in_thread = self.chooser.has_threads() as usize;
         let lanes = if self.target.masks || !facts.gated { tile.lanes } else { 1 };
         let option = Opt::Stage { operand, depth: last.max(in_thread), lanes };
-        if let Some([place, copied]) = self.stage_prices(facts, tile) {
+        if let Some([place, copied]) = prices {
             priced::decided(
                 || format!("operand {operand}"),
                 "cycles",

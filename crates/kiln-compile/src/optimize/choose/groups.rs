@@ -1,8 +1,9 @@
 //! Part of pass `choose`: options for a device that runs thousands of work-items in groups.
 //!
 //! Items of a group that are neighbours access neighbours in memory, so that a group's accesses share cache lines
-//! (coalescing). So the innermost loops over outputs become the items, and what is left of all loops the groups. Each item
-//! reduces by itself, several outputs at a time where they share operands.
+//! (coalescing). The innermost loops over outputs become the items, and what is left of all loops the groups. Each item
+//! reduces by itself, several outputs at a time where they share operands. Or items go along rows together (`along`), if there
+//! are few outputs, or if they then share more lines.
 
 use super::super::access::{Access, Kernel};
 use super::super::opt::Opt;
@@ -28,12 +29,8 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
     let loops: Vec<UOp> = kernel.ranges.iter().filter(|r| is_free(r)).cloned().collect();
     let rows = Rows { ast, kernel: &kernel, around: &loops, limits };
     let along = rows.choose();
-    if let Some(options) =
-        along.as_ref().filter(|options| is_needed(options, &kernel, &loops, limits))
-    {
-        return options.clone();
-    }
-    if let Some(options) = panels::choose(ast, &loops, limits) {
+    let needed = along.clone().filter(|options| is_needed(options, &kernel, &loops, limits));
+    if let Some(options) = needed.or_else(|| panels::choose(ast, &loops, limits)) {
         return options;
     }
     let outputs = of_outputs(&kernel, &loops, limits);

@@ -230,11 +230,13 @@ impl Planner<'_> {
         chunk: Option<(usize, usize)>,
     ) {
         self.tell_in_place(tile, staged);
+        // before the loops are divided, as when it was decided
+        let prices: Vec<_> = self.operands.iter().map(|o| self.stage_prices(o, tile)).collect();
         let blocks = self.blocks(tile, staged, chunk);
         self.divide(tile, &blocks);
         let around = self.around(tile, &blocks);
         for operand in (0..staged.len()).filter(|&i| staged[i]) {
-            self.stage(operand, tile, &around);
+            self.stage(operand, tile, &around, prices[operand]);
         }
     }
 }
