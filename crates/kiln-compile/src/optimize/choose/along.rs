@@ -63,7 +63,9 @@ impl Rows<'_> {
         let powers = std::iter::successors(Some(least), |by| Some(2 * by));
         let powers = powers.take_while(|by| *by <= most.min(length));
         let fits = powers.filter(|by| self.scratch(*by) <= self.limits.groups.shared_bytes);
-        fits.min_by_key(|by| length.div_ceil(*by) + steps(*by, self.limits).price(self.limits.costs))
+        fits.min_by_key(|by| {
+            length.div_ceil(*by) + steps(*by, self.limits).price(self.limits.costs)
+        })
     }
 
     /// Bytes of the partial results of so many items, at most: those of a second step are fewer than those of the first.
@@ -133,6 +135,7 @@ impl Steps {
     /// What each item reads and exchanges; a barrier counts as several reads.
     fn price(&self, costs: &Costs) -> usize {
         let scratch = self.parts.iter().filter(|parts| **parts > 1);
-        self.lanes.ilog2() as usize + scratch.map(|parts| parts + costs.group_barrier).sum::<usize>()
+        self.lanes.ilog2() as usize
+            + scratch.map(|parts| parts + costs.group_barrier).sum::<usize>()
     }
 }

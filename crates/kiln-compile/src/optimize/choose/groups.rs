@@ -28,7 +28,9 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
     let loops: Vec<UOp> = kernel.ranges.iter().filter(|r| is_free(r)).cloned().collect();
     let rows = Rows { ast, kernel: &kernel, around: &loops, limits };
     let along = rows.choose();
-    if let Some(options) = along.as_ref().filter(|options| is_needed(options, &kernel, &loops, limits)) {
+    if let Some(options) =
+        along.as_ref().filter(|options| is_needed(options, &kernel, &loops, limits))
+    {
         return options.clone();
     }
     if let Some(options) = panels::choose(ast, &loops, limits) {
