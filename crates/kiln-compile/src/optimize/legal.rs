@@ -188,7 +188,7 @@ impl Rules {
     /// Whether the items that go along rows together may divide a loop.
     fn along(&self, loops: &Loops, before: &[Opt], axis: u32, by: usize) -> Result<(), String> {
         let is_divisible = self.divisible.contains(axis) || !self.reductions.contains(&axis);
-        ensure(is_divisible, "the loop is inside of another, or of one reduction among several")?;
+        ensure(is_divisible, "the reduction is inside of another loop")?;
         ensure(self.kernel.ordered.is_empty(), "a loop must run in its order")?;
         let is_around = |p: &&Part| self.around.contains(axis_of(&loops.ranges[p.range]));
         let is_done = |p: &Part| matches!(p.kind, RangeKind::Global | RangeKind::Local);

@@ -137,21 +137,15 @@ fn closed_axes(node: &UOp) -> Vec<u32> {
 }
 
 /// The axes of reductions' loops that items could divide: those of reductions that are inside of nothing but the loops
-/// `around` everything, and that share all of their loops with others or none.
+/// `around` everything.
 pub(super) fn divisible(ast: &UOp, around: &AxisSet) -> AxisSet {
     let nodes = toposort(ast);
-    let reduces: Vec<&UOp> = nodes.iter().filter(|n| n.op() == Op::Reduce).collect();
-    let mut loops: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-    let mut refused = AxisSet::default();
-    for reduce in reduces {
-        let own = closed_axes(reduce);
-        let is_inside = !reduce.scope().is_subset(around);
-        for &axis in &own {
-            let known = loops.entry(axis).or_insert_with(|| own.clone());
-            if is_inside || *known != own {
-                refused.union_with(&own.iter().chain(known.iter()).copied().collect());
-            }
-        }
-    }
-    loops.into_keys().filter(|axis| !refused.contains(*axis)).collect()
+    let reduces = nodes.iter().filter(|n| n.op() == Op::Reduce);
+    let (alone, inside): (Vec<&UOp>, Vec<&UOp>) =
+        reduces.partition(|n| n.scope().is_subset(around));
+    let axes =
+        |reduces: Vec<&UOp>| -> AxisSet { reduces.into_iter().flat_map(closed_axes).collect() };
+    let (mut alone, inside) = (axes(alone), axes(inside));
+    alone.retain(|axis| !inside.contains(axis));
+    alone
 }

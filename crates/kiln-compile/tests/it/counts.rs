@@ -82,6 +82,20 @@ fn sum(rows: usize, n: usize) -> UOp {
     data(0, &[rows, n]).reduce(ReduceOp::Add, &[1][..])
 }
 
+/// Each column's sum: neighbouring items have neighbouring columns.
+fn columns(rows: usize, n: usize) -> UOp {
+    data(0, &[rows, n]).reduce(ReduceOp::Add, &[0][..])
+}
+
+/// What a layer norm looks like: each row without its sum, divided by the sum of the squares.
+fn normalized(rows: usize, n: usize) -> UOp {
+    let x = data(0, &[rows, n]);
+    let along = |x: UOp| x.reshape(&[rows, 1][..]).expand(&[rows, n][..]);
+    let sum = |x: &UOp| along(x.reduce(ReduceOp::Add, &[1][..]));
+    let centred = &x - &sum(&x);
+    UOp::binary(Op::Div, &centred, &sum(&(&centred * &centred)))
+}
+
 fn transpose(rows: usize, n: usize) -> UOp {
     data(0, &[rows, n]).permute(&[1, 0][..]).contiguous()
 }
@@ -140,6 +154,8 @@ fn kernels_for_groups_are_counted() {
     for (rows, n) in [(64, 64), (16, 1000), (100, 100)] {
         add(&format!("softmax {rows}x{n}"), softmax(rows, n));
         add(&format!("sum {rows}x{n}"), sum(rows, n));
+        add(&format!("normalized {rows}x{n}"), normalized(rows, n));
+        add(&format!("columns {rows}x{n}"), columns(rows, n));
         add(&format!("transpose {rows}x{n}"), transpose(rows, n));
     }
     expect![[r#"
@@ -153,12 +169,18 @@ fn kernels_for_groups_are_counted() {
         convolution 32x16x16    4718592   48128  0.010   8192   11872     4608     0   256
         softmax 64x64            192512   12288  0.064   4096    2048        0     0   128
         sum 64x64                 12288    4096  0.333     64     544        0     0    64
+        normalized 64x64          40960   12288  0.300   4096    2048        0     0   128
+        columns 64x64              4096    4096  1.000     64     520        0     0     0
         transpose 64x64               0    4096      -   4096    4608     3584     0     0
         softmax 16x1000          720768   48000  0.067  16000    8000        0     0    64
         sum 16x1000               32384   16000  0.494     16    2016        0     0    32
+        normalized 16x1000       128768   48000  0.373  16000    8000        0     0    64
+        columns 16x1000           16384   16000  0.977   1000    2125        0     0     0
         transpose 16x1000             0   16000      -  16000   10000     6000     0     0
         softmax 100x100          455600   30000  0.066  10000    6400     1400     0   200
         sum 100x100               22800   10000  0.439    100    1650      350     0   100
+        normalized 100x100        85600   30000  0.350  10000    6400     1400     0   200
+        columns 100x100           10000   10000  1.000    100    1463      150     0     0
         transpose 100x100             0   10000      -  10000   11250     8750     0     0
     "#]]
     .assert_eq(&table);
