@@ -28,6 +28,7 @@ pub(super) struct Rules {
     /// Axes of loops of reductions that items could divide.
     divisible: AxisSet,
     operands: usize,
+    shareable: usize,
     /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
 }
@@ -47,12 +48,14 @@ pub(super) fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
 impl Loops {
     /// The facts that decide which options are legal for this kernel.
     pub(super) fn rules(&self, ast: &UOp) -> Rules {
-        Rules::of(ast, &self.ranges, self.operands().len())
+        Rules::of(ast, self)
     }
 }
 
 impl Rules {
-    pub(super) fn of(ast: &UOp, ranges: &[UOp], operands: usize) -> Rules {
+    fn of(ast: &UOp, loops: &Loops) -> Rules {
+        let (ranges, operands) = (&loops.ranges, loops.operands().len());
+        let shareable = loops.shareable().len();
         let kernel = Kernel::of(ast);
         let one_nest = is_one_nest(&kernel, ranges);
         let reduces = ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
@@ -65,7 +68,17 @@ impl Rules {
         let around = ranges.iter().map(axis_of);
         let around = around.filter(|axis| kernel.nests.iter().all(|n| n.contains(*axis))).collect();
         let divisible = together::divisible(ast, &around);
-        Rules { kernel, one_nest, reductions, shared, around, divisible, operands, inside_rows }
+        Rules {
+            kernel,
+            one_nest,
+            reductions,
+            shared,
+            around,
+            divisible,
+            operands,
+            shareable,
+            inside_rows,
+        }
     }
 
     /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
@@ -324,7 +337,7 @@ impl Rules {
 
     /// Whether the items of a group may share an operand: all of them come to each copy equally often.
     fn share(&self, loops: &Loops, before: &[Opt], operand: usize) -> Result<(), String> {
-        ensure(operand < self.operands, "the kernel has no operand of this number")?;
+        ensure(operand < self.shareable, "the kernel has no operand of this number")?;
         ensure(self.one_nest, "the loops of the kernel are not one nest")?;
         ensure(!before.iter().any(uses_scratch), "scratch of one item is not shared")?;
         let same = |o: &Opt| matches!(o, Opt::Share { operand: other, .. } if *other == operand);

@@ -10,6 +10,7 @@ use super::super::ranges::{axis_of, kind_of, size_of};
 use super::along::Rows;
 use super::grid::{Limits, group, items};
 use super::panels;
+use super::squares;
 use crate::target::Costs;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -34,6 +35,9 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
         return options.clone();
     }
     if let Some(options) = panels::choose(ast, &loops, limits) {
+        return options;
+    }
+    if let Some(options) = squares::choose(ast, &kernel, &loops, limits) {
         return options;
     }
     let outputs = of_outputs(&kernel, &loops, limits);
