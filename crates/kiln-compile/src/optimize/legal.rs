@@ -27,6 +27,8 @@ pub(super) struct Rules {
     around: AxisSet,
     /// Axes of loops of reductions that items could divide.
     divisible: AxisSet,
+    /// For each reduction, the axes of the loops around it and of its own.
+    reduces: Vec<[AxisSet; 2]>,
     operands: usize,
     shareable: usize,
     /// Axes of loops that may be aligned to the rows that are stored.
@@ -67,7 +69,8 @@ impl Rules {
         let shared = together::axes(ast);
         let around = ranges.iter().map(axis_of);
         let around = around.filter(|axis| kernel.nests.iter().all(|n| n.contains(*axis))).collect();
-        let divisible = together::divisible(ast, &around);
+        let reduces = together::reductions(ast);
+        let divisible = together::divisible(&reduces, &around);
         Rules {
             kernel,
             one_nest,
@@ -75,6 +78,7 @@ impl Rules {
             shared,
             around,
             divisible,
+            reduces,
             operands,
             shareable,
             inside_rows,
@@ -210,6 +214,7 @@ impl Rules {
             "all loops around everything must be done by groups before",
         )?;
         ensure(before.iter().all(is_grouped), "a loop is split already")?;
+        self.whole_rows(loops, axis)?;
         let mut team = loops.parts.iter().filter(|p| p.along);
         let meets = |p: &Part| {
             let other = axis_of(&loops.ranges[p.range]);
@@ -217,6 +222,18 @@ impl Rules {
         };
         ensure(!team.clone().any(meets), "the items divide a loop around it or inside of it")?;
         ensure(team.all(|p| p.size == by), "the items have another number")
+    }
+
+    /// Whether all items have read whole rows before one stores a part of a row, which may be written over what is read: they
+    /// know the result of a reduction that they divide only when all have read.
+    fn whole_rows(&self, loops: &Loops, axis: u32) -> Result<(), String> {
+        let team = loops.parts.iter().filter(|p| p.along);
+        let team: AxisSet = team.map(|p| axis_of(&loops.ranges[p.range])).collect();
+        let is_read = |[around, own]: &[AxisSet; 2]| around.contains(axis) || own.intersects(&team);
+        ensure(
+            self.reductions.contains(&axis) || self.reduces.iter().all(is_read),
+            "a reduction outside of the loop is not divided",
+        )
     }
 
     /// How many items go along rows together; none if they reduce nothing.
