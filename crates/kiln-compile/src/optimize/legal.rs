@@ -27,7 +27,10 @@ pub(super) struct Rules {
     around: AxisSet,
     /// Axes of loops of reductions that items could divide.
     divisible: AxisSet,
+    /// For each reduction, the axes of the loops around it and of its own.
+    reduces: Vec<[AxisSet; 2]>,
     operands: usize,
+    shareable: usize,
     /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
 }
@@ -47,12 +50,14 @@ pub(super) fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
 impl Loops {
     /// The facts that decide which options are legal for this kernel.
     pub(super) fn rules(&self, ast: &UOp) -> Rules {
-        Rules::of(ast, &self.ranges, self.operands().len())
+        Rules::of(ast, self)
     }
 }
 
 impl Rules {
-    pub(super) fn of(ast: &UOp, ranges: &[UOp], operands: usize) -> Rules {
+    fn of(ast: &UOp, loops: &Loops) -> Rules {
+        let (ranges, operands) = (&loops.ranges, loops.operands().len());
+        let shareable = loops.shareable().len();
         let kernel = Kernel::of(ast);
         let one_nest = is_one_nest(&kernel, ranges);
         let reduces = ranges.iter().filter(|r| kind_of(r) == RangeKind::Reduce);
@@ -64,8 +69,20 @@ impl Rules {
         let shared = together::axes(ast);
         let around = ranges.iter().map(axis_of);
         let around = around.filter(|axis| kernel.nests.iter().all(|n| n.contains(*axis))).collect();
-        let divisible = together::divisible(ast, &around);
-        Rules { kernel, one_nest, reductions, shared, around, divisible, operands, inside_rows }
+        let reduces = together::reductions(ast);
+        let divisible = together::divisible(&reduces, &around);
+        Rules {
+            kernel,
+            one_nest,
+            reductions,
+            shared,
+            around,
+            divisible,
+            reduces,
+            operands,
+            shareable,
+            inside_rows,
+        }
     }
 
     /// Whether an option may follow `before`, which have been applied to `loops`. If not, the error says why.
@@ -197,6 +214,7 @@ impl Rules {
             "all loops around everything must be done by groups before",
         )?;
         ensure(before.iter().all(is_grouped), "a loop is split already")?;
+        self.whole_rows(loops, axis)?;
         let mut team = loops.parts.iter().filter(|p| p.along);
         let meets = |p: &Part| {
             let other = axis_of(&loops.ranges[p.range]);
@@ -204,6 +222,18 @@ impl Rules {
         };
         ensure(!team.clone().any(meets), "the items divide a loop around it or inside of it")?;
         ensure(team.all(|p| p.size == by), "the items have another number")
+    }
+
+    /// Whether all items have read whole rows before one stores a part of a row, which may be written over what is read: they
+    /// know the result of a reduction that they divide only when all have read.
+    fn whole_rows(&self, loops: &Loops, axis: u32) -> Result<(), String> {
+        let team = loops.parts.iter().filter(|p| p.along);
+        let team: AxisSet = team.map(|p| axis_of(&loops.ranges[p.range])).collect();
+        let is_read = |[around, own]: &[AxisSet; 2]| around.contains(axis) || own.intersects(&team);
+        ensure(
+            self.reductions.contains(&axis) || self.reduces.iter().all(is_read),
+            "a reduction outside of the loop is not divided",
+        )
     }
 
     /// How many items go along rows together; none if they reduce nothing.
@@ -324,7 +354,7 @@ impl Rules {
 
     /// Whether the items of a group may share an operand: all of them come to each copy equally often.
     fn share(&self, loops: &Loops, before: &[Opt], operand: usize) -> Result<(), String> {
-        ensure(operand < self.operands, "the kernel has no operand of this number")?;
+        ensure(operand < self.shareable, "the kernel has no operand of this number")?;
         ensure(self.one_nest, "the loops of the kernel are not one nest")?;
         ensure(!before.iter().any(uses_scratch), "scratch of one item is not shared")?;
         let same = |o: &Opt| matches!(o, Opt::Share { operand: other, .. } if *other == operand);

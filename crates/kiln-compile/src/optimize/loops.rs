@@ -3,7 +3,7 @@
 use super::dot;
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of, ranges_of, size_of};
-use super::stage::operands;
+use super::stage::{loads, operands};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -49,6 +49,8 @@ pub(super) struct Loops {
     ast: UOp,
     /// The values of it that may be staged, once an option asks for them.
     operands: OnceCell<Vec<UOp>>,
+    /// What it loads, once an option asks for that.
+    loads: OnceCell<Vec<UOp>>,
     pub(super) staged: Vec<Staged>,
     /// Bytes of each value that may be kept; 0 for none.
     pub(super) kept: usize,
@@ -86,6 +88,7 @@ impl Loops {
             blocks: 0,
             ast: ast.clone(),
             operands: OnceCell::new(),
+            loads: OnceCell::new(),
             staged: Vec::new(),
             kept: 0,
             subgroup: 1,
@@ -101,6 +104,12 @@ impl Loops {
     /// The values that may be staged.
     pub(super) fn operands(&self) -> &[UOp] {
         self.operands.get_or_init(|| operands(&self.ast))
+    }
+
+    /// The values that items may share: those, or what a kernel without reductions loads.
+    pub(super) fn shareable(&self) -> &[UOp] {
+        let sums = self.ranges.iter().any(|r| kind_of(r) == RangeKind::Reduce);
+        if sums { self.operands() } else { self.loads.get_or_init(|| loads(&self.ast)) }
     }
 
     /// The rest of the loop of this axis, if there is such a loop.
@@ -154,7 +163,7 @@ impl Loops {
                 self.staged.push(Staged { value, depth, lanes, banks: 0 });
             }
             Opt::Share { operand, depth, banks } => {
-                let value = self.operands()[operand].clone();
+                let value = self.shareable()[operand].clone();
                 self.staged.push(Staged { value, depth, lanes: 1, banks });
             }
             Opt::Keep { bytes } => self.kept = bytes,

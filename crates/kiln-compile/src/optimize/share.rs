@@ -5,6 +5,9 @@
 //! Neighbouring items copy what are neighbours in global memory, so that they share its lines. A panel has the order of global
 //! memory, too, unless neighbouring items would then read words of one bank. If so, what they read at the same time are
 //! neighbours in scratch, and rows of the panel are longer than what they hold: so neighbours also write to different banks.
+//!
+//! A kernel without reductions may copy what it loads in the same way. A transpose then reads and writes neighbours, and goes
+//! across in scratch only. Rows of the panel are longer than what they hold, so neighbouring items read from different banks.
 
 use super::access::value_strides;
 use super::cover::Covered;
@@ -88,7 +91,11 @@ impl Panel<'_> {
         if is_read_across(&order, items) {
             inner.sort_by_key(place_in_scratch);
         }
-        let (ranges, len) = placed(&inner, &order, shared.banks);
+        let across = items.last().filter(|item| is_copied_across(&order, item));
+        let (ranges, len) = match across {
+            Some(item) => across_banks(&order, item, shared.banks),
+            None => placed(&inner, &order, shared.banks),
+        };
         let memory = UOp::local(Space::Scratch, shared.id, len, source.dtype(), 1);
         Panel { memory, source, ranges, order }
     }
@@ -184,6 +191,27 @@ fn order_in_memory(value: &UOp, mut ranges: Vec<UOp>) -> Vec<UOp> {
 fn is_read_across(order: &[UOp], items: &[UOp]) -> bool {
     let neighbours = items.last().is_some_and(|item| order.contains(item));
     neighbours && order.last().is_some_and(is_of_reduction)
+}
+
+/// Whether neighbouring items read elements that are far apart in memory, since others read their neighbours there.
+fn is_copied_across(order: &[UOp], item: &UOp) -> bool {
+    order.contains(item) && order.last() != Some(item) && !order.iter().any(is_of_reduction)
+}
+
+/// The ranges as in global memory, but with neighbouring items in different banks. A full row of items is an odd number of
+/// elements apart. If half as many are neighbours, each leaves a bank free for the items of the next row, and so on.
+fn across_banks(order: &[UOp], item: &UOp, banks: usize) -> (Vec<(UOp, usize)>, usize) {
+    let apart = 1usize << (banks / size_of(item)).max(1).ilog2();
+    let (mut placed, mut len) = (Vec::new(), 1usize);
+    for range in order.iter().rev() {
+        if range == item {
+            len = (len + apart).next_multiple_of(2 * apart) - apart;
+        }
+        placed.push((range.clone(), len));
+        len *= size_of(range);
+    }
+    placed.reverse();
+    (placed, len)
 }
 
 /// The distance of neighbours along each range, and the length of all.

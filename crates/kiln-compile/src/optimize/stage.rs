@@ -59,6 +59,19 @@ pub(super) fn operands(ast: &UOp) -> Vec<UOp> {
         }
         facts.insert(node.clone(), own);
     }
+    outermost(nodes, &found)
+}
+
+/// The values that a kernel loads. None is part of the index or the predicate of another.
+pub(super) fn loads(ast: &UOp) -> Vec<UOp> {
+    let nodes = toposort(ast);
+    let is_value = |n: &&UOp| n.op() == Op::Load && n.dtype() != DType::Index;
+    let found = nodes.iter().filter(is_value).cloned().collect();
+    outermost(nodes, &found)
+}
+
+/// Those of the nodes that are found and not inside others that are.
+fn outermost(nodes: Vec<UOp>, found: &FxHashSet<UOp>) -> Vec<UOp> {
     let inside: FxHashSet<UOp> = nodes
         .iter()
         .filter(|n| found.contains(n))

@@ -136,16 +136,20 @@ fn closed_axes(node: &UOp) -> Vec<u32> {
     node.srcs()[1..].iter().filter(|r| r.op() == Op::Range).map(axis_of).collect()
 }
 
-/// The axes of reductions' loops that items could divide: those of reductions that are inside of nothing but the loops
-/// `around` everything.
-pub(super) fn divisible(ast: &UOp, around: &AxisSet) -> AxisSet {
+/// For each reduction of a kernel, the axes of the loops around it and of its own.
+pub(super) fn reductions(ast: &UOp) -> Vec<[AxisSet; 2]> {
     let nodes = toposort(ast);
     let reduces = nodes.iter().filter(|n| n.op() == Op::Reduce);
-    let (alone, inside): (Vec<&UOp>, Vec<&UOp>) =
-        reduces.partition(|n| n.scope().is_subset(around));
-    let axes =
-        |reduces: Vec<&UOp>| -> AxisSet { reduces.into_iter().flat_map(closed_axes).collect() };
-    let (mut alone, inside) = (axes(alone), axes(inside));
+    reduces.map(|n| [n.scope().clone(), closed_axes(n).into_iter().collect()]).collect()
+}
+
+/// The axes of reductions' loops that items could divide: those of reductions that are inside of nothing but the loops
+/// `around` everything.
+pub(super) fn divisible(reductions: &[[AxisSet; 2]], around: &AxisSet) -> AxisSet {
+    let is_alone = |[scope, _]: &&[AxisSet; 2]| scope.is_subset(around);
+    let (alone, inside): (Vec<_>, Vec<_>) = reductions.iter().partition(is_alone);
+    let axes = |of: &[&[AxisSet; 2]]| AxisSet::union(of.iter().map(|[_, own]| own));
+    let (mut alone, inside) = (axes(&alone), axes(&inside));
     alone.retain(|axis| !inside.contains(axis));
     alone
 }

@@ -10,6 +10,8 @@ use kiln_compile::target::{Groups, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
+use kiln_runtime::interp;
+use std::cell::Cell;
 
 fn split(kind: RangeKind, axis: u32, by: usize) -> Opt {
     Opt::Split { kind, axis, by }
@@ -46,7 +48,7 @@ fn random_options(kernel: &UOp, dice: &mut Dice) -> Vec<Opt> {
     }
     options.extend(around.iter().map(|axis| split(RangeKind::Global, *axis, 1)));
     let by = [2, 3, 4, 6, 8][dice.below(5)];
-    for axis in inner.into_iter().chain(axes(kernel, RangeKind::Reduce)) {
+    for axis in axes(kernel, RangeKind::Reduce).into_iter().chain(inner) {
         if dice.below(4) > 0 {
             options.push(split(RangeKind::Local, axis, by));
         }
@@ -91,6 +93,35 @@ fn rows_that_items_go_along_together_stay_as_they_are() {
     assert!(several > 120 || !is_counted(), "{several} divide several loops");
 }
 
+/// The results of a kernel that writes its rows over those that it reads.
+fn in_place(kernel: &UOp) -> Vec<Cell<u8>> {
+    let program = lower(kernel, &Target::interp());
+    let len = program.params[0].len as i32;
+    let bytes = (0..len).flat_map(|i| (i * 7 % 13 - 6).to_ne_bytes());
+    let memory: Vec<Cell<u8>> = bytes.map(Cell::new).collect();
+    interp::run(&program, &[&memory[..], &memory[..]], &[]).expect("runs");
+    memory
+}
+
+/// A row may be written over the row that it was computed from.
+#[test]
+fn rows_are_read_by_all_items_before_one_writes() {
+    let kernel = kernel_of(&rows(5, 16));
+    let (mut dice, mut written) = (Dice(seed(17)), 0);
+    let expected = in_place(&plain(&kernel));
+    let inner = axes(&kernel, RangeKind::Loop)[1];
+    for _ in 0..200 {
+        let options = legal(&kernel, random_options(&kernel, &mut dice));
+        let writes = |o: &Opt| matches!(*o, Opt::Split { kind: RangeKind::Local, axis, .. } if axis == inner);
+        if options.iter().any(writes) {
+            let found = in_place(&apply(&kernel, &options).expect("legal").ast);
+            assert!(found == expected, "{options:?}");
+            written += 1;
+        }
+    }
+    assert!(written > 30 || !is_counted(), "{written} write together");
+}
+
 #[test]
 fn one_range_of_items_divides_all_loops_of_a_row() {
     let kernel = kernel_of(&rows(5, 16));
@@ -103,7 +134,11 @@ fn one_range_of_items_divides_all_loops_of_a_row() {
     assert_eq!(locals(&apply(&kernel, &all).expect("legal").ast), 1);
     let why = |options: &[Opt]| optimize::check(&kernel, options).expect_err("illegal");
     for (options, reason) in [
-        (&[group, local(first, 8), local(inner, 4)][..], "the items have another number"),
+        (&[group, local(first, 8), local(second, 4)][..], "the items have another number"),
+        (
+            &[group, local(first, 8), local(inner, 8)],
+            "a reduction outside of the loop is not divided",
+        ),
         (&[local(first, 8)], "all loops around everything must be done by groups before"),
         (
             &[group, local(first, 4), local(first, 4)],

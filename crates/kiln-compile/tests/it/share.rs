@@ -1,15 +1,16 @@
 //! Operands that are shared by the work-items of a group, on INTERP. INTERP refuses races, and a barrier that only some items
 //! reach.
 
+use crate::option_kinds::random_kernels;
 use crate::options::{
-    Dice, axes, check, is_counted, kernel_of, kernels, plain, product, run, seed,
+    Dice, axes, check, is_counted, kernel_of, kernels, param, plain, product, run, seed,
 };
 use crate::stages::{lower, optimize};
 use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::target::{Groups, Target};
 use kiln_ir::Op;
 use kiln_ir::UOp;
-use kiln_ir::arg::RangeKind;
+use kiln_ir::arg::{PadAxis, RangeKind, SliceAxis};
 use kiln_ir::uop::toposort;
 
 fn split(kind: RangeKind, axis: u32, by: usize) -> Opt {
@@ -37,6 +38,45 @@ fn sharing_changes_nothing() {
         }
     }
     assert!(legal > 300, "{legal}");
+}
+
+/// Kernels without a reduction that read across how they write: alone, added to what is not, in a batch, with a border.
+fn copies() -> Vec<(&'static str, UOp)> {
+    let across = |slot, [m, n]: [usize; 2]| param(slot, &[n, m]).permute(&[1, 0][..]);
+    let added = across(0, [7, 9]) + param(1, &[7, 9]) + across(2, [7, 9]);
+    let border = PadAxis { before: 1, between: 0, after: 2 };
+    let batch = param(0, &[3, 5, 6]).permute(&[0, 2, 1][..]);
+    let product = across(0, [6, 5])
+        * across(1, [6, 5]).pad(&[border; 2]).slice(&[
+            SliceAxis { start: 0, step: 1, len: 6 },
+            SliceAxis { start: 2, step: 1, len: 5 },
+        ]);
+    vec![
+        ("across", across(0, [12, 8]).contiguous()),
+        ("across, ragged", across(0, [11, 7]).contiguous()),
+        ("across and along", added),
+        ("batch", batch.contiguous()),
+        ("border", product),
+    ]
+}
+
+fn turned([m, n]: [usize; 2]) -> UOp {
+    param(0, &[n, m]).permute(&[1, 0][..]).contiguous()
+}
+
+#[test]
+fn copies_through_scratch_change_nothing() {
+    let (mut dice, mut shared) = (Dice(seed(13)), 0);
+    let fixed: Vec<UOp> = copies().iter().map(|(_, root)| kernel_of(root)).collect();
+    let sums = |kernel: &UOp| axes(kernel, RangeKind::Reduce).is_empty();
+    for kernel in fixed.into_iter().chain(random_kernels(40).into_iter().filter(sums)) {
+        for _ in 0..60 {
+            let options = random_options(&kernel, &mut dice);
+            let shares = options.iter().any(|o| matches!(o, Opt::Share { .. }));
+            shared += usize::from(check("copy", &kernel, &options) && shares);
+        }
+    }
+    assert!(shared > 150 || !is_counted(), "{shared} are legal and share");
 }
 
 /// Tiles, items and groups, the reduction in blocks, and one operand or both shared.
@@ -104,9 +144,13 @@ fn what_the_strategy_for_groups_chooses_changes_nothing() {
         ("right transposed", ragged(false, true)),
         ("both transposed", ragged(true, true)),
         ("few rows", product([5, 64, 40], false, true)),
+        ("transpose", turned([64, 96])),
+        ("transpose, ragged", turned([37, 53])),
+        ("transpose of few rows", turned([16, 90])),
+        ("transpose of few columns", turned([90, 20])),
     ];
     let mut shared = 0;
-    for (name, root) in kernels().into_iter().chain(more) {
+    for (name, root) in kernels().into_iter().chain(copies()).chain(more) {
         let kernel = kernel_of(&root);
         let expected = run(&plain(&kernel), &Target::interp());
         // with room for panels of 16 terms, of fewer, and of none

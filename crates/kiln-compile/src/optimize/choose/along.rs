@@ -4,7 +4,7 @@
 use super::super::access::Kernel;
 use super::super::legal::check;
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, size_of};
+use super::super::ranges::{axis_of, is_outer, size_of};
 use super::coalescing::Grid;
 use super::grid::{Limits, group, items};
 use crate::target::Costs;
@@ -40,12 +40,14 @@ impl Rows<'_> {
         (options.len() > before).then_some(options)
     }
 
-    /// The loops that items could divide, those first along which neighbours share most lines.
+    /// The loops that items could divide. Those of reductions come first, then those along which neighbours share most lines.
     fn inner_loops(&self) -> Vec<UOp> {
         let costs = self.limits.costs;
         let is_long = |r: &&UOp| !self.around.contains(r) && size_of(r) >= costs.group_least;
         let mut loops: Vec<UOp> = self.kernel.ranges.iter().filter(is_long).cloned().collect();
-        loops.sort_by_cached_key(|r| (self.lines_along(r), Reverse(size_of(r)), axis_of(r)));
+        loops.sort_by_cached_key(|r| {
+            (is_outer(r), self.lines_along(r), Reverse(size_of(r)), axis_of(r))
+        });
         loops
     }
 

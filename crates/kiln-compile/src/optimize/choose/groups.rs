@@ -11,6 +11,7 @@ use super::super::ranges::{axis_of, kind_of, size_of};
 use super::along::Rows;
 use super::grid::{Limits, group, items};
 use super::panels;
+use super::squares;
 use crate::target::Costs;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
@@ -30,7 +31,11 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
     let rows = Rows { ast, kernel: &kernel, around: &loops, limits };
     let along = rows.choose();
     let needed = along.clone().filter(|options| is_needed(options, &kernel, &loops, limits));
-    if let Some(options) = needed.or_else(|| panels::choose(ast, &loops, limits)) {
+    let shared = || {
+        let panels = panels::choose(ast, &loops, limits);
+        panels.or_else(|| squares::choose(ast, &kernel, &loops, limits))
+    };
+    if let Some(options) = needed.or_else(shared) {
         return options;
     }
     let outputs = of_outputs(&kernel, &loops, limits);

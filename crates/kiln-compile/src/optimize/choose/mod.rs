@@ -32,6 +32,7 @@ mod planner;
 mod priced;
 mod results;
 mod rows;
+mod squares;
 mod code_size;
 mod threads;
 mod tile;
