@@ -67,8 +67,7 @@ impl Rules {
             axes.filter(|&axis| rows.are_around(&kernel, axis)).collect()
         });
         let shared = together::axes(ast);
-        let around = ranges.iter().map(axis_of);
-        let around = around.filter(|axis| kernel.nests.iter().all(|n| n.contains(*axis))).collect();
+        let around = loops.around().clone();
         let reduces = together::reductions(ast);
         let divisible = together::divisible(&reduces, &around);
         Rules {

@@ -5,6 +5,7 @@ use super::opt::Opt;
 use super::ranges::{axis_of, kind_of, ranges_of, size_of};
 use super::stage::{loads, operands};
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use std::cell::OnceCell;
@@ -49,6 +50,8 @@ pub(super) struct Loops {
     ast: UOp,
     /// The values of it that may be staged, once an option asks for them.
     operands: OnceCell<Vec<UOp>>,
+    /// The loops that everything is inside of, once an option asks for them.
+    around: OnceCell<AxisSet>,
     /// What it loads, once an option asks for that.
     loads: OnceCell<Vec<UOp>>,
     pub(super) staged: Vec<Staged>,
@@ -88,6 +91,7 @@ impl Loops {
             blocks: 0,
             ast: ast.clone(),
             operands: OnceCell::new(),
+            around: OnceCell::new(),
             loads: OnceCell::new(),
             staged: Vec::new(),
             kept: 0,
@@ -127,7 +131,7 @@ impl Loops {
                 self.parts[part].kind = kind;
             }
             Opt::Split { kind, axis, by } => {
-                let along = kind == RangeKind::Local && !self.is_around_all(axis);
+                let along = kind == RangeKind::Local && !self.around().contains(axis);
                 self.split(axis, by, |part| (part.kind, part.along) = (kind, along));
             }
             Opt::Block { axis, by } => {
@@ -174,11 +178,15 @@ impl Loops {
         }
     }
 
-    /// Whether everything that the kernel computes is inside of a loop over outputs.
-    fn is_around_all(&self, axis: u32) -> bool {
-        let nodes = toposort(&self.ast);
-        let mut nests = nodes.iter().filter(|n| matches!(n.op(), Op::Store | Op::Reduce));
-        nests.all(|n| n.scope().contains(axis))
+    /// The axes of loops that everything is inside of.
+    pub(super) fn around(&self) -> &AxisSet {
+        self.around.get_or_init(|| {
+            let nodes = toposort(&self.ast);
+            let nests = nodes.iter().filter(|n| matches!(n.op(), Op::Store | Op::Reduce));
+            let mut around: AxisSet = self.ranges.iter().map(axis_of).collect();
+            nests.for_each(|n| around.retain(|axis| n.scope().contains(axis)));
+            around
+        })
     }
 
     /// The range of the items that go along rows together.

@@ -2,7 +2,7 @@
 //! row. Neighbouring items then access neighbours, where the items of different rows would be as far apart as rows are.
 
 use super::super::access::Kernel;
-use super::super::legal::check;
+use super::super::loops::Loops;
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, is_outer, size_of};
 use super::coalescing::Grid;
@@ -27,17 +27,11 @@ impl Rows<'_> {
     pub(super) fn choose(&self) -> Option<Vec<Opt>> {
         let loops = self.inner_loops();
         let by = self.team(size_of(loops.first()?))?;
-        let mut options = self.rows(by);
-        let before = options.len();
         let local = |r: &UOp| Opt::Split { kind: RangeKind::Local, axis: axis_of(r), by };
-        let steps = steps(by, self.limits);
-        for option in loops.iter().map(local).chain(steps.options()) {
-            options.push(option);
-            if check(self.ast, &options).is_err() {
-                options.pop();
-            }
-        }
-        (options.len() > before).then_some(options)
+        let rows = self.rows(by);
+        let all = rows.iter().copied().chain(loops.iter().map(local));
+        let options = legal(self.ast, all.chain(steps(by, self.limits).options()));
+        (options.starts_with(&rows) && options.len() > rows.len()).then_some(options)
     }
 
     /// The loops that items could divide. Those of reductions come first, then those along which neighbours share most lines.
@@ -108,6 +102,19 @@ impl Rows<'_> {
         let combined = team.map(|by| grid.steps(&around) * reads(by));
         grid.lines() + combined.sum::<f64>()
     }
+}
+
+/// Those of the options that are legal after those before.
+fn legal(ast: &UOp, all: impl Iterator<Item = Opt>) -> Vec<Opt> {
+    let (mut loops, mut options) = (Loops::of(ast), Vec::new());
+    let rules = loops.rules(ast);
+    for option in all {
+        if rules.check(&loops, &options, option).is_ok() {
+            loops.apply(option);
+            options.push(option);
+        }
+    }
+    options
 }
 
 /// How items combine their partial results.

@@ -30,17 +30,15 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
     let loops: Vec<UOp> = kernel.ranges.iter().filter(|r| is_free(r)).cloned().collect();
     let rows = Rows { ast, kernel: &kernel, around: &loops, limits };
     let along = rows.choose();
-    let needed = along.clone().filter(|options| is_needed(options, &kernel, &loops, limits));
-    let shared = || {
-        let panels = panels::choose(ast, &loops, limits);
-        panels.or_else(|| squares::choose(ast, &kernel, &loops, limits))
-    };
-    if let Some(options) = needed.or_else(shared) {
-        return options;
-    }
-    let outputs = of_outputs(&kernel, &loops, limits);
-    let is_less = |options: &Vec<Opt>| rows.price(options) < rows.price(&outputs);
-    along.filter(is_less).unwrap_or(outputs)
+    let is_needed = |options: &Vec<Opt>| is_needed(options, &kernel, &loops, limits);
+    let needed = along.clone().filter(is_needed);
+    let found = needed.or_else(|| panels::choose(ast, &loops, limits));
+    let found = found.or_else(|| squares::choose(ast, &kernel, &loops, limits));
+    found.unwrap_or_else(|| {
+        let outputs = of_outputs(&kernel, &loops, limits);
+        let is_less = |options: &Vec<Opt>| rows.price(options) < rows.price(&outputs);
+        along.filter(is_less).unwrap_or(outputs)
+    })
 }
 
 /// Whether there are too few outputs for items of their own, and a long reduction that items divide.

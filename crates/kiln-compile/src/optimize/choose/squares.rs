@@ -27,7 +27,8 @@ pub(super) fn choose(
     if !stores.all(|a| is_along(a, columns)) {
         return None;
     }
-    let loads = Loops::of(ast).shareable().to_vec();
+    let whole = Loops::of(ast);
+    let loads = whole.shareable();
     let across: Vec<Option<&UOp>> =
         loads.iter().map(|load| read_along(load, columns, loops)).collect();
     let rows = across.iter().flatten().copied().find(|r| long(&r))?;
