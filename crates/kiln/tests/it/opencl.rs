@@ -71,6 +71,36 @@ fn sums_products_and_windows() {
     close(&|d| numbers(&[20, 6], d).cumsum(0).permute([1, 0]).contiguous());
 }
 
+/// Rows that items go along together, in one kernel or several, and copies that go across in scratch.
+#[test]
+fn rows_and_transposes() {
+    let close = |run: &dyn Fn(&Device) -> Tensor| {
+        let Some([found, wanted]) = both::<f32>(run) else { return };
+        let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-4 * b.abs().max(1.0);
+        assert!(!found.iter().zip(&wanted).any(differs), "{found:?} {wanted:?}");
+    };
+    for (rows, n) in [(64, 64), (5, 1000), (300, 33), (1, 20), (5000, 16)] {
+        close(&|d| numbers(&[rows, n], d).softmax(1));
+        close(&|d| numbers(&[rows, n], d).layernorm(1));
+        close(&|d| numbers(&[rows, n], d).sum(1));
+        close(&|d| numbers(&[rows, n], d).permute([1, 0]).contiguous());
+        close(&|d| {
+            numbers(&[rows, n], d).cast(DType::F16).permute([1, 0]).contiguous().cast(DType::F32)
+        });
+    }
+    // over the rows that they are computed from
+    close(&|d| {
+        let mut x = numbers(&[64, 200], d);
+        for _ in 0..3 {
+            x = x.softmax(1) * 10.0;
+            x.realize().expect("computes");
+        }
+        x
+    });
+    close(&|d| numbers(&[3, 20, 50], d).permute([0, 2, 1]).contiguous());
+    close(&|d| numbers(&[40, 70], d) + numbers(&[70, 40], d).permute([1, 0]));
+}
+
 /// In OpenCL C signed overflow has no meaning, so a compiler may think that `x + 1 < x` is never true.
 #[test]
 fn integers_wrap() {

@@ -31,7 +31,7 @@ pub(super) fn choose(
     let loads = whole.shareable();
     let across: Vec<Option<&UOp>> =
         loads.iter().map(|load| read_along(load, columns, loops)).collect();
-    let rows = across.iter().flatten().copied().find(|r| long(&r))?;
+    let rows = across.iter().flatten().copied().find(|r| long(r))?;
     let operands = (0..loads.len()).filter(|i| across[*i] == Some(rows));
     let mut options = square(rows, columns, limits);
     options.extend(loops.iter().map(group));
