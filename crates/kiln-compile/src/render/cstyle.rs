@@ -8,7 +8,7 @@ use super::c_alu;
 use super::c_expr::{Dialect, Expr, Level, literal};
 use super::c_helpers::Helpers;
 use super::facts::{definition_name, is_thread};
-use super::groups::coordinate;
+use super::groups::Grid;
 use crate::target::Target;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::{Arg, DType, Op, UOp};
@@ -28,7 +28,7 @@ pub(super) struct Body {
     values: FxHashMap<UOp, Expr>,
     named: FxHashMap<&'static str, usize>,
     /// The ranges of groups and their items.
-    grid: Vec<UOp>,
+    grid: Grid,
 }
 
 impl Body {
@@ -36,7 +36,7 @@ impl Body {
     pub(super) fn new(ops: &[UOp], target: &Target, dialect: Dialect) -> Body {
         let helpers = Helpers::new(target.widened_bytes, dialect);
         let mut body = Body { depth: 1, helpers, ..Body::default() };
-        body.grid = ops.iter().filter(|op| is_launched(op)).cloned().collect();
+        body.grid = Grid::of(ops);
         for (op, in_place) in ops.iter().zip(used_in_place(ops)) {
             body.op(op, in_place);
         }
@@ -138,7 +138,7 @@ impl Body {
     fn range(&mut self, op: &UOp) {
         if is_launched(op) {
             let (of, name) = (self.helpers.scalar_type(op.dtype()), definition_name(op));
-            let at = coordinate(op, &self.grid);
+            let at = self.grid.coordinate(op);
             return self.line(&format!("const {of} {name} = ({of})({at});"));
         }
         let (name, of) = (definition_name(op), self.helpers.scalar_type(op.dtype()));
