@@ -8,7 +8,7 @@ use super::c_alu;
 use super::c_expr::{Dialect, Expr, Level, literal};
 use super::c_helpers::Helpers;
 use super::facts::{definition_name, is_thread};
-use super::groups::Grid;
+use super::groups::{Grid, is_launched};
 use crate::target::Target;
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::{Arg, DType, Op, UOp};
@@ -229,11 +229,6 @@ impl Body {
         };
         self.line(&format!("{condition}{place} = {};", value.text));
     }
-}
-
-/// Whether a range is of groups or of the items of a group, which are no loops.
-pub(super) fn is_launched(op: &UOp) -> bool {
-    matches!(op.arg().range(), Some((_, RangeKind::Global | RangeKind::Local)))
 }
 
 fn is_register(op: &UOp) -> bool {

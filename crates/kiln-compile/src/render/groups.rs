@@ -1,7 +1,6 @@
 //! Part of pass `render`: where a work-item is in the grid. All axes of groups are one axis of the launch, and so are all axes
 //! of a group's items: a launch has three at most, a kernel may have more.
 
-use super::cstyle::is_launched;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::kind_of;
 use kiln_ir::{Op, UOp};
@@ -36,4 +35,9 @@ impl Grid {
         let is_bare = at == 0 && (is_group || !self.exchanges);
         if is_bare { id } else { format!("{id} % {}", size(range)) }
     }
+}
+
+/// Whether a range is of groups or of the items of a group, which are no loops.
+pub(super) fn is_launched(op: &UOp) -> bool {
+    matches!(op.arg().range(), Some((_, RangeKind::Global | RangeKind::Local)))
 }
