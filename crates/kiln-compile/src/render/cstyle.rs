@@ -10,7 +10,7 @@ use super::c_helpers::Helpers;
 use super::facts::{definition_name, is_thread};
 use super::groups::{Grid, is_launched};
 use crate::target::Target;
-use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::arg::Space;
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
