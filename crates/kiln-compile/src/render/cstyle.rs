@@ -8,9 +8,9 @@ use super::c_alu;
 use super::c_expr::{Dialect, Expr, Level, literal};
 use super::c_helpers::Helpers;
 use super::facts::{definition_name, is_thread};
-use super::groups::coordinate;
+use super::groups::{Grid, is_launched};
 use crate::target::Target;
-use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::arg::Space;
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -28,7 +28,7 @@ pub(super) struct Body {
     values: FxHashMap<UOp, Expr>,
     named: FxHashMap<&'static str, usize>,
     /// The ranges of groups and their items.
-    grid: Vec<UOp>,
+    grid: Grid,
 }
 
 impl Body {
@@ -36,7 +36,7 @@ impl Body {
     pub(super) fn new(ops: &[UOp], target: &Target, dialect: Dialect) -> Body {
         let helpers = Helpers::new(target.widened_bytes, dialect);
         let mut body = Body { depth: 1, helpers, ..Body::default() };
-        body.grid = ops.iter().filter(|op| is_launched(op)).cloned().collect();
+        body.grid = Grid::of(ops);
         for (op, in_place) in ops.iter().zip(used_in_place(ops)) {
             body.op(op, in_place);
         }
@@ -138,7 +138,7 @@ impl Body {
     fn range(&mut self, op: &UOp) {
         if is_launched(op) {
             let (of, name) = (self.helpers.scalar_type(op.dtype()), definition_name(op));
-            let at = coordinate(op, &self.grid);
+            let at = self.grid.coordinate(op);
             return self.line(&format!("const {of} {name} = ({of})({at});"));
         }
         let (name, of) = (definition_name(op), self.helpers.scalar_type(op.dtype()));
@@ -229,11 +229,6 @@ impl Body {
         };
         self.line(&format!("{condition}{place} = {};", value.text));
     }
-}
-
-/// Whether a range is of groups or of the items of a group, which are no loops.
-pub(super) fn is_launched(op: &UOp) -> bool {
-    matches!(op.arg().range(), Some((_, RangeKind::Global | RangeKind::Local)))
 }
 
 fn is_register(op: &UOp) -> bool {

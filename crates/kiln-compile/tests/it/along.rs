@@ -6,6 +6,7 @@ use crate::options::{
 };
 use crate::stages::{lower, optimize, schedule};
 use kiln_compile::optimize::{self, Opt, apply};
+use kiln_compile::pipeline::{self, Settings};
 use kiln_compile::target::{Groups, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::toposort;
@@ -176,4 +177,19 @@ fn what_the_strategy_chooses_for_rows_changes_nothing() {
         }
     }
     assert!(along > 20 || !is_counted(), "{along} go along rows");
+}
+
+/// If a group is one subgroup, no barrier separates the exchange from the store by the first item.
+#[test]
+fn where_items_exchange_the_first_is_not_found_by_a_bound() {
+    let sums = param(0, &[4, 64]).reduce(ReduceOp::Add, &[1][..]);
+    let source = |subgroup| {
+        let groups = Groups { most_items: 32, shared_bytes: 1 << 14, subgroup };
+        let settings = Settings { optimize: true, ..Settings::default() };
+        let compiled = pipeline::compile(&kernel_of(&sums), &Target::opencl(groups), settings);
+        compiled.unwrap_or_else(|bug| panic!("{bug}")).program.source
+    };
+    assert!(source(32).contains("sub_group_shuffle_xor"));
+    assert!(source(32).contains("(get_local_id(0) % 32)") && !source(32).contains("barrier"));
+    assert!(!source(1).contains("get_local_id(0) % 32"));
 }
