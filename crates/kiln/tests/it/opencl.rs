@@ -23,6 +23,13 @@ fn both<T: kiln::Element>(run: impl Fn(&Device) -> Tensor) -> Option<[Vec<T>; 2]
     Some(found)
 }
 
+/// A program computes on OpenCL what the interpreter does, within the order of sums.
+fn close(run: &dyn Fn(&Device) -> Tensor) {
+    let Some([found, wanted]) = both::<f32>(run) else { return };
+    let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-4 * b.abs().max(1.0);
+    assert!(!found.iter().zip(&wanted).any(differs), "{found:?} {wanted:?}");
+}
+
 fn numbers(shape: &[usize], device: &Device) -> Tensor {
     let n: usize = shape.iter().product();
     let numbers: Vec<f32> = (0..n).map(|i| ((i * 7 + 3) % 23) as f32 / 4.0 - 2.5).collect();
@@ -49,11 +56,6 @@ fn every_dtype_is_stored_and_converted() {
 
 #[test]
 fn sums_products_and_windows() {
-    let close = |run: &dyn Fn(&Device) -> Tensor| {
-        let Some([found, wanted]) = both::<f32>(run) else { return };
-        let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-4 * b.abs().max(1.0);
-        assert!(!found.iter().zip(&wanted).any(differs), "{found:?} {wanted:?}");
-    };
     // the items of a group sum together
     close(&|d| numbers(&[3, 3000], d).sum(1));
     close(&|d| numbers(&[700, 2], d).max(0));
@@ -74,11 +76,6 @@ fn sums_products_and_windows() {
 /// Rows that items go along together, in one kernel or several, and copies that go across in scratch.
 #[test]
 fn rows_and_transposes() {
-    let close = |run: &dyn Fn(&Device) -> Tensor| {
-        let Some([found, wanted]) = both::<f32>(run) else { return };
-        let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-4 * b.abs().max(1.0);
-        assert!(!found.iter().zip(&wanted).any(differs), "{found:?} {wanted:?}");
-    };
     for (rows, n) in [(64, 64), (5, 1000), (300, 33), (1, 20), (5000, 16)] {
         close(&|d| numbers(&[rows, n], d).softmax(1));
         close(&|d| numbers(&[rows, n], d).layernorm(1));

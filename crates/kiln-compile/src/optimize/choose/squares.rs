@@ -48,7 +48,7 @@ fn is_along(access: &Access, range: &UOp) -> bool {
     access.stride(axis_of(range)).is_some_and(|stride| stride.abs() == 1)
 }
 
-/// The loop along which neighbours are neighbours in memory, if that is another than this one, which the value varies over.
+/// The loop along which a load goes from neighbour to neighbour in memory, if it goes in larger steps along the columns.
 fn read_along<'a>(load: &UOp, columns: &UOp, loops: &'a [UOp]) -> Option<&'a UOp> {
     let strides = strides(&simplify(load.src(1)));
     let stride = |r: &UOp| strides.get(&axis_of(r)).copied().flatten().map(i64::abs);
