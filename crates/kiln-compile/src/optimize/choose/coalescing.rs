@@ -32,13 +32,13 @@ impl Grid<'_> {
         options: &'a [Opt],
         costs: &'a Costs,
     ) -> Grid<'a> {
-        let (mut apart, mut team): (Vec<_>, Vec<_>) =
+        let (mut apart, team): (Vec<_>, Vec<_>) =
             locals(options).partition(|(axis, _)| around.contains(*axis));
         apart.sort_unstable();
         let one = |(axis, items)| Spread { axes: [axis].into_iter().collect(), items };
         let mut spreads: Vec<Spread> = apart.into_iter().map(one).collect();
-        if let Some((_, items)) = team.first().copied() {
-            let axes = team.drain(..).map(|(axis, _)| axis).collect();
+        if let Some(&(_, items)) = team.first() {
+            let axes = team.iter().map(|(axis, _)| *axis).collect();
             spreads.push(Spread { axes, items });
         }
         Grid { kernel, around, options, costs, spreads }

@@ -8,7 +8,8 @@ use super::priced;
 use crate::target;
 use kiln_ir::affine::gcd;
 
-const LINE: f64 = target::LINE as f64;
+/// Bytes of a cache line.
+pub(super) const LINE: f64 = target::LINE as f64;
 
 impl Planner<'_> {
     /// Whether the operand is staged: its lanes are not neighbours, or misses cost more than the copy.

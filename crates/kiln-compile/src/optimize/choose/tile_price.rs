@@ -3,12 +3,10 @@
 
 use super::super::access::Access;
 use super::super::trim::LONG;
+use super::memory_price::LINE;
 use super::operand::Operand;
 use super::planner::{Planner, Tile};
-use crate::target;
 use kiln_ir::scope::AxisSet;
-
-const LINE: f64 = target::LINE as f64;
 
 impl Planner<'_> {
     /// How many loads of an operand a step of the tile takes.
