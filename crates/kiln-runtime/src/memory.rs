@@ -19,6 +19,9 @@ const MAPPED_FROM: usize = 256 << 10;
 /// From here on the system is asked for huge pages.
 const HUGE_FROM: usize = 4 << 20;
 
+/// A huge page, on x86-64 and with the usual pages of arm64.
+const HUGE: usize = 2 << 20;
+
 /// What advice about memory is given in multiples of: as large as pages are on any processor.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 64 << 10;
@@ -68,6 +71,25 @@ impl Memory {
     pub fn zeroed(bytes: usize) -> Result<Memory> {
         check_available(bytes)?;
         if bytes >= MAPPED_FROM { Memory::mapped(bytes) } else { Memory::heap(bytes) }
+    }
+
+    /// A block of zeros that kernels read again and again, in huge pages where the system has them: a huge page is contiguous
+    /// in physical memory, so none of its parts take the same places of a cache, and it needs one entry of the TLB.
+    pub(crate) fn scratch(bytes: usize) -> Result<Memory> {
+        if bytes < MAPPED_FROM {
+            return Memory::zeroed(bytes);
+        }
+        let len = bytes.next_multiple_of(HUGE);
+        let mut memory = Memory::zeroed(len + HUGE)?;
+        let skipped = memory.ptr.as_ptr().align_offset(HUGE);
+        if let Origin::Mapped(map) = &memory.origin {
+            #[cfg(target_os = "linux")]
+            let _ = map.advise_range(memmap2::Advice::HugePage, skipped, len);
+        }
+        // SAFETY: at most `HUGE` bytes are skipped, and the block has as many more than `len`.
+        memory.ptr = unsafe { memory.ptr.add(skipped) };
+        memory.len = len;
+        Ok(memory)
     }
 
     /// A mapped file.

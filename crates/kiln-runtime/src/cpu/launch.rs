@@ -133,7 +133,7 @@ fn with_scratch(bytes: usize, run: impl FnOnce(*mut u8)) -> Result<()> {
     SCRATCH.with_borrow_mut(|scratch| {
         let memory = match scratch.take() {
             Some(memory) if memory.len() >= bytes => memory,
-            _ => Memory::zeroed(bytes)?,
+            _ => Memory::scratch(bytes)?,
         };
         run(scratch.insert(memory).as_ptr());
         Ok(())
