@@ -185,6 +185,37 @@ fn a_tile_reads_no_more_lines_than_the_second_cache_gives() {
     }
 }
 
+/// `x @ w.T`, of `[m, k]` and `[n, k]`.
+fn product([m, n, k]: [usize; 3]) -> UOp {
+    let ([i, j], t) = (
+        [(0, m), (1, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n)),
+        range(2, RangeKind::Reduce, k),
+    );
+    let x = UOp::load(&param(1, m * k), &(&i * k as i64 + &t));
+    let w = UOp::load(&param(2, n * k), &(&j * k as i64 + &t));
+    let value = sum(&(x * w), &[t]);
+    let store = UOp::store(&param(0, m * n), &(&i * n as i64 + &j), &value, None);
+    UOp::kernel([store.end([i, j])], "product")
+}
+
+/// The numbers of loops around the panels of a product whose rows are 3 KiB, where the second cache has 1 MiB.
+fn depths(rows: usize) -> Vec<usize> {
+    let target = Target { cache_bytes: [32 << 10, 1 << 20, 32 << 20], threads: 1, ..wide() };
+    let depth = |option| match option {
+        Opt::Stage { depth, .. } => Some(depth),
+        _ => None,
+    };
+    chosen_for(&product([rows, 3072, 768]), &target).into_iter().filter_map(depth).collect()
+}
+
+#[test]
+fn a_panel_that_one_block_of_rows_reads_is_filled_for_one_tile() {
+    // the rows fit the second cache beside the columns of a tile
+    assert_eq!(depths(197).last(), Some(&1));
+    // they do not: several blocks of rows read what is copied once for all of them
+    assert_eq!(depths(1000).last(), Some(&0));
+}
+
 #[test]
 fn a_short_sum_inside_keeps_no_lanes_from_a_long_loop() {
     let options = chosen(&scaled_by_parts(512, 32, false));

@@ -135,14 +135,23 @@ impl Planner<'_> {
         let lane_bytes = self.panel_bytes(staged, tile, false);
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
         let others: Vec<usize> = others.collect();
+        let columns_around = self.stays(tile, staged, &others);
+        // all rows if they fit the second cache beside a tile's lanes
+        let left = self.chooser.left[tile.row_loop].0;
+        let share = if thread == Some(tile.row_loop) { left.div_ceil(threads) } else { left };
+        let all_fit = row_bytes * share as f64 + lane_bytes <= second;
+        let rows = divided(tile.row_loop, row_bytes, if all_fit { second } else { second / 2.0 });
+        // a panel that one block of rows reads is filled right before, for one tile, and read from the nearest cache
+        let is_read_once = chunk.is_none() && rows.1 == 1 && (others.is_empty() || !columns_around);
+        let room = if is_read_once { lane_bytes } else { last / (2 * threads) as f64 };
         Blocks {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
-            columns_around: self.stays(tile, staged, &others),
+            columns_around,
             others,
             chunk,
             chunk_around: !self.is_alone(tile),
-            rows: divided(tile.row_loop, row_bytes, second / 2.0),
-            columns: divided(tile.lane_loop, lane_bytes, last / (2 * threads) as f64),
+            rows,
+            columns: divided(tile.lane_loop, lane_bytes, room),
         }
     }
 
