@@ -45,6 +45,11 @@ pub(super) fn size_of(range: &UOp) -> usize {
     range.src(0).as_int().expect("loops of a schedule have constant bounds") as usize
 }
 
+/// How many iterations nested loops have. Those of a kernel for many lengths may be more than a number holds.
+pub(super) fn iterations<'a>(loops: impl IntoIterator<Item = &'a UOp>) -> usize {
+    loops.into_iter().map(size_of).fold(1, usize::saturating_mul)
+}
+
 /// Replaces ranges by expressions over new ranges; what closed the old ranges closes the new ones.
 pub(super) fn replace_ranges(ast: &UOp, map: &FxHashMap<UOp, (UOp, Srcs)>) -> UOp {
     replace_ranges_of(std::slice::from_ref(ast), map).pop().expect("one graph")

@@ -8,10 +8,9 @@ use crate::options::{
 use crate::stages::{lower, optimize};
 use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::target::{Groups, Target};
-use kiln_ir::Op;
-use kiln_ir::UOp;
-use kiln_ir::arg::{PadAxis, RangeKind, SliceAxis};
+use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, SliceAxis};
 use kiln_ir::uop::toposort;
+use kiln_ir::{DType, Op, UOp};
 
 fn split(kind: RangeKind, axis: u32, by: usize) -> Opt {
     Opt::Split { kind, axis, by }
@@ -184,4 +183,19 @@ fn operands_are_filled_between_the_same_barriers() {
     assert_eq!(shared([1, 1]), 2);
     assert_eq!(shared([0, 1]), 3);
     assert_eq!(shared([0, 0]), 1);
+}
+
+/// A kernel for many lengths has loops up to a large bound.
+#[test]
+fn loops_may_have_more_iterations_than_a_number_holds() {
+    let i = UOp::range(0, RangeKind::Loop, 1 << 16);
+    let sums: Vec<UOp> = (1..6).map(|axis| UOp::range(axis, RangeKind::Reduce, 1 << 16)).collect();
+    let place = sums.iter().fold(i.clone(), |place, r| place + r);
+    let x = UOp::load(&UOp::param(1, DType::I32, [1 << 20].as_slice()), &place);
+    let y = UOp::load(&UOp::param(2, DType::I32, [1 << 20].as_slice()), &sums[0]);
+    let sum = (x * y).reduce_ranges(ReduceOp::Add, sums);
+    let store = UOp::store(&UOp::param(0, DType::I32, [1 << 16].as_slice()), &i, &sum, None);
+    let kernel = UOp::kernel([store.end([i])], "long");
+    let groups = Groups { most_items: 256, shared_bytes: 1 << 14, subgroup: 1 };
+    assert!(optimize(&kernel, &Target::opencl(groups), true).applied.len() > 1);
 }

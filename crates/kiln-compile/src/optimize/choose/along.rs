@@ -4,7 +4,7 @@
 use super::super::access::Kernel;
 use super::super::loops::Loops;
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, is_outer, size_of};
+use super::super::ranges::{axis_of, is_outer, iterations, size_of};
 use super::coalescing::Grid;
 use super::grid::{Limits, group, items};
 use crate::target::Costs;
@@ -77,8 +77,8 @@ impl Rows<'_> {
     /// execute a step at the same time.
     fn rows(&self, by: usize) -> Vec<Opt> {
         let (limits, costs) = (self.limits, self.limits.costs);
-        let count: usize = self.around.iter().map(size_of).product();
-        let is_enough = count * by > costs.group_outputs;
+        let count = iterations(self.around);
+        let is_enough = count.saturating_mul(by) > costs.group_outputs;
         let most = if is_enough { limits.items() } else { costs.group_neighbours };
         let room = most.min(limits.items()) / by;
         let room = room.min(limits.groups.shared_bytes / self.scratch(by).max(1));

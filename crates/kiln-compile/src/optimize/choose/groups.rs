@@ -7,7 +7,7 @@
 
 use super::super::access::{Access, Kernel};
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, kind_of, size_of};
+use super::super::ranges::{axis_of, iterations, kind_of, size_of};
 use super::along::Rows;
 use super::grid::{Limits, group, items};
 use super::panels;
@@ -43,7 +43,7 @@ pub(super) fn choose(ast: &UOp, limits: &Limits<'_>) -> Vec<Opt> {
 
 /// Whether there are too few outputs for items of their own, and a long reduction that items divide.
 fn is_needed(options: &[Opt], kernel: &Kernel, loops: &[UOp], limits: &Limits<'_>) -> bool {
-    let outputs: usize = loops.iter().map(size_of).product();
+    let outputs = iterations(loops);
     let is_long = |r: &UOp| {
         let divides = |o: &Opt| matches!(*o, Opt::Split { axis, .. } if axis == axis_of(r));
         let is_sum = kind_of(r) == RangeKind::Reduce;

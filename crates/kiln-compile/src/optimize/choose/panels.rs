@@ -4,7 +4,7 @@
 
 use super::super::legal::check;
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, kind_of, size_of};
+use super::super::ranges::{axis_of, iterations, kind_of, size_of};
 use super::super::stage::operands;
 use super::grid::{Limits, group};
 use crate::target::Costs;
@@ -48,8 +48,7 @@ pub(super) fn choose(ast: &UOp, loops: &[UOp], limits: &Limits<'_>) -> Option<Ve
     let mut sums: Vec<UOp> =
         sums.into_iter().filter(|r| kind_of(r) == RangeKind::Reduce).cloned().collect();
     sums.sort_by_key(axis_of);
-    let length: usize = sums.iter().map(size_of).product();
-    if varies || length < costs.group_terms {
+    if varies || iterations(&sums) < costs.group_terms {
         return None;
     }
     let operands = operands(ast);
