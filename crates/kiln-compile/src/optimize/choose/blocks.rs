@@ -141,9 +141,8 @@ impl Planner<'_> {
         let share = if thread == Some(tile.row_loop) { left.div_ceil(threads) } else { left };
         let all_fit = row_bytes * share as f64 + lane_bytes <= second;
         let rows = divided(tile.row_loop, row_bytes, if all_fit { second } else { second / 2.0 });
-        // a panel that one block of rows reads is filled right before, for one tile, and read from the nearest cache
-        let is_read_once = chunk.is_none() && rows.1 == 1 && (others.is_empty() || !columns_around);
-        let room = if is_read_once { lane_bytes } else { last / (2 * threads) as f64 };
+        let by_tile = chunk.is_none() && rows.1 == 1 && self.is_copied_by_tile(tile, staged);
+        let room = if by_tile { lane_bytes } else { last / (2 * threads) as f64 };
         Blocks {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
             columns_around,
@@ -184,6 +183,18 @@ impl Planner<'_> {
         let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
         let mut along = staged.filter(|(o, _)| o.moves(lane));
         along.all(|(o, _)| !self.is_moved(o, others))
+    }
+
+    /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from the nearest cache. Only
+    /// one block of rows reads it. The memory of its lanes is read in rows of the reduction: if the lanes were neighbours
+    /// there, the copy of one tile would be short pieces of rows.
+    fn is_copied_by_tile(&self, tile: &Tile, staged: &[bool]) -> bool {
+        let lane = self.axis(tile.lane_loop);
+        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
+        let mut along = staged.filter(|(o, _)| o.moves(lane));
+        self.is_alone(tile)
+            && self.chooser.around.is_none()
+            && along.all(|(o, _)| o.stride(lane) != Some(1))
     }
 
     /// Iterations of a loop for each thread, if they are to get equally many.
