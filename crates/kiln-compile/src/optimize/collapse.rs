@@ -4,6 +4,7 @@
 //! The other direction as well: a loop that indices divide into `i / 16` and `i % 16` becomes a loop over rows and one
 //! within a row.
 
+use super::fuse::fuse;
 use super::ranges::{axis_of, kind_of, ranges_among, simplified_over, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
@@ -18,7 +19,7 @@ const SHORTEST_ROW: i64 = 16;
 
 /// Merges neighbours as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let nodes = in_order(apart(toposort(&kiln_ir::rules::simplify(ast))));
+    let nodes = in_order(apart(fuse(toposort(&kiln_ir::rules::simplify(ast)))));
     let ranges = ranges_among(&nodes);
     let runs = runs(&nodes, &ranges);
     let merged = if runs.is_empty() { Some(nodes.clone()) } else { merge(&nodes, &runs) };

@@ -48,6 +48,8 @@ mod ordered;
 mod size;
 /// Loop bounds tightened by predicates.
 mod trim;
+/// Reductions over the same loops.
+mod fuse;
 /// Neighbouring loops that index memory like one become one.
 mod collapse;
 /// Chooses options without measuring.

@@ -1,7 +1,7 @@
 //! Options of the optimizer leave what a kernel computes as it is: each alone, and any together, on INTERP.
 
 use crate::stages::{lower, optimize, schedule};
-use kiln_compile::optimize::{Opt, apply};
+use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::uop::toposort;
@@ -97,6 +97,12 @@ fn beside() -> UOp {
     let (m, k, l, n) = (6, 8, 10, 8);
     let first = sum_of_products(&param(0, &[m, k]), &param(1, &[k, n]));
     first + sum_of_products(&param(2, &[m, l]), &param(3, &[l, n]))
+}
+
+/// Two sums of products that have a factor in common, as in a gated layer.
+fn gated([m, k, n]: [usize; 3]) -> UOp {
+    let x = param(0, &[m, k]);
+    sum_of_products(&x, &param(1, &[k, n])) * sum_of_products(&x, &param(2, &[k, n]))
 }
 
 pub(crate) fn kernels() -> Vec<(&'static str, UOp)> {
@@ -251,6 +257,33 @@ fn blocks_of_one_reduction_are_not_around_what_is_staged_for_another() {
             }
         }
     }
+}
+
+#[test]
+fn sums_that_load_the_same_are_over_one_loop() {
+    let kernel = collapsed(&kernel_of(&gated([9, 8, 14])));
+    let (loops, sums) = (axes(&kernel, RangeKind::Loop), axes(&kernel, RangeKind::Reduce));
+    assert_eq!((loops.len(), sums.len()), (2, 1), "{}", kiln_ir::text::print(&kernel));
+    // neither of the sums is stored beside their product
+    let stores = toposort(&kernel).into_iter().filter(|n| n.op() == Op::Store);
+    assert_eq!(stores.count(), 1);
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let (lanes, rows) =
+        (split(RangeKind::Vector, loops[0], 4), split(RangeKind::Upcast, loops[1], 7));
+    for depth in [0, 1, 2] {
+        let stage = Opt::Stage { operand: 0, depth, lanes: 4 };
+        let block = Opt::Block { axis: loops[1], by: 2 };
+        assert!(check(
+            "gated",
+            &kernel,
+            &[lanes, split(RangeKind::Upcast, loops[0], 2), rows, block, stage]
+        ));
+    }
+    // sums that depend on each other are not
+    let x = param(0, &[9, 8]);
+    let largest = x.reduce(ReduceOp::Max, &[1][..]).reshape(&[9, 1][..]).expand(&[9, 8][..]);
+    let kernel = collapsed(&kernel_of(&(x - largest).reduce(ReduceOp::Add, &[1][..])));
+    assert_eq!(axes(&kernel, RangeKind::Reduce).len(), 2);
 }
 
 /// Rows that blocks do not divide: most run without conditions, and the rest of a block is one row or none.

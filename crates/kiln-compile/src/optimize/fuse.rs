@@ -1,0 +1,90 @@
+//! Part of pass `collapse`: loop fusion. Reductions whose loops have the same sizes, and that load something in common, become
+//! reductions over the same loops: of `silu(x @ a) * (x @ b)` both sums run over one loop, and each element of `x` is loaded
+//! once for both. The order of each sum stays as it is.
+//!
+//! The reductions must depend on the same earlier reductions. So none depends on another of its loop, not through others
+//! either.
+
+use super::ranges::{axis_of, simplified_over, size_of};
+use kiln_ir::scope::AxisSet;
+use kiln_ir::uop::{Srcs, toposort, toposort_all};
+use kiln_ir::{Op, UOp};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::smallvec;
+
+/// The reductions over the same loops.
+struct Group {
+    ranges: Vec<UOp>,
+    reduces: Vec<UOp>,
+}
+
+/// What groups have in common that may become one: the loops around them, the sizes of their own, and, in the order of the
+/// kernel, the reductions that they depend on.
+type Place = (AxisSet, Vec<usize>, Vec<UOp>);
+
+/// For each range, what it becomes.
+type Renamed = FxHashMap<UOp, (UOp, Srcs)>;
+
+/// The nodes of a kernel with reductions over the same loops where they can be.
+pub(super) fn fuse(nodes: Vec<UOp>) -> Vec<UOp> {
+    let groups = groups(&nodes);
+    let mut renamed = Renamed::default();
+    let mut hosts: FxHashMap<Place, &Group> = FxHashMap::default();
+    for group in groups.iter().filter(|group| groups.len() > 1 && group.is_alone(&groups)) {
+        let host = *hosts.entry(group.place(&nodes)).or_insert(group);
+        let own = group.renamed_to(host);
+        if !own.is_empty() && host.have_a_load_in_common(group, &own) {
+            renamed.extend(own);
+        }
+    }
+    if renamed.is_empty() {
+        return nodes;
+    }
+    toposort(&simplified_over(nodes.last().expect("a kernel"), &renamed))
+}
+
+fn groups(nodes: &[UOp]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for reduce in nodes.iter().filter(|n| n.op() == Op::Reduce) {
+        let ranges = &reduce.srcs()[1..];
+        match groups.iter_mut().find(|group| group.ranges == ranges) {
+            Some(group) => group.reduces.push(reduce.clone()),
+            None => groups.push(Group { ranges: ranges.to_vec(), reduces: vec![reduce.clone()] }),
+        }
+    }
+    groups
+}
+
+impl Group {
+    /// Whether no other group has one of its loops.
+    fn is_alone(&self, all: &[Group]) -> bool {
+        let meets = |other: &Group| other.ranges.iter().any(|r| self.ranges.contains(r));
+        all.iter().filter(|other| meets(other)).count() == 1
+    }
+
+    fn place(&self, nodes: &[UOp]) -> Place {
+        let below: FxHashSet<UOp> = self.reduces.iter().flat_map(|r| toposort(r.src(0))).collect();
+        let before = nodes.iter().filter(|n| n.op() == Op::Reduce && below.contains(n));
+        let sizes = self.ranges.iter().map(size_of).collect();
+        (self.reduces[0].scope().clone(), sizes, before.cloned().collect())
+    }
+
+    /// Its loops as those of its host.
+    fn renamed_to(&self, host: &Group) -> Renamed {
+        let pairs = self.ranges.iter().zip(&host.ranges).filter(|(own, its)| own != its);
+        pairs.map(|(own, its)| (own.clone(), (its.clone(), smallvec![its.clone()]))).collect()
+    }
+
+    /// Whether a load that moves along the loops is the same in another group, over renamed loops.
+    fn have_a_load_in_common(&self, other: &Group, renamed: &Renamed) -> bool {
+        let moves = |n: &UOp| self.ranges.iter().any(|r| n.scope().contains(axis_of(r)));
+        let loads = |values: Vec<UOp>| -> FxHashSet<UOp> {
+            let nodes = toposort_all(&values, |_| true).into_iter();
+            nodes.filter(|n| n.op() == Op::Load && moves(n.src(1))).collect()
+        };
+        let values = |group: &Group| group.reduces.iter().map(|r| r.src(0).clone()).collect();
+        let theirs: Vec<UOp> = values(other);
+        let theirs = theirs.iter().map(|value| simplified_over(value, renamed)).collect();
+        !loads(values(self)).is_disjoint(&loads(theirs))
+    }
+}
