@@ -216,6 +216,34 @@ fn a_panel_that_one_block_of_rows_reads_is_filled_for_one_tile() {
     assert_eq!(depths(1000).last(), Some(&0));
 }
 
+/// A convolution 3 x 3 with a border of 8 images, `[8, 7, 7, channels]`, to 512 channels.
+fn channels_last(channels: usize) -> UOp {
+    let loops = [8, 7, 7, 512].into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
+    let sums = [channels, 3, 3].into_iter().zip(4..).map(|(n, a)| range(a, RangeKind::Reduce, n));
+    let (loops, sums): (Vec<UOp>, Vec<UOp>) = (loops.collect(), sums.collect());
+    let ([n, y, x, o], [c, ky, kx]) = (&loops[..], &sums[..]) else { unreachable!("seven") };
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(7)));
+    let (row, column) = (y + ky - 1, x + kx - 1);
+    let place = ((n * 7 + &row) * 7 + &column) * channels as i64 + c;
+    let is_inside = inside(&row).and(&inside(&column));
+    let pixel = UOp::load_lanes(&param(1, 8 * 49 * channels), &place, Some(&is_inside), 1);
+    let place = ((o * channels as i64 + c) * 3 + ky) * 3 + kx;
+    let value = sum(&(pixel * UOp::load(&param(2, 512 * channels * 9), &place)), &sums);
+    let place = ((n * 7 + y) * 7 + x) * 512 + o;
+    let store = UOp::store(&param(0, 8 * 49 * 512), &place, &value, None);
+    UOp::kernel([store.end(loops)], "channels last")
+}
+
+#[test]
+fn pixels_that_share_sets_of_a_cache_are_staged() {
+    // pixels are 2 KiB apart; a block of the sum reads some channels of each, again for every tile
+    let target = Target { cache_bytes: [32 << 10, 1 << 20, 32 << 20], threads: 1, ..wide() };
+    let options = chosen_for(&channels_last(512), &target);
+    let is_block = |o: &Opt| matches!(o, Opt::Block { axis: 4, .. });
+    assert!(options.iter().any(is_block), "{options:?}");
+    assert!(options.contains(&Opt::Stage { operand: 0, depth: 1, lanes: 16 }), "{options:?}");
+}
+
 #[test]
 fn a_short_sum_inside_keeps_no_lanes_from_a_long_loop() {
     let options = chosen(&scaled_by_parts(512, 32, false));

@@ -31,6 +31,15 @@ pub(super) struct Around {
     axes: Vec<u32>,
     /// How many of them are around what is staged along the lanes.
     lanes: usize,
+    /// How many are around a block of the reduction, and that.
+    chunk: usize,
+}
+
+impl Around {
+    /// The loops around what is staged for a whole block of the reduction.
+    pub(super) fn of_chunk(&self) -> Around {
+        Around { axes: self.axes[..self.chunk].to_vec(), lanes: self.chunk, chunk: self.chunk }
+    }
 }
 
 impl Planner<'_> {
@@ -264,6 +273,7 @@ impl Planner<'_> {
         loops.extend(self.outputs.iter().copied().filter(around));
         let chunk = blocks.chunk.map(|(i, _)| i);
         loops.extend(chunk.filter(|_| blocks.chunk_around));
+        let in_chunk = loops.len();
         let columns = (blocks.columns.1 > 1).then_some(tile.lane_loop);
         loops.extend(columns.filter(|_| blocks.columns_around));
         loops.extend(&blocks.others);
@@ -271,7 +281,8 @@ impl Planner<'_> {
         loops.extend(chunk.filter(|_| !blocks.chunk_around));
         let lanes = loops.len();
         loops.extend((blocks.rows.1 > 1).then_some(tile.row_loop));
-        Around { axes: loops.into_iter().map(|i| self.axis(i)).collect(), lanes }
+        let axes = loops.into_iter().map(|i| self.axis(i)).collect();
+        Around { axes, lanes, chunk: in_chunk }
     }
 
     /// The loop that threads share: the outermost or one of the tile's. It is the one with the least cost, counted as

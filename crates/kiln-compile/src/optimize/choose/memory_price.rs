@@ -144,7 +144,7 @@ impl Planner<'_> {
     }
 
     /// Bytes between what two steps of the innermost loop read.
-    fn step(&self, operand: &Operand) -> f64 {
+    pub(super) fn step(&self, operand: &Operand) -> f64 {
         self.reduces.last().map_or(0.0, |&inner| operand.step(self.axis(inner)))
     }
 
@@ -188,7 +188,7 @@ impl Planner<'_> {
 
     /// The price of a cache line that is read again and again: `bytes` in runs of `run` bytes, `step` apart. If `step`
     /// is a multiple of a large part of a way, only a part of the cache can be used.
-    fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
+    pub(super) fn line_price(&self, bytes: f64, run: f64, step: f64) -> f64 {
         self.price_by_cache([self.costs().second_line, self.costs().far_line], bytes, run, step)
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::cover::{Group, cover};
 use super::super::ranges::size_of;
+use super::memory_price::LINE;
 use super::operand::Operand;
 use super::planner::{Planner, Tile};
 use kiln_ir::UOp;
@@ -54,6 +55,35 @@ impl Planner<'_> {
         let each: usize = inside().map(|(range, _)| size_of(range)).product();
         let len = cover(inside().map(|(range, factor)| (size_of(range), *factor)));
         (len as f64 / each as f64).min(1.0)
+    }
+
+    /// What an operand whose windows overlap costs in its place, and in a panel of all that one block of the reduction reads,
+    /// if such blocks go around the other loops. The panel holds each value once, one after the other. In their place they may
+    /// be so far apart that they share few sets of a cache: pixels of 512 channels are 2 KiB apart.
+    pub(super) fn prices_in_chunk(
+        &self,
+        operand: &Operand,
+        tile: &Tile,
+        chunk: Option<(usize, usize)>,
+    ) -> Option<[f64; 2]> {
+        let (chunk, by) = chunk.filter(|_| !self.is_alone(tile))?;
+        let suits = self.slides(operand) && self.has_panel_of_windows(operand);
+        if !suits || operand.moves(self.axis(tile.lane_loop)) {
+            return None;
+        }
+        let size = |i: usize| if i == chunk { by } else { self.size(i) };
+        let is_alone = |i: &&usize| {
+            let range = &self.chooser.left[**i].1;
+            operand.moves(self.axis(**i)) && !operand.windows.iter().any(|group| group.has(range))
+        };
+        let loops = self.outputs.iter().chain(&self.reduces).filter(is_alone);
+        let alone: f64 = loops.map(|&i| size(i) as f64).product();
+        let reach = |group: &Group| cover(group.members.iter().map(|(r, k)| (size_of(r), *k)));
+        let values = alone * operand.windows.iter().map(|g| reach(g) as f64).product::<f64>();
+        let again = self.line_price(values * operand.bytes, LINE, self.step(operand));
+        let place = (self.lines(operand, tile) * again + self.gates(operand, tile)) * self.steps();
+        let chunks = self.size(chunk).div_ceil(by) as f64;
+        Some([place, values * chunks * self.costs().copy(false)])
     }
 
     /// Whether a panel holds overlapping windows whose elements are neighbours in memory.
