@@ -5,7 +5,7 @@
 //! within a row.
 
 use super::fuse::fuse;
-use super::ranges::{axis_of, kind_of, ranges_among, simplified_over, size_of};
+use super::ranges::{axis_of, kind_of, parts, ranges_among, simplified_over, size_of};
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, toposort, toposort_all};
@@ -133,17 +133,8 @@ fn merge(nodes: &[UOp], runs: &[&[UOp]]) -> Option<Vec<UOp>> {
 fn parts_of_one(run: &[UOp]) -> Vec<(UOp, (UOp, Srcs))> {
     let all = run.iter().map(size_of).product();
     let one = UOp::range(axis_of(&run[0]), kind_of(&run[0]), all);
-    let (mut outside, mut inside) = (1, all);
-    let part = |r: &UOp| {
-        inside /= size_of(r);
-        let quotient =
-            if inside == 1 { one.clone() } else { one.floordiv(&UOp::index(inside as i64)) };
-        let part =
-            if outside == 1 { quotient } else { quotient.floormod(&UOp::index(size_of(r) as i64)) };
-        outside *= size_of(r);
-        (r.clone(), (part, smallvec![one.clone()]))
-    };
-    run.iter().map(part).collect()
+    let parts = parts(&one, run).into_iter().zip(run);
+    parts.map(|(part, r)| (r.clone(), (part, smallvec![one.clone()]))).collect()
 }
 
 /// What decides whether loops may be merged.

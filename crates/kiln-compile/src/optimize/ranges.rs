@@ -45,6 +45,23 @@ pub(super) fn size_of(range: &UOp) -> usize {
     range.src(0).as_int().expect("loops of a schedule have constant bounds") as usize
 }
 
+/// The values of nested loops, outermost first, at a position in all their iterations one after the other.
+pub(super) fn parts(position: &UOp, loops: &[UOp]) -> Vec<UOp> {
+    let (mut outside, mut inside) = (1, loops.iter().map(size_of).product::<usize>());
+    let part = |r: &UOp| {
+        inside /= size_of(r);
+        let quotient = match inside {
+            1 => position.clone(),
+            _ => position.floordiv(&UOp::index(inside as i64)),
+        };
+        let part =
+            if outside == 1 { quotient } else { quotient.floormod(&UOp::index(size_of(r) as i64)) };
+        outside *= size_of(r);
+        part
+    };
+    loops.iter().map(part).collect()
+}
+
 /// How many iterations nested loops have. Those of a kernel for many lengths may be more than a number holds.
 pub(super) fn iterations<'a>(loops: impl IntoIterator<Item = &'a UOp>) -> usize {
     loops.into_iter().map(size_of).fold(1, usize::saturating_mul)

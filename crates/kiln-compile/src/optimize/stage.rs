@@ -8,7 +8,7 @@ use super::access::value_strides;
 use super::cover::Covered;
 use super::dot::parts_of;
 use super::ranges::{
-    axis_of, is_outer, kind_of, next_axis, ranges_of, replace_ranges, size_of, substitute,
+    axis_of, is_outer, kind_of, next_axis, parts, ranges_of, replace_ranges, size_of, substitute,
 };
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::scope::inside;
@@ -174,15 +174,26 @@ impl Copy {
         let strides = value_strides(value);
         let stride = |r: &UOp| strides.get(&axis_of(r)).copied().unwrap_or(Some(0));
         let next = [1, parts_of(ast, value)].map(Some);
-        let first = inner.iter().find(|r| next.contains(&stride(r))).unwrap_or(last);
-        let mut others: Vec<&UOp> = inner.iter().filter(|r| *r != last && *r != first).collect();
+        let first = inner.iter().position(|r| next.contains(&stride(r)));
+        let first = first.unwrap_or(inner.len() - 1);
+        // ranges that run on in memory as in the panel, such as a window and the channels, are one
+        let runs_on = |i: &usize| {
+            let size = size_of(&inner[*i]) as i64;
+            stride(&inner[*i]).is_some_and(|n| stride(&inner[i - 1]) == n.checked_mul(size))
+        };
+        let is_plain = first + 1 < inner.len() && !has_predicates(value);
+        let more = || (1..=first).rev().take_while(runs_on).count();
+        let run = first - if is_plain { more() } else { 0 }..=first;
+        let (run, first) = (&inner[run], &inner[first]);
+        let mut others: Vec<&UOp> =
+            inner.iter().filter(|r| *r != last && !run.contains(r)).collect();
         others.sort_by_key(|r| std::cmp::Reverse(stride(r).unwrap_or(i64::MAX).abs()));
         if first == last {
             others.into_iter().for_each(|r| copy.add(r, WRITTEN_OUT));
             copy.add_in_vectors(first, if next.contains(&stride(first)) { lanes } else { 1 });
         } else {
             others.into_iter().for_each(|r| copy.add(r, 1));
-            copy.add_around(first, last, lanes);
+            copy.add_around(run, last, lanes);
         }
         copy
     }
@@ -220,16 +231,19 @@ impl Copy {
         self.put(old, outer.map_or(inner.clone(), |outer| outer * lanes as i64 + inner));
     }
 
-    /// Some of `first`, with all of `last` around it. If they fit, in squares that are transposed in registers.
-    fn add_around(&mut self, first: &UOp, last: &UOp, lanes: usize) {
-        let size = size_of(first);
+    /// Some of a run, with all of `last` around it. If they fit, in squares that are transposed in registers.
+    fn add_around(&mut self, run: &[UOp], last: &UOp, lanes: usize) {
+        let size = run.iter().map(size_of).product::<usize>();
         let side = if lanes >= SQUARE && size.is_multiple_of(SQUARE) { SQUARE } else { 1 };
         let times = (1..=RUN / side).rev().find(|&n| size.is_multiple_of(n * side)).unwrap_or(1);
         let outer = self.range(RangeKind::Loop, size / (times * side)) * (times * side) as i64;
         self.add_in_rows(last, side);
         let place = outer + self.range(RangeKind::Loop, times) * side as i64;
         let in_square = (side > 1).then(|| self.range(RangeKind::Vector, side));
-        self.put(first, in_square.map_or(place.clone(), |lane| place + lane));
+        let place = in_square.map_or(place.clone(), |lane| place + lane);
+        for (range, part) in run.iter().zip(parts(&place, run)) {
+            self.put(range, part);
+        }
     }
 
     /// One loop with `by` iterations unrolled; a short loop is unrolled whole.
@@ -244,6 +258,11 @@ impl Copy {
         let row = (by > 1).then(|| self.range(RangeKind::Upcast, by));
         self.put(old, row.map_or(around.clone(), |row| around + row));
     }
+}
+
+/// Whether loads of a value have predicates, which would be computed for each place of a run.
+fn has_predicates(value: &UOp) -> bool {
+    toposort(value).iter().any(|n| n.op() == Op::Load && n.gate().is_some())
 }
 
 /// The lanes in which a run of `size` neighbours is copied: a power of two that divides it, of at least four; else 1.

@@ -41,7 +41,16 @@ fn convolution() -> UOp {
 
 /// The same with windows of `size` elements that lie `dilation` apart, one every `stride`.
 fn convolution_of(size: usize, stride: usize, dilation: usize) -> UOp {
-    let (c, o, h, w) = (3, 4, 5, 8);
+    convolved(3, [size, stride, dilation])
+}
+
+/// The same of `c` channels, with windows of 3 elements.
+fn convolution_of_channels(c: usize) -> UOp {
+    convolved(c, [3, 1, 1])
+}
+
+fn convolved(c: usize, [size, stride, dilation]: [usize; 3]) -> UOp {
+    let (o, h, w) = (4, 5, 8);
     let pad = PadAxis { before: 1, between: 0, after: 1 };
     let none = PadAxis::default();
     let window = |axis, len| WindowArg { axis, len, size, stride, dilation };
@@ -244,6 +253,18 @@ fn a_panel_of_windows_holds_what_they_cover() {
     // a gradient reads the windows that cover an element: past the ends of the 3 x 6 outputs there is 0
     let kernel = kernel_of(&gradient_for_input());
     assert_eq!(panel(&kernel, 0, 1), 4 * (5 + 2) * (8 + 2));
+}
+
+#[test]
+fn weights_of_windows_are_transposed_in_squares() {
+    // 4 channels of 3 x 3 weights are 36 neighbours in memory: 9 squares of 4 x 4
+    let kernel = collapsed(&kernel_of(&convolution_of_channels(4)));
+    let outputs = axes(&kernel, RangeKind::Loop)[0];
+    let lanes = Opt::Split { kind: RangeKind::Vector, axis: outputs, by: 4 };
+    let options = [lanes, Opt::Stage { operand: 1, depth: 0, lanes: 4 }];
+    assert!(check("weights", &kernel, &options));
+    let staged = apply(&kernel, &options).expect("legal").ast;
+    assert_eq!(axes(&staged, RangeKind::Vector).len(), 2, "{}", kiln_ir::text::print(&staged));
 }
 
 #[test]
