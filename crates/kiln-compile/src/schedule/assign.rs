@@ -248,7 +248,7 @@ impl Planner<'_> {
         }
         if node.op() == Op::Update {
             self.store_update(i);
-        } else if self.must_store(i) && !self.is_stored_for_nobody(i) {
+        } else if self.must_store(i) {
             self.store(i);
         } else {
             for r in 0..self.plan.requests[i].len() {
@@ -258,21 +258,11 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether the only kernel that needs a node would also be the one that stores it.
-    fn is_stored_for_nobody(&self, i: usize) -> bool {
-        self.plan.requests[i].len() == 1 && !self.is_held(i) && self.joinable(i).is_some()
-    }
-
-    /// Whether a node has to be in memory.
-    fn is_held(&self, i: usize) -> bool {
-        self.is_root[i] || self.forced[i] || self.plan.nodes[i].op() == Op::Contiguous
-    }
-
     /// Whether a node is stored. Roots and `contiguous` are. A kernel that is full takes nothing in. For the rest the
     /// cost model decides.
     fn must_store(&mut self, i: usize) -> bool {
         let node = self.plan.nodes[i].clone();
-        if self.is_held(i) {
+        if self.is_root[i] || self.forced[i] || node.op() == Op::Contiguous {
             return true;
         }
         // what costs nothing is never stored: constants, and views (the decision is about their source)
@@ -291,10 +281,17 @@ impl Planner<'_> {
             return true;
         }
         let price = self.price(i);
+        // the only kernel that needs it would also be the one that stores it
+        let for_nobody = || self.plan.requests[i].len() == 1 && self.joinable(i).is_some();
+        let for_nobody = !price.inline_wins() && for_nobody();
         if self.plan.requests[i].len() > 1 || node.op() == Op::Reduce {
-            observe::decision(|| price.decision(self.about(i), &node));
+            observe::decision(|| {
+                let decision = price.decision(self.about(i), &node);
+                let note = "only the kernel that would store it needs it".to_owned();
+                if for_nobody { Decision { chosen: 0, note, ..decision } } else { decision }
+            });
         }
-        self.choices.choose(!price.inline_wins())
+        self.choices.choose(!price.inline_wins() && !for_nobody)
     }
 
     fn overfull(&self, i: usize) -> bool {
