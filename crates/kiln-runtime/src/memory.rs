@@ -82,8 +82,8 @@ impl Memory {
         let len = bytes.next_multiple_of(HUGE);
         let mut memory = Memory::zeroed(len + HUGE)?;
         let skipped = memory.ptr.as_ptr().align_offset(HUGE);
+        #[cfg(target_os = "linux")]
         if let Origin::Mapped(map) = &memory.origin {
-            #[cfg(target_os = "linux")]
             let _ = map.advise_range(memmap2::Advice::HugePage, skipped, len);
         }
         // SAFETY: at most `HUGE` bytes are skipped, and the block has as many more than `len`.
