@@ -3,12 +3,12 @@
 //! once for both. The order of each sum stays as it is.
 //!
 //! The reductions must depend on the same earlier reductions. So none depends on another of its loop, not through others
-//! either.
+//! either. They must also stay inside of the same loops, whatever later passes split (`is_affine`).
 
 use super::ranges::{axis_of, simplified_over, size_of};
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::{Srcs, toposort, toposort_all};
-use kiln_ir::{Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 
@@ -30,7 +30,8 @@ pub(super) fn fuse(nodes: Vec<UOp>) -> Vec<UOp> {
     let groups = groups(&nodes);
     let mut renamed = Renamed::default();
     let mut hosts: FxHashMap<Place, &Group> = FxHashMap::default();
-    for group in groups.iter().filter(|group| groups.len() > 1 && group.is_alone(&groups)) {
+    let may_fuse = |group: &&Group| group.is_alone(&groups) && group.is_affine();
+    for group in groups.iter().filter(|group| groups.len() > 1 && may_fuse(group)) {
         let host = *hosts.entry(group.place(&nodes)).or_insert(group);
         let own = group.renamed_to(host);
         if !own.is_empty() && host.have_a_load_in_common(group, &own) {
@@ -60,6 +61,18 @@ impl Group {
     fn is_alone(&self, all: &[Group]) -> bool {
         let meets = |other: &Group| other.ranges.iter().any(|r| self.ranges.contains(r));
         all.iter().filter(|other| meets(other)).count() == 1
+    }
+
+    /// Whether the loops around are in indices with a factor only. Such a loop may be split later, and then each part of it is
+    /// around all reductions over the loop. A predicate or a remainder may vary over one part alone.
+    fn is_affine(&self) -> bool {
+        let is_sum = |n: &UOp| matches!(n.op(), Op::Add | Op::Mul | Op::Range | Op::Const);
+        let is_index = |n: &UOp| matches!(n.dtype(), DType::Index | DType::Bool);
+        self.reduces.iter().all(|reduce| {
+            let varies = |n: &UOp| n.scope().intersects(reduce.scope());
+            let nodes = toposort(reduce.src(0));
+            !nodes.iter().any(|n| is_index(n) && !is_sum(n) && varies(n))
+        })
     }
 
     fn place(&self, nodes: &[UOp]) -> Place {

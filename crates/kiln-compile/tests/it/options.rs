@@ -307,6 +307,23 @@ fn sums_that_load_the_same_are_over_one_loop() {
     assert_eq!(axes(&kernel, RangeKind::Reduce).len(), 2);
 }
 
+/// `i % 16` varies over a part of the loop over `i` alone, which becomes a loop of its own; `i < 16` over the other.
+#[test]
+fn sums_that_vary_over_parts_of_a_loop_keep_their_loops() {
+    let i = UOp::range(0, RangeKind::Loop, 48);
+    let [k, l] = [1, 2].map(|axis| UOp::range(axis, RangeKind::Reduce, 17));
+    let row = i.floormod(&UOp::index(16)) * 17;
+    let y = |k: &UOp| UOp::load(&param(1, &[17]), k);
+    let first = UOp::load(&param(2, &[16 * 17]), &(&row + &k)) * y(&k);
+    let below = i.lt(&UOp::index(16));
+    let second = UOp::load_lanes(&param(3, &[16 * 17]), &(row + &l), Some(&below), 1) * y(&l);
+    let sum = |value: UOp, range: UOp| value.reduce_ranges(ReduceOp::Add, [range]);
+    let store = UOp::store(&param(0, &[48]), &i, &(sum(first, k) + sum(second, l)), None);
+    let kernel = collapsed(&UOp::kernel([store.end([i])], "parts"));
+    spec::verify(&spec::KERNEL, &kernel).expect("a kernel");
+    assert_eq!(axes(&kernel, RangeKind::Reduce).len(), 2);
+}
+
 /// Rows that blocks do not divide: most run without conditions, and the rest of a block is one row or none.
 #[test]
 fn the_rest_of_a_block_may_be_nothing() {
