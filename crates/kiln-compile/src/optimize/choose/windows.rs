@@ -57,9 +57,9 @@ impl Planner<'_> {
         (len as f64 / each as f64).min(1.0)
     }
 
-    /// What an operand whose windows overlap costs in its place, and in a panel of all that one block of the reduction reads,
-    /// if such blocks go around the other loops. The panel holds each value once, one after the other. In their place they may
-    /// be so far apart that they share few sets of a cache: pixels of 512 channels are 2 KiB apart.
+    /// The prices of an operand with overlapping windows: in its place, and as a panel. The panel holds everything of one block
+    /// of the reduction, each value once and side by side; it is for blocks around the other loops. In their place the values may
+    /// be far apart, and share few sets of a cache: pixels of 512 channels are 2 KiB apart.
     pub(super) fn prices_in_chunk(
         &self,
         operand: &Operand,
