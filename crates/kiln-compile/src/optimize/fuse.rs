@@ -30,11 +30,11 @@ pub(super) fn fuse(nodes: Vec<UOp>) -> Vec<UOp> {
     let groups = groups(&nodes);
     let mut renamed = Renamed::default();
     let mut hosts: FxHashMap<Place, &Group> = FxHashMap::default();
-    let may_fuse = |group: &&Group| group.is_alone(&groups) && group.is_affine();
+    let may_fuse = |group: &&Group| group.shares_no_loop(&groups) && group.is_affine();
     for group in groups.iter().filter(|group| groups.len() > 1 && may_fuse(group)) {
         let host = *hosts.entry(group.place(&nodes)).or_insert(group);
         let own = group.renamed_to(host);
-        if !own.is_empty() && host.have_a_load_in_common(group, &own) {
+        if !own.is_empty() && host.has_a_load_in_common(group, &own) {
             renamed.extend(own);
         }
     }
@@ -58,7 +58,7 @@ fn groups(nodes: &[UOp]) -> Vec<Group> {
 
 impl Group {
     /// Whether no other group has one of its loops.
-    fn is_alone(&self, all: &[Group]) -> bool {
+    fn shares_no_loop(&self, all: &[Group]) -> bool {
         let meets = |other: &Group| other.ranges.iter().any(|r| self.ranges.contains(r));
         all.iter().filter(|other| meets(other)).count() == 1
     }
@@ -89,7 +89,7 @@ impl Group {
     }
 
     /// Whether a load that moves along the loops is the same in another group, over renamed loops.
-    fn have_a_load_in_common(&self, other: &Group, renamed: &Renamed) -> bool {
+    fn has_a_load_in_common(&self, other: &Group, renamed: &Renamed) -> bool {
         let moves = |n: &UOp| self.ranges.iter().any(|r| n.scope().contains(axis_of(r)));
         let loads = |values: Vec<UOp>| -> FxHashSet<UOp> {
             let nodes = toposort_all(&values, |_| true).into_iter();

@@ -176,15 +176,9 @@ impl Copy {
         let next = [1, parts_of(ast, value)].map(Some);
         let first = inner.iter().position(|r| next.contains(&stride(r)));
         let first = first.unwrap_or(inner.len() - 1);
-        // ranges that run on in memory as in the panel, such as a window and the channels, are one
-        let runs_on = |i: &usize| {
-            let size = size_of(&inner[*i]) as i64;
-            stride(&inner[*i]).is_some_and(|n| stride(&inner[i - 1]) == n.checked_mul(size))
-        };
         let is_plain = first + 1 < inner.len() && !has_predicates(value);
-        let more = || (1..=first).rev().take_while(runs_on).count();
-        let run = first - if is_plain { more() } else { 0 }..=first;
-        let (run, first) = (&inner[run], &inner[first]);
+        let start = if is_plain { start_of_run(&inner[..=first], stride) } else { first };
+        let (run, first) = (&inner[start..=first], &inner[first]);
         let mut others: Vec<&UOp> =
             inner.iter().filter(|r| *r != last && !run.contains(r)).collect();
         others.sort_by_key(|r| std::cmp::Reverse(stride(r).unwrap_or(i64::MAX).abs()));
@@ -258,6 +252,16 @@ impl Copy {
         let row = (by > 1).then(|| self.range(RangeKind::Upcast, by));
         self.put(old, row.map_or(around.clone(), |row| around + row));
     }
+}
+
+/// The first of the last ranges that run on in memory as in the panel, such as those of the channels and a window.
+fn start_of_run(ranges: &[UOp], stride: impl Fn(&UOp) -> Option<i64>) -> usize {
+    let runs_on = |i: &usize| {
+        let [outer, inner] = [i - 1, *i].map(|i| &ranges[i]);
+        stride(inner).is_some_and(|n| stride(outer) == n.checked_mul(size_of(inner) as i64))
+    };
+    let last = ranges.len() - 1;
+    last - (1..=last).rev().take_while(runs_on).count()
 }
 
 /// Whether loads of a value have predicates, which would be computed for each place of a run.

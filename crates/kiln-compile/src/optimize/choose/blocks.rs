@@ -134,11 +134,13 @@ impl Planner<'_> {
         let others = self.outputs.iter().copied().filter(is_other).filter(|&i| share(i) > 1);
         let threads = self.target.threads.max(1);
         let [_, second, last] = self.target.cache_bytes.map(|bytes| bytes as f64);
-        let divided = |i: usize, bytes: f64, room: f64| {
+        let trips = |i: usize| {
             let left = self.chooser.left[i].0;
-            let share = if thread == Some(i) { left.div_ceil(threads) } else { left };
-            let block = fit(share, bytes, room);
-            (block, share.div_ceil(block))
+            if thread == Some(i) { left.div_ceil(threads) } else { left }
+        };
+        let divided = |i: usize, bytes: f64, room: f64| {
+            let block = fit(trips(i), bytes, room);
+            (block, trips(i).div_ceil(block))
         };
         let row_bytes = self.panel_bytes(staged, tile, true) * tile.rows as f64;
         let lane_bytes = self.panel_bytes(staged, tile, false);
@@ -146,9 +148,7 @@ impl Planner<'_> {
         let others: Vec<usize> = others.collect();
         let columns_around = self.stays(tile, staged, &others);
         // all rows if they fit the second cache beside a tile's lanes
-        let left = self.chooser.left[tile.row_loop].0;
-        let share = if thread == Some(tile.row_loop) { left.div_ceil(threads) } else { left };
-        let all_fit = row_bytes * share as f64 + lane_bytes <= second;
+        let all_fit = row_bytes * trips(tile.row_loop) as f64 + lane_bytes <= second;
         let rows = divided(tile.row_loop, row_bytes, if all_fit { second } else { second / 2.0 });
         let by_tile = chunk.is_none() && rows.1 == 1 && self.is_copied_by_tile(tile, staged);
         let room = if by_tile { lane_bytes } else { last / (2 * threads) as f64 };
@@ -188,22 +188,27 @@ impl Planner<'_> {
     /// Whether the panels along the lanes are the same in all iterations of the other loops. Blocks of them inside
     /// those loops would be copied again in each iteration.
     fn stays(&self, tile: &Tile, staged: &[bool], others: &[usize]) -> bool {
+        !self.staged_along_lanes(tile, staged).any(|o| self.is_moved(o, others))
+    }
+
+    fn staged_along_lanes<'b>(
+        &'b self,
+        tile: &Tile,
+        staged: &'b [bool],
+    ) -> impl Iterator<Item = &'b Operand> {
         let lane = self.axis(tile.lane_loop);
-        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
-        let mut along = staged.filter(|(o, _)| o.moves(lane));
-        along.all(|(o, _)| !self.is_moved(o, others))
+        let all = self.operands.iter().zip(staged);
+        all.filter(move |(o, staged)| **staged && o.moves(lane)).map(|(o, _)| o)
     }
 
     /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from the nearest cache. Only
     /// one block of rows reads it. The memory of its lanes is read in rows of the reduction: if the lanes were neighbours
     /// there, the copy of one tile would be short pieces of rows.
     fn is_copied_by_tile(&self, tile: &Tile, staged: &[bool]) -> bool {
-        let lane = self.axis(tile.lane_loop);
-        let staged = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
-        let mut along = staged.filter(|(o, _)| o.moves(lane));
+        let in_a_row = |o: &Operand| o.stride(self.axis(tile.lane_loop)) == Some(1);
         self.is_alone(tile)
             && self.chooser.around.is_none()
-            && along.all(|(o, _)| o.stride(lane) != Some(1))
+            && !self.staged_along_lanes(tile, staged).any(in_a_row)
     }
 
     /// Iterations of a loop for each thread, if they are to get equally many.

@@ -173,9 +173,9 @@ impl Planner<'_> {
         }
         let around = chunk.is_none() && self.rows_go_around_results(&tile);
         let stays = |o: &Operand| around && self.is_moved(o, &self.others(&tile));
-        let is_staged = |o: &Operand| match self.prices_in_chunk(o, &tile, chunk) {
-            Some([place, copied]) if place > copied => true,
-            _ => self.is_staged(o, &tile) && !stays(o),
+        let is_staged = |o: &Operand| {
+            self.worthwhile_in_chunk(o, &tile, chunk).is_some()
+                || self.is_staged(o, &tile) && !stays(o)
         };
         let staged: Vec<bool> = self.operands.iter().map(is_staged).collect();
         self.divide_and_stage(&tile, &staged, chunk);
@@ -234,15 +234,15 @@ impl Planner<'_> {
     ) {
         self.tell_in_place(tile, staged);
         // before the loops are divided, as when it was decided
-        let in_chunk = |o: &Operand| self.prices_in_chunk(o, tile, chunk);
+        let in_chunk = |o: &Operand| self.worthwhile_in_chunk(o, tile, chunk);
         let in_chunk: Vec<_> = self.operands.iter().map(in_chunk).collect();
         let prices: Vec<_> = self.operands.iter().map(|o| self.stage_prices(o, tile)).collect();
         let blocks = self.blocks(tile, staged, chunk);
         self.divide(tile, &blocks);
         let around = self.around(tile, &blocks);
         for operand in (0..staged.len()).filter(|&i| staged[i]) {
-            match in_chunk[operand].filter(|[place, copied]| place > copied) {
-                Some(prices) => self.stage(operand, tile, &around.of_chunk(), Some(prices)),
+            match in_chunk[operand] {
+                Some(_) => self.stage(operand, tile, &around.of_chunk(), in_chunk[operand]),
                 None => self.stage(operand, tile, &around, prices[operand]),
             }
         }

@@ -57,10 +57,10 @@ impl Planner<'_> {
         (len as f64 / each as f64).min(1.0)
     }
 
-    /// The prices of an operand with overlapping windows: in its place, and as a panel. The panel holds everything of one block
-    /// of the reduction, each value once and side by side; it is for blocks around the other loops. In their place the values may
-    /// be far apart, and share few sets of a cache: pixels of 512 channels are 2 KiB apart.
-    pub(super) fn prices_in_chunk(
+    /// The prices of an operand with overlapping windows, in its place and as a panel, if the panel is cheaper. It holds everything
+    /// of one block of the reduction, each value once and side by side; it is for blocks around the other loops. In their place
+    /// the values may be far apart, and share few sets of a cache: pixels of 512 channels are 2 KiB apart.
+    pub(super) fn worthwhile_in_chunk(
         &self,
         operand: &Operand,
         tile: &Tile,
@@ -72,18 +72,19 @@ impl Planner<'_> {
             return None;
         }
         let size = |i: usize| if i == chunk { by } else { self.size(i) };
-        let is_alone = |i: &&usize| {
+        let is_in_no_window = |i: &&usize| {
             let range = &self.chooser.left[**i].1;
             operand.moves(self.axis(**i)) && !operand.windows.iter().any(|group| group.has(range))
         };
-        let loops = self.outputs.iter().chain(&self.reduces).filter(is_alone);
-        let alone: f64 = loops.map(|&i| size(i) as f64).product();
+        let loops = self.outputs.iter().chain(&self.reduces).filter(is_in_no_window);
+        let others: f64 = loops.map(|&i| size(i) as f64).product();
         let reach = |group: &Group| cover(group.members.iter().map(|(r, k)| (size_of(r), *k)));
-        let values = alone * operand.windows.iter().map(|g| reach(g) as f64).product::<f64>();
+        let values = others * operand.windows.iter().map(|g| reach(g) as f64).product::<f64>();
         let again = self.line_price(values * operand.bytes, LINE, self.step(operand));
         let place = (self.lines(operand, tile) * again + self.gates(operand, tile)) * self.steps();
         let chunks = self.size(chunk).div_ceil(by) as f64;
-        Some([place, values * chunks * self.costs().copy(false)])
+        let copied = values * chunks * self.costs().copy(false);
+        (place > copied).then_some([place, copied])
     }
 
     /// Whether a panel holds overlapping windows whose elements are neighbours in memory.
