@@ -52,9 +52,9 @@ mod trim;
 mod fuse;
 /// Neighbouring loops that index memory like one become one.
 mod collapse;
-/// Chooses options without measuring.
 /// Work-items that reduce together.
 mod together;
+/// Chooses options without measuring.
 mod choose;
 /// Kernel names.
 mod name;

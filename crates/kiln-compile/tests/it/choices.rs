@@ -244,6 +244,65 @@ fn pixels_that_share_sets_of_a_cache_are_staged() {
     assert!(options.contains(&Opt::Stage { operand: 0, depth: 1, lanes: 16 }), "{options:?}");
 }
 
+/// A convolution 3 x 3 with a border of 8 images, `[8, 64, 56, 56]`, to 64 channels.
+fn images() -> UOp {
+    let loops = [8, 64, 56, 56].into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
+    let sums = [64, 3, 3].into_iter().zip(4..).map(|(n, a)| range(a, RangeKind::Reduce, n));
+    let (loops, sums): (Vec<UOp>, Vec<UOp>) = (loops.collect(), sums.collect());
+    let ([n, o, y, x], [c, ky, kx]) = (&loops[..], &sums[..]) else { unreachable!("seven") };
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(56)));
+    let (row, column) = (y + ky - 1, x + kx - 1);
+    let place = ((n * 64 + c) * 56 + &row) * 56 + &column;
+    let is_inside = inside(&row).and(&inside(&column));
+    let pixel = UOp::load_lanes(&param(1, 8 * 64 * 56 * 56), &place, Some(&is_inside), 1);
+    let place = ((o * 64 + c) * 3 + ky) * 3 + kx;
+    let value = sum(&(pixel * UOp::load(&param(2, 64 * 64 * 9), &place)), &sums);
+    let place = ((n * 64 + o) * 56 + y) * 56 + x;
+    let store = UOp::store(&param(0, 8 * 64 * 56 * 56), &place, &value, None);
+    UOp::kernel([store.end(loops)], "images")
+}
+
+#[test]
+fn the_columns_of_an_image_go_around_its_rows_only_if_three_rows_do_not_fit() {
+    // blocks follow each other from the innermost loop outward; a loop without one is around all of them
+    let columns_are_around = |second| {
+        let cache_bytes = [48 << 10, second, 32 << 20];
+        let options = chosen_for(&images(), &Target { cache_bytes, threads: 1, ..wide() });
+        let block = |n| options.iter().any(|o| matches!(o, Opt::Block { axis, .. } if *axis == n));
+        block(2) && !block(3)
+    };
+    assert!(!columns_are_around(2 << 20));
+    assert!(!columns_are_around(1 << 20));
+}
+
+/// The sides of a tile of inner products, if a product of such sizes has one.
+fn inner_sides(sizes: [usize; 3]) -> Option<[usize; 2]> {
+    let target = Target { cache_bytes: [48 << 10, 2 << 20, 32 << 20], threads: 1, ..wide() };
+    let options = chosen_for(&product(sizes), &target);
+    let by = |kind, along| {
+        options.iter().find_map(|option| match option {
+            Opt::Split { kind: k, axis, by } if *k == kind && *axis == along => Some(*by),
+            _ => None,
+        })
+    };
+    by(RangeKind::Vector, 2)?;
+    Some([0, 1].map(|axis| by(RangeKind::Upcast, axis).unwrap_or(1)))
+}
+
+/// Two products take the time of a line from the second cache, about.
+#[test]
+fn a_tile_of_inner_products_reads_no_more_lines_than_the_second_cache_gives() {
+    let mut tiles = 0;
+    for sizes in [[49, 512, 2048], [49, 512, 4608], [50, 1024, 1024], [35, 2600, 1280]] {
+        let Some([few, many]) = inner_sides(sizes) else { continue };
+        assert!(few * many >= 2 * (few + many), "{sizes:?}: {few} x {many}");
+        tiles += 1;
+    }
+    assert!(tiles > 0);
+    // a single row stays in the first cache, and each line of the matrix comes once
+    assert!(inner_sides([1, 4096, 4096]).is_some());
+}
+
 #[test]
 fn a_short_sum_inside_keeps_no_lanes_from_a_long_loop() {
     let options = chosen(&scaled_by_parts(512, 32, false));

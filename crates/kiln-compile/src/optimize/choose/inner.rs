@@ -5,6 +5,7 @@
 //! stay in a cache while the matrix passes.
 
 use super::super::opt::Opt;
+use super::memory_price::LINE;
 use super::operand::Operand;
 use super::planner::Planner;
 use super::priced::{self, Priced};
@@ -88,10 +89,26 @@ impl Planner<'_> {
             false => costs.load + costs.second_line_in_a_row,
         };
         let loads = self.operands.iter().map(|o| self.inner_loads(o, tile) as f64 * load(o));
-        let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width);
+        let lines = self.inner_lines(tile, lanes) * costs.panel_line_time;
+        let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width).max(lines);
         let point =
             step / (sums * lanes as f64) + costs.horizontal / self.size(tile.lane_loop) as f64;
         point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
+    }
+
+    /// How many cache lines each step reads again from the second cache: of the few rows, if not all of them fit the first
+    /// cache, and of the many, if those of a tile do not fit it beside the few.
+    fn inner_lines(&self, tile: &Inner, lanes: usize) -> f64 {
+        let bytes = self.operands.iter().map(|o| o.bytes).fold(1.0, f64::max);
+        // half of the cache: other data passes through it too
+        let room = self.target.cache_bytes[0] as f64 / 2.0;
+        let is_far = |rows: usize| rows as f64 * self.depth() * bytes > room;
+        let (few, many) = (tile.few, tile.many);
+        let is_read_again = |(i, by): (usize, usize)| self.size(i) > by;
+        let of_few = is_read_again(many) && is_far(self.size(few.0));
+        let of_many = is_read_again(few) && is_far(few.1 + many.1);
+        let rows = of_few as usize * few.1 + of_many as usize * many.1;
+        rows as f64 * lanes as f64 * bytes / LINE
     }
 
     /// By how much rounding up to whole tiles multiplies the work.

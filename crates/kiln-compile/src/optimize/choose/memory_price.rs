@@ -232,7 +232,8 @@ impl Planner<'_> {
         }
     }
 
-    fn span_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {
+    /// Bytes of memory that the operand covers in those loops that count.
+    pub(super) fn span_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {
         let all = || self.outputs.iter().chain(&self.reduces).filter(|&&i| counts(i));
         let loops = || all().filter(|&&i| operand.moves(self.axis(i)));
         let reach: f64 =

@@ -9,22 +9,34 @@ use kiln_ir::UOp;
 
 impl Planner<'_> {
     /// Whether the loop over rows goes around all other loops. What overlapping windows read again is then still in the
-    /// second cache; with rows inside, all rows would have passed in between.
+    /// second cache; with rows inside, all rows would have passed in between. There is no need for it where all rows fit
+    /// as well: the columns of an image, inside of its rows.
     pub(super) fn rows_go_around(&self, tile: &Tile, staged: &[bool]) -> bool {
         if self.is_alone(tile) || self.chooser.around.is_some() {
             return false;
         }
         let (row, rows) = (self.axis(tile.row_loop), self.chooser.left[tile.row_loop].0);
-        let slides = |(o, staged): (&Operand, &bool)| !staged && o.moves(row) && self.slides(o);
+        let room = self.target.cache_bytes[1] as f64 / 2.0;
+        let slides = |(o, staged): (&Operand, &bool)| {
+            !staged && o.moves(row) && self.slides(o) && self.bytes_between(o, tile) > room
+        };
         let bytes = |part: f64| -> f64 {
             let of = |o: &Operand| self.span(o) * if o.moves(row) { part } else { 1.0 };
             self.operands.iter().map(of).sum()
         };
-        let room = self.target.cache_bytes[1] as f64 / 2.0;
         self.operands.iter().zip(staged).any(slides)
             && rows.is_multiple_of(self.worthwhile_threads())
             && bytes(1.0 / rows as f64) <= room
             && room < bytes(1.0)
+    }
+
+    /// What all operands read, with rows inside, between two iterations of the outermost loop along which windows over one
+    /// of them overlap.
+    fn bytes_between(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let others = self.others(tile);
+        let overlaps = |i: &usize| operand.windows.iter().any(|g| g.has(&self.chooser.left[*i].1));
+        let around = &others[..others.iter().position(overlaps).map_or(others.len(), |at| at + 1)];
+        self.operands.iter().map(|o| self.span_over(o, |i| !around.contains(&i))).sum()
     }
 
     /// Whether windows that overlap read the operand.
