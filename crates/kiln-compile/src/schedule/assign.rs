@@ -71,6 +71,8 @@ pub(super) struct Draft {
     pub(super) size: usize,
     /// Products in the reductions inside its own loops that will be tiled.
     pub(super) tiles: usize,
+    /// Positions of those reductions.
+    pub(super) tiled: Vec<usize>,
     /// Positions of the stored nodes that it reads.
     reads: FxHashSet<usize>,
     /// Positions of the stored nodes that it waits for and does not read.
@@ -343,7 +345,7 @@ impl Planner<'_> {
             in_reduce: depth > outer,
             in_order: self.plan.drafts[request.kernel].in_order,
             in_sum: depth > outer && self.only_summed[i],
-            beside: depth <= outer && self.has_tiles(i, r, request.kernel) && self.is_tiled(i),
+            beside: (depth <= outer).then(|| self.beside(i, r, request.kernel)).flatten(),
             apart: depth <= outer && self.is_apart(i, request.kernel),
         }
     }
@@ -445,7 +447,8 @@ impl Planner<'_> {
         requests.iter().enumerate().find_map(|(n, r)| {
             let room = self.plan.drafts[r.kernel].size <= MAX_KERNEL_NODES
                 && self.has_room_for_tiles(i, r.kernel);
-            let suits = room && fits(r) && alone(r.kernel) && !self.is_apart(i, r.kernel);
+            let apart = self.is_apart(i, r.kernel) || self.is_slowed(i, n, r.kernel);
+            let suits = room && fits(r) && alone(r.kernel) && !apart;
             (suits && !self.waits_for_other_user(i, r.kernel)).then_some((r.kernel, n))
         })
     }
@@ -522,6 +525,7 @@ impl Planner<'_> {
             next_axis: shape.len() as u32,
             size: 0,
             tiles: 0,
+            tiled: Vec::new(),
             reads: FxHashSet::default(),
             after: BTreeSet::new(),
         });

@@ -106,8 +106,8 @@ pub(super) struct Use {
     pub(super) in_order: bool,
     /// Whether that reduction is a sum, and a sum that is inlined here becomes part of it.
     pub(super) in_sum: bool,
-    /// Whether the kernel that needs it has another sum of products already, and this is one too.
-    pub(super) beside: bool,
+    /// The price of the sums of products that the kernel that needs it has already, if it has some and this is one too.
+    pub(super) beside: Option<f64>,
     /// Whether the kernel stores several values of such a sum, whose vectors are no neighbours in memory: see
     /// [`Costs::sums_apart`].
     pub(super) apart: bool,
@@ -164,10 +164,11 @@ pub(super) fn price(
     let all: f64 = uses.iter().map(|u| u.evaluations).sum();
     // whoever needs it, its sources may be stored once for all
     let shared = compute(all) / all.max(1.0);
-    let inline = uses
-        .iter()
-        .map(|u| shared * u.evaluations * factor(costs, node, reduced, u, compute(u.evaluations)))
-        .sum();
+    let inline = |u: &Use| {
+        shared * u.evaluations * factor(costs, node, reduced, u, compute(u.evaluations))
+            + u.beside.map_or(0.0, |others| (costs.sums_beside - 1.0) * others)
+    };
+    let inline = uses.iter().map(inline).sum();
     let element = memory(costs, node.dtype());
     let reads: f64 = uses.iter().map(|u| u.evaluations * element).sum();
     let stored = compute(numel) + numel * costs.write * element + reads + costs.launch_ns;
@@ -187,7 +188,7 @@ fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64
     let nested = times(untiled && reduced > costs.short_reduction, costs.nested);
     let is_small = total < costs.launch_ns;
     let serial = times(u.parallel < costs.parallel && !is_small, costs.serial);
-    let beside = times(u.beside, costs.sums_beside);
+    let beside = times(u.beside.is_some(), costs.sums_beside);
     let apart = times(u.apart, costs.sums_apart);
     nested * serial * beside * apart
 }
@@ -202,6 +203,13 @@ pub(super) fn pays_kernels(
 ) -> bool {
     let traffic = results * memory(costs, dtype) * (costs.write + 1.0);
     in_vain * costs.operation_ns > traffic + kernels as f64 * costs.launch_ns
+}
+
+/// Whether sums of products that take so long would be slowed down by more than it costs to compute one of them, which is
+/// stored, in a kernel of its own: a launch, and another read.
+pub(super) fn pays_kernel(costs: &Costs, sum: &UOp, sums: f64) -> bool {
+    let read = sum.numel() as f64 * memory(costs, sum.dtype());
+    (costs.sums_beside - 1.0) * sums > read + costs.launch_ns
 }
 
 /// Two kernels of which one reads, row by row, what the other stores.

@@ -2,9 +2,11 @@
 //! cache, so a kernel has room for few.
 
 use super::assign::{Planner, depth};
+use super::split::viewed;
 use super::{cost, terms};
 use kiln_ir::arg::ReduceOp;
 use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashSet;
 
 impl Planner<'_> {
     /// Notes that the kernel has a tiled reduction: its registers and caches do not suffice for many.
@@ -13,6 +15,7 @@ impl Planner<'_> {
         let (kernel, outer) = (request.kernel, self.plan.drafts[request.kernel].loops.len());
         if tiles > 0 && depth(request).1 <= outer {
             self.plan.drafts[kernel].tiles += tiles;
+            self.plan.drafts[kernel].tiled.push(i);
         }
     }
 
@@ -47,9 +50,46 @@ impl Planner<'_> {
         all
     }
 
+    /// The price of the sums of products beside which a kernel would compute this one too, if there are such sums. Those with
+    /// an operand in common cost nothing more: they run over one loop that loads it once. Nor do short ones, which are unrolled.
+    pub(super) fn beside(&self, i: usize, r: usize, kernel: usize) -> Option<f64> {
+        if !self.is_tiled(i) || !self.has_tiles(i, r, kernel) {
+            return None;
+        }
+        let own = self.factors(i);
+        let slows =
+            |&&j: &&usize| self.is_long(i) && self.is_long(j) && self.factors(j).is_disjoint(&own);
+        let others = self.plan.drafts[kernel].tiled.iter().filter(slows);
+        Some(others.map(|&j| self.work_of_sum(j)).sum())
+    }
+
+    /// Whether storing a sum of products in a kernel that computes other ones costs more than a kernel of its own.
+    pub(super) fn is_slowed(&self, i: usize, r: usize, kernel: usize) -> bool {
+        let others = self.beside(i, r, kernel).filter(|&others| others > 0.0);
+        let all = |others: f64| others + self.work_of_sum(i);
+        others
+            .is_some_and(|others| cost::pays_kernel(&self.costs, &self.plan.nodes[i], all(others)))
+    }
+
+    /// Whether a sum is a loop, and not unrolled.
+    fn is_long(&self, i: usize) -> bool {
+        let node = &self.plan.nodes[i];
+        node.src(0).numel() > self.costs.short_reduction * node.numel()
+    }
+
+    fn work_of_sum(&self, i: usize) -> f64 {
+        self.plan.nodes[i].src(0).numel() as f64 * self.costs.operation_ns
+    }
+
+    /// What the products of a sum are of, by id, without views.
+    fn factors(&self, i: usize) -> FxHashSet<usize> {
+        let products = terms::products(self.plan.nodes[i].src(0));
+        products.iter().flat_map(|product| product.srcs()).map(|x| viewed(x).id()).collect()
+    }
+
     /// Whether a kernel has a tiled reduction before it takes in this demand of the node: another one, or this one at another
     /// index. Example of the latter: the four gates of an LSTM are slices of one product.
-    pub(super) fn has_tiles(&self, i: usize, r: usize, kernel: usize) -> bool {
+    fn has_tiles(&self, i: usize, r: usize, kernel: usize) -> bool {
         let earlier = &self.plan.requests[i][..r];
         self.plan.drafts[kernel].tiles > 0 || earlier.iter().any(|request| request.kernel == kernel)
     }

@@ -157,7 +157,7 @@ costs! {
     short_reduction: usize = 9, BENCH;
     /// The factor for a sum inside a sum: both become one reduction, whose tile reads each operand for several results.
     merged_sums: f64 = 0.5, BENCH;
-    /// The factor for two sums of products beside each other: they share registers and caches.
+    /// The factor for two sums of products beside each other, on both: they share registers and caches.
     sums_beside: f64 = 1.02, RESNET;
     /// The factor for a sum of products of which several values are stored, an optimizer's step, and whose vectors are no
     /// neighbours in memory. Each element is then an operation of its own, and code for many of them leaves no room for tiles.

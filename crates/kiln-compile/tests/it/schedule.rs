@@ -510,6 +510,26 @@ fn many_products_are_added_up_a_few_at_a_time() {
     }
 }
 
+/// `x @ a + y @ b`, of `n` rows and columns, where the sums are over `p` and `q` products.
+fn two_sums(n: usize, [p, q]: [usize; 2]) -> UOp {
+    let float = |slot, shape: [usize; 2]| UOp::param(slot, DType::F32, &shape[..]);
+    let of = |slot, terms: usize| {
+        let x = float(slot, [n, terms]).reshape(&[n, 1, terms][..]).expand(&[n, n, terms][..]);
+        let a = float(slot + 1, [n, terms]).reshape(&[1, n, terms][..]);
+        (x * a.expand(&[n, n, terms][..])).reduce(ReduceOp::Add, &[2][..])
+    };
+    of(0, p) + of(2, q)
+}
+
+/// Two sums of products share registers and caches. If there is much to add up, one of them is stored first.
+#[test]
+fn long_sums_of_products_have_kernels_of_their_own() {
+    let kernels = |n, terms| schedule(&[two_sums(n, terms)]).kernels.len();
+    assert_eq!(kernels(256, [1024, 512]), 2);
+    assert_eq!(kernels(256, [8, 1024]), 1, "a short sum is unrolled");
+    assert_eq!(kernels(64, [32, 48]), 1, "a launch costs more");
+}
+
 /// A cell's memory, which the next cell needs beside what the output became, is stored with the output and not computed again.
 #[test]
 fn what_a_later_kernel_needs_is_stored_along_the_way() {
