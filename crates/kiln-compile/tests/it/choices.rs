@@ -321,3 +321,32 @@ fn a_transpose_beside_a_sum_goes_by_squares() {
     let upcast = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Upcast, axis: 2, .. });
     assert!(options.iter().any(upcast));
 }
+
+/// `x @ w`, of `[1, k]` and `[k, n]`.
+fn row([n, k]: [usize; 2]) -> UOp {
+    let (j, t) = (range(0, RangeKind::Loop, n), range(1, RangeKind::Reduce, k));
+    let x = UOp::load(&param(1, k), &t);
+    let w = UOp::load(&param(2, n * k), &(&t * n as i64 + &j));
+    let value = sum(&(x * w), &[t]);
+    UOp::kernel([UOp::store(&param(0, n), &j, &value, None).end([j])], "row")
+}
+
+#[test]
+fn threads_get_equally_many_blocks_of_columns() {
+    for vectors in [48, 72, 144, 192] {
+        let options = chosen_for(&row([16 * vectors, 768]), &wide());
+        let by = options.iter().find_map(|option| match *option {
+            Opt::Split { kind: RangeKind::Upcast, axis: 0, by } => Some(by),
+            _ => None,
+        });
+        let blocks = vectors / by.expect("vectors go side by side");
+        assert!(blocks.is_multiple_of(2), "{vectors}: {options:?}");
+    }
+}
+
+#[test]
+fn rows_of_a_prime_number_go_side_by_side_and_the_last_ones_by_themselves() {
+    let options = chosen_for(&product([1, 50257, 768]), &wide());
+    let rows = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Upcast, axis: 1, by: 4 });
+    assert!(options.iter().any(rows), "{options:?}");
+}

@@ -27,14 +27,14 @@ impl Chooser {
                 let wanted =
                     (self.costs.in_flight as f64 / self.step(ast, i).max(1.0)).ceil() as usize;
                 let most = (self.left[i].0 / self.costs.fewest_steps).min(self.room).min(wanted);
-                self.apply(RangeKind::Upcast, i, self.accumulators_of(i, most));
+                self.apply(RangeKind::Upcast, i, self.at_once(i, most));
             }
         }
     }
 
-    /// How many iterations are unrolled: a number that divides the loop. If that is much less than `most` and the loop
+    /// How many iterations of a loop are unrolled: a number that divides it. If that is much less than `most` and the loop
     /// is long enough for a ragged end of its own, `most`.
-    fn accumulators_of(&self, i: usize, most: usize) -> usize {
+    pub(super) fn at_once(&self, i: usize, most: usize) -> usize {
         let n = self.left[i].0;
         let divisor = largest_divisor(n, most);
         let ragged = self.masks && divisor <= most / 2 && n / most.max(1) >= trim::LONG;

@@ -82,8 +82,7 @@ impl Chooser {
         let at_a_time = self.costs.rows_at_a_time;
         let by = largest_divisor(size, self.costs.side_by_side);
         let fit = target.cache_bytes[0] / 2 / (by * vector);
-        let columns =
-            largest_divisor(size / by, fit.min(self.share(i, size / by, by * vector, target)));
+        let columns = self.divisor_for_threads(i, (size / by, by * vector), fit, target);
         let pays = columns * by * vector >= self.costs.long_row_bytes
             && n >= self.costs.many_rows
             && by * at_a_time <= self.room;
@@ -106,9 +105,22 @@ impl Chooser {
     fn side_by_side(&mut self, i: usize, vector: usize, loads: usize, target: &Target) {
         let size = self.left[i].0;
         let most = (self.costs.run_bytes / vector).min(target.vector_registers / (2 * loads));
-        let by =
-            largest_divisor(size, most.min(self.share(i, size, vector, target)).min(self.room));
+        let by = self.divisor_for_threads(i, (size, vector), most.min(self.room), target);
         self.apply(RangeKind::Upcast, i, by.max(1));
+    }
+
+    /// The largest divisor, up to `most`, of a loop of `left` iterations of `bytes` each. Every thread gets equally many blocks of
+    /// that size, if that can be: of 48 vectors, two threads take two blocks of 12 each, and not three of 16 together.
+    fn divisor_for_threads(
+        &self,
+        i: usize,
+        (left, bytes): (usize, usize),
+        most: usize,
+        target: &Target,
+    ) -> usize {
+        let share = self.share(i, left, bytes, target);
+        let all = if left.is_multiple_of(share.max(1)) { share } else { left };
+        largest_divisor(all, most.min(share))
     }
 
     /// How many iterations of a loop, of `bytes` each, to take so that every thread still gets a share worth having.

@@ -17,13 +17,13 @@ impl Chooser {
         }
         let mut tile = 1;
         for i in (0..self.left.len()).rev() {
-            let (size, range) = self.left[i].clone();
+            let range = self.left[i].1.clone();
             let is_free = kind_of(&range) == RangeKind::Loop && !self.is_around(i);
             if !is_free || !self.reuses(axis_of(&range)) {
                 continue;
             }
             let most = (self.costs.in_flight / tile).min(self.room).min(self.costs.most_tiled);
-            let by = largest_divisor(size, most);
+            let by = self.at_once(i, most);
             if by > 1 {
                 self.apply(RangeKind::Upcast, i, by);
                 tile *= by;
