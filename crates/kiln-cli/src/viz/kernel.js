@@ -139,6 +139,7 @@ export class Kernel {
   }
 
   key(key) {
+    if (!this.kernel) return false; // a record that ends before its first kernel
     if (this.tab === "steps" && this.steps.key(key)) return true;
     const names = TABS.map(([name]) => name);
     if (key === "ArrowRight" || key === "ArrowLeft") {

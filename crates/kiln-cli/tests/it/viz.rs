@@ -172,7 +172,7 @@ fn by_clicks(browser: &mut Browser) {
     browser.wait("document.title === 'kiln: Program' && location.hash.includes('line=')");
 }
 
-/// A record that ends in the middle, and one with lines missing, are shown as far as they go.
+/// A record that ends in the middle or before its first kernel, and one with lines missing, are shown as far as they go.
 #[test]
 fn damaged_records_are_shown() {
     let Some(mut browser) = Browser::open() else { return };
@@ -185,7 +185,10 @@ fn damaged_records_are_shown() {
         let kept = text.lines().enumerate().filter(|(at, _)| at % nth != nth - 1);
         kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
     });
-    for text in cut.iter().chain(&thin) {
+    let is_kernel = |line: &&str| line.contains("kernel");
+    let start = text.lines().take_while(|line| !is_kernel(line)).map(|line| format!("{line}\n"));
+    let start = [start.collect::<String>()];
+    for text in cut.iter().chain(&thin).chain(&start) {
         std::fs::write(&record, text).unwrap();
         let shown = Shown::new(&record);
         browser.visit(&shown.address);

@@ -207,7 +207,7 @@ pub(super) fn pays_kernels(
 
 /// Whether sums of products that take so long would be slowed down by more than it costs to compute one of them, which is
 /// stored, in a kernel of its own: a launch, and another read.
-pub(super) fn pays_kernel(costs: &Costs, sum: &UOp, sums: f64) -> bool {
+pub(super) fn pays_own_kernel(costs: &Costs, sum: &UOp, sums: f64) -> bool {
     let read = sum.numel() as f64 * memory(costs, sum.dtype());
     (costs.sums_beside - 1.0) * sums > read + costs.launch_ns
 }

@@ -56,19 +56,20 @@ impl Planner<'_> {
         if !self.is_tiled(i) || !self.has_tiles(i, r, kernel) {
             return None;
         }
+        if !self.is_long(i) {
+            return Some(0.0);
+        }
         let own = self.factors(i);
-        let slows =
-            |&&j: &&usize| self.is_long(i) && self.is_long(j) && self.factors(j).is_disjoint(&own);
+        let slows = |&&j: &&usize| self.is_long(j) && self.factors(j).is_disjoint(&own);
         let others = self.plan.drafts[kernel].tiled.iter().filter(slows);
         Some(others.map(|&j| self.work_of_sum(j)).sum())
     }
 
     /// Whether storing a sum of products in a kernel that computes other ones costs more than a kernel of its own.
     pub(super) fn is_slowed(&self, i: usize, r: usize, kernel: usize) -> bool {
-        let others = self.beside(i, r, kernel).filter(|&others| others > 0.0);
-        let all = |others: f64| others + self.work_of_sum(i);
-        others
-            .is_some_and(|others| cost::pays_kernel(&self.costs, &self.plan.nodes[i], all(others)))
+        let others = self.beside(i, r, kernel).unwrap_or(0.0);
+        let all = others + self.work_of_sum(i);
+        others > 0.0 && cost::pays_own_kernel(&self.costs, &self.plan.nodes[i], all)
     }
 
     /// Whether a sum is a loop, and not unrolled.
