@@ -106,7 +106,7 @@ pub(super) struct Use {
     pub(super) in_order: bool,
     /// Whether that reduction is a sum, and a sum that is inlined here becomes part of it.
     pub(super) in_sum: bool,
-    /// The price of the sums of products that the kernel that needs it has already, if it has some and this is one too.
+    /// If this is a sum of products, and its kernel has others: what those cost.
     pub(super) beside: Option<f64>,
     /// Whether the kernel stores several values of such a sum, whose vectors are no neighbours in memory: see
     /// [`Costs::sums_apart`].
@@ -205,8 +205,8 @@ pub(super) fn pays_kernels(
     in_vain * costs.operation_ns > traffic + kernels as f64 * costs.launch_ns
 }
 
-/// Whether sums of products that take so long would be slowed down by more than it costs to compute one of them, which is
-/// stored, in a kernel of its own: a launch, and another read.
+/// Whether sums of products, `sums` nanoseconds together, lose more in one kernel than a second kernel costs: a launch, and a
+/// read of the stored `sum`.
 pub(super) fn pays_own_kernel(costs: &Costs, sum: &UOp, sums: f64) -> bool {
     let read = sum.numel() as f64 * memory(costs, sum.dtype());
     (costs.sums_beside - 1.0) * sums > read + costs.launch_ns

@@ -50,8 +50,8 @@ impl Planner<'_> {
         all
     }
 
-    /// The price of the sums of products beside which a kernel would compute this one too, if there are such sums. Those with
-    /// an operand in common cost nothing more: they run over one loop that loads it once. Nor do short ones, which are unrolled.
+    /// If the node is a sum of products, and the kernel has others: what those cost. One with an operand in common counts
+    /// nothing, since both run over one loop and load it once. Nor does a short one, which is unrolled.
     pub(super) fn beside(&self, i: usize, r: usize, kernel: usize) -> Option<f64> {
         if !self.is_tiled(i) || !self.has_tiles(i, r, kernel) {
             return None;

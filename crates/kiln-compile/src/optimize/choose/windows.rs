@@ -30,8 +30,8 @@ impl Planner<'_> {
             && room < bytes(1.0)
     }
 
-    /// What all operands read, with rows inside, between two iterations of the outermost loop along which windows over one
-    /// of them overlap.
+    /// Bytes that pass, with rows inside, before overlapping windows read the same again: all that one iteration of the
+    /// outermost loop reads along which the windows overlap.
     fn bytes_between(&self, operand: &Operand, tile: &Tile) -> f64 {
         let others = self.others(tile);
         let overlaps = |i: &usize| operand.windows.iter().any(|g| g.has(&self.chooser.left[*i].1));
