@@ -68,8 +68,8 @@ impl Planner<'_> {
     /// Whether storing a sum of products in a kernel that computes other ones costs more than a kernel of its own.
     pub(super) fn is_slowed(&self, i: usize, r: usize, kernel: usize) -> bool {
         let others = self.beside(i, r, kernel).unwrap_or(0.0);
-        let all = || others + self.work_of_sum(i);
-        others > 0.0 && cost::pays_own_kernel(&self.costs, &self.plan.nodes[i], all())
+        let node = &self.plan.nodes[i];
+        others > 0.0 && cost::pays_own_kernel(&self.costs, node, others + self.work_of_sum(i))
     }
 
     /// Whether a sum is a loop, and not unrolled.

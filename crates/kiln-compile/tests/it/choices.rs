@@ -263,7 +263,7 @@ fn images() -> UOp {
 }
 
 #[test]
-fn the_columns_of_an_image_go_around_its_rows_only_if_three_rows_do_not_fit() {
+fn the_columns_of_an_image_stay_inside_of_its_rows() {
     // blocks follow each other from the innermost loop outward; a loop without one is around all of them
     let columns_are_around = |second| {
         let cache_bytes = [48 << 10, second, 32 << 20];
