@@ -216,50 +216,43 @@ fn a_panel_that_one_block_of_rows_reads_is_filled_for_one_tile() {
     assert_eq!(depths(1000).last(), Some(&0));
 }
 
-/// A convolution 3 x 3 with a border of 8 images, `[8, 7, 7, channels]`, to 512 channels.
-fn channels_last(channels: usize) -> UOp {
-    let loops = [8, 7, 7, 512].into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
+/// A convolution 3 x 3 with a border, of 8 images of `side` x `side` pixels, whose channels are last or before the rows.
+fn convolution([channels, side, outputs]: [usize; 3], channels_last: bool) -> UOp {
+    let axes = if channels_last { [8, side, side, outputs] } else { [8, outputs, side, side] };
+    let loops = axes.into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
     let sums = [channels, 3, 3].into_iter().zip(4..).map(|(n, a)| range(a, RangeKind::Reduce, n));
     let (loops, sums): (Vec<UOp>, Vec<UOp>) = (loops.collect(), sums.collect());
-    let ([n, y, x, o], [c, ky, kx]) = (&loops[..], &sums[..]) else { unreachable!("seven") };
-    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(7)));
+    let ([n, second, third, last], [c, ky, kx]) = (&loops[..], &sums[..]) else {
+        unreachable!("seven")
+    };
+    let (o, y, x) = if channels_last { (last, second, third) } else { (second, third, last) };
+    let side = side as i64;
+    let place = |channel: &UOp, channels: usize, row: &UOp, column: &UOp| match channels_last {
+        true => ((n * side + row) * side + column) * channels as i64 + channel,
+        false => ((n * channels as i64 + channel) * side + row) * side + column,
+    };
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(side)));
     let (row, column) = (y + ky - 1, x + kx - 1);
-    let place = ((n * 7 + &row) * 7 + &column) * channels as i64 + c;
     let is_inside = inside(&row).and(&inside(&column));
-    let pixel = UOp::load_lanes(&param(1, 8 * 49 * channels), &place, Some(&is_inside), 1);
-    let place = ((o * channels as i64 + c) * 3 + ky) * 3 + kx;
-    let value = sum(&(pixel * UOp::load(&param(2, 512 * channels * 9), &place)), &sums);
-    let place = ((n * 7 + y) * 7 + x) * 512 + o;
-    let store = UOp::store(&param(0, 8 * 49 * 512), &place, &value, None);
-    UOp::kernel([store.end(loops)], "channels last")
+    let pixels = 8 * (side * side) as usize;
+    let from = place(c, channels, &row, &column);
+    let pixel = UOp::load_lanes(&param(1, pixels * channels), &from, Some(&is_inside), 1);
+    let weight = ((o * channels as i64 + c) * 3 + ky) * 3 + kx;
+    let weight = UOp::load(&param(2, outputs * channels * 9), &weight);
+    let value = sum(&(pixel * weight), &sums);
+    let to = place(o, outputs, y, x);
+    let store = UOp::store(&param(0, pixels * outputs), &to, &value, None);
+    UOp::kernel([store.end(loops)], "convolution")
 }
 
 #[test]
 fn pixels_that_share_sets_of_a_cache_are_staged() {
     // pixels are 2 KiB apart; a block of the sum reads some channels of each, again for every tile
     let target = Target { cache_bytes: [32 << 10, 1 << 20, 32 << 20], threads: 1, ..wide() };
-    let options = chosen_for(&channels_last(512), &target);
+    let options = chosen_for(&convolution([512, 7, 512], true), &target);
     let is_block = |o: &Opt| matches!(o, Opt::Block { axis: 4, .. });
     assert!(options.iter().any(is_block), "{options:?}");
     assert!(options.contains(&Opt::Stage { operand: 0, depth: 1, lanes: 16 }), "{options:?}");
-}
-
-/// A convolution 3 x 3 with a border of 8 images, `[8, 64, 56, 56]`, to 64 channels.
-fn images() -> UOp {
-    let loops = [8, 64, 56, 56].into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
-    let sums = [64, 3, 3].into_iter().zip(4..).map(|(n, a)| range(a, RangeKind::Reduce, n));
-    let (loops, sums): (Vec<UOp>, Vec<UOp>) = (loops.collect(), sums.collect());
-    let ([n, o, y, x], [c, ky, kx]) = (&loops[..], &sums[..]) else { unreachable!("seven") };
-    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(56)));
-    let (row, column) = (y + ky - 1, x + kx - 1);
-    let place = ((n * 64 + c) * 56 + &row) * 56 + &column;
-    let is_inside = inside(&row).and(&inside(&column));
-    let pixel = UOp::load_lanes(&param(1, 8 * 64 * 56 * 56), &place, Some(&is_inside), 1);
-    let place = ((o * 64 + c) * 3 + ky) * 3 + kx;
-    let value = sum(&(pixel * UOp::load(&param(2, 64 * 64 * 9), &place)), &sums);
-    let place = ((n * 64 + o) * 56 + y) * 56 + x;
-    let store = UOp::store(&param(0, 8 * 64 * 56 * 56), &place, &value, None);
-    UOp::kernel([store.end(loops)], "images")
 }
 
 #[test]
@@ -267,7 +260,10 @@ fn the_columns_of_an_image_stay_inside_of_its_rows() {
     // blocks follow each other from the innermost loop outward; a loop without one is around all of them
     let columns_are_around = |second| {
         let cache_bytes = [48 << 10, second, 32 << 20];
-        let options = chosen_for(&images(), &Target { cache_bytes, threads: 1, ..wide() });
+        let options = chosen_for(
+            &convolution([64, 56, 64], false),
+            &Target { cache_bytes, threads: 1, ..wide() },
+        );
         let block = |n| options.iter().any(|o| matches!(o, Opt::Block { axis, .. } if *axis == n));
         block(2) && !block(3)
     };
