@@ -214,9 +214,7 @@ fn cast(f: &mut Function<'_>, op: &UOp) -> String {
         return f.emit(format_args!("{test} {x}, {}", zero(from, lanes)));
     }
     if from.is_float() && to.is_int() {
-        let name = if to.is_signed() { "fptosi.sat" } else { "fptoui.sat" };
-        let (from, of) = (type_of(from, lanes).to_string(), of.to_string());
-        return f.call(name, &[&of, &from], &of, &[x.to_string()]);
+        return saturating(f, op);
     }
     // half precision is reached through f64, rounding to f64 first where that is inexact
     if from.is_int() && to == DType::F16 {
@@ -226,6 +224,19 @@ fn cast(f: &mut Function<'_>, op: &UOp) -> String {
     }
     let name = conversion(from, to);
     f.emit(format_args!("{name} {x} to {of}"))
+}
+
+/// Numbers that the type does not have become its nearest, NaN becomes 0. Half precision goes through f32, which holds all
+/// of it: for processors that convert f16 themselves, LLVM 15 to 22 make NaN the least i16.
+fn saturating(f: &mut Function<'_>, op: &UOp) -> String {
+    let (from, to, lanes) = (op.src(0).dtype(), op.dtype(), op.lanes());
+    let wide = type_of(if from == DType::F16 { DType::F32 } else { from }, lanes).to_string();
+    let (of, mut x) = (type_of(to, lanes).to_string(), typed(f, op.src(0)).to_string());
+    if from == DType::F16 {
+        x = format!("{wide} {}", f.emit(format_args!("fpext {x} to {wide}")));
+    }
+    let name = if to.is_signed() { "fptosi.sat" } else { "fptoui.sat" };
+    f.call(name, &[&of, &wide], &of, &[x])
 }
 
 /// The instruction between two types; `bitcast` where LLVM sees no difference.
