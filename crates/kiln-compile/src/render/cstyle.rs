@@ -7,11 +7,11 @@
 use super::c_alu;
 use super::c_expr::{Dialect, Expr, Level, literal};
 use super::c_helpers::Helpers;
-use super::facts::{definition_name, is_thread};
+use super::facts::{definition_name, is_thread, prefetch};
 use super::groups::{Grid, is_launched};
 use crate::target::Target;
 use kiln_ir::arg::Space;
-use kiln_ir::{Arg, DType, Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// Longer expressions get a name: nobody reads them, and nested ones would be copied again and again.
@@ -180,9 +180,9 @@ impl Body {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
         let gate = op.gate();
-        if let (Arg::Prefetch(n), Dialect::C) = (op.arg(), self.helpers.dialect) {
-            let at = self.address(op, *n);
-            self.line(&format!("__builtin_prefetch({at}, 0, 2);"));
+        if let (Some((n, locality)), Dialect::C) = (prefetch(op), self.helpers.dialect) {
+            let at = self.address(op, n);
+            self.line(&format!("__builtin_prefetch({at}, 0, {locality});"));
         }
         if let Some(gate) = gate.filter(|g| g.lanes() > 1) {
             let gate = self.value(gate);

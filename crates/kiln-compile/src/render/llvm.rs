@@ -3,7 +3,7 @@
 //! No fast-math flags, and `nsw` only if bounds prove it, so that LLVM may change nothing that `docs/rules.md` forbids.
 //! Pointers may alias. A bool is an `i1` in values and a byte in memory.
 
-use super::facts::{definition_name, is_thread, vars};
+use super::facts::{definition_name, is_thread, prefetch, vars};
 use super::llvm_function::Function;
 use super::llvm_registers::Registers;
 use super::llvm_text::{memory_type, type_of, zero};
@@ -11,7 +11,7 @@ use super::{llvm_alu, llvm_mma};
 use crate::target::{LINE, Target};
 use kiln_ir::arg::Space;
 use kiln_ir::program::{Program, scratch_layout};
-use kiln_ir::{Arg, DType, Op, UOp};
+use kiln_ir::{DType, Op, UOp};
 
 /// The whole module of a kernel.
 pub(super) fn render(program: &Program, target: &Target) -> String {
@@ -208,13 +208,13 @@ impl Function<'_> {
         }
     }
 
-    /// Into the second cache.
     fn prefetch(&mut self, load: &UOp, at: &str) {
-        let Arg::Prefetch(n) = load.arg() else { return };
+        let Some((n, locality)) = prefetch(load) else { return };
         let of = memory_type(load.dtype(), 1);
         let there = self.emit(format_args!("getelementptr {of}, ptr {at}, i64 {n}"));
-        let args =
-            [format!("ptr {there}")].into_iter().chain(["0", "2", "1"].map(|i| format!("i32 {i}")));
+        let args = [format!("ptr {there}")]
+            .into_iter()
+            .chain([0, locality, 1].map(|i| format!("i32 {i}")));
         self.call("prefetch", &["ptr"], "void", &args.collect::<Vec<_>>());
     }
 

@@ -1,10 +1,11 @@
-//! Which loads fetch the next row along the way.
+//! Which loads also ask for what is read later.
 
+use crate::dots;
 use crate::options::kernel_of;
 use crate::stages::{lower, optimize};
 use kiln_compile::render::render;
 use kiln_compile::target::{Costs, Language, Target};
-use kiln_ir::arg::ReduceOp;
+use kiln_ir::arg::{ReduceOp, WindowArg};
 use kiln_ir::{DType, Op, UOp, spec};
 
 const ROWS: usize = 1 << 10;
@@ -47,7 +48,8 @@ fn exp(x: &UOp) -> UOp {
 fn what_a_second_loop_over_rows_computes_with_is_fetched_a_row_ahead() {
     let (text, ahead) = compiled(&sums(4096, exp), Language::Llvm);
     assert!(!ahead.is_empty() && ahead.iter().all(|&n| n == 4096), "{ahead:?}");
-    assert_eq!(text.matches("call void @llvm.prefetch.p0").count(), ahead.len(), "{text}");
+    // 16 KiB on: into the second cache
+    assert_eq!(text.matches(", i32 0, i32 2, i32 1)").count(), ahead.len(), "{text}");
     let (text, ahead) = compiled(&sums(4096, exp), Language::C);
     // as an integer: C knows no pointer that far past the end
     assert_eq!(text.matches("+4096)*4), 0, 2);").count(), ahead.len(), "{text}");
@@ -55,11 +57,41 @@ fn what_a_second_loop_over_rows_computes_with_is_fetched_a_row_ahead() {
     assert_eq!(compiled(&sums(4095, exp), Language::Llvm).1, [4095]);
 }
 
+/// `[m, k] x [k, n]`; the second is `[n, k]` if `transposed`.
+fn product(sizes: [usize; 3], transposed: bool) -> UOp {
+    dots::product(([DType::F32; 2], DType::F32), sizes, transposed)
+}
+
 #[test]
-fn nothing_else_is() {
+fn arguments_that_are_read_once_are_asked_for_4096_bytes_ahead() {
+    let ahead = |root: &UOp| compiled(root, Language::Llvm).1;
+    // elements one after another: an iteration is a vector of 64 bytes
+    let x = UOp::param(0, DType::F32, [ROWS, 4096].as_slice());
+    assert_eq!(ahead(&exp(&x)), [1024]);
+    let text = compiled(&exp(&x), Language::Llvm).0;
+    assert!(
+        text.contains("@llvm.prefetch.p0") && text.contains(", i32 0, i32 3, i32 1)"),
+        "{text}"
+    );
+    // two arguments share the bytes
+    assert_eq!(ahead(&(&x + UOp::param(1, DType::F32, x.shape().clone()))), [512; 2]);
+    // four rows of 3 KiB side by side: the next four
+    assert_eq!(ahead(&product([1, 768, 50257], true)), [4 * 768; 4]);
+    // twelve vectors of each row of 768 elements: six rows on
+    assert_eq!(ahead(&product([1, 3072, 768], false)), [6 * 768; 12]);
+}
+
+#[test]
+fn what_is_read_again_is_not_asked_for() {
     let none = |root: &UOp| assert_eq!(compiled(root, Language::Llvm).1, [0; 0]);
-    // little to compute, one loop, rows that do not stay in the second cache
+    // a row for many rows, a window, an argument that fits into a near cache
+    let row = UOp::param(0, DType::F32, [1, 1 << 18].as_slice()).expand(&[64, 1 << 18][..]);
+    none(&exp(&row));
+    let windows = WindowArg { axis: 0, len: 1 << 20, size: 3, stride: 1, dilation: 1 };
+    let x = UOp::param(0, DType::F32, &[1 << 20][..]);
+    none(&x.window(windows).reduce(ReduceOp::Add, &[1][..]));
+    none(&exp(&UOp::param(0, DType::F32, &[1 << 10][..])));
+    // little to compute with a row that two loops read, rows that do not stay in the second cache
     none(&sums(4096, UOp::clone));
-    none(&exp(&UOp::param(0, DType::F32, [ROWS, 4096].as_slice())));
     none(&sums(1 << 16, exp));
 }

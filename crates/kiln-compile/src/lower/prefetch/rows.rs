@@ -1,49 +1,26 @@
-//! Pass `prefetch` of stage `lower`: marks loads that also prefetch the next row.
+//! Part of pass `prefetch`: loads that also prefetch the next row.
 //!
 //! Example: a softmax reads each row in several loops. The first loop waits for memory. The second has the row in a
 //! cache and computes much, while memory is idle. So each load of the second loop says how far on the same element of
-//! the next row is, and that is fetched meanwhile. A prefetch is a hint: it may name memory past the end of the
-//! argument.
+//! the next row is, and that is fetched meanwhile.
 
+use super::reads::{Marks, reads_large, step};
 use crate::target::Target;
-use kiln_ir::affine::Affine;
-use kiln_ir::uop::{Srcs, rebuild};
-use kiln_ir::{Arg, Op, UOp};
+use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::LazyCell;
 
-/// Smaller arguments, in multiples of the first cache, are in a near cache anyway.
-const LARGE: usize = 16;
 /// A row takes at most this part of the second cache, which holds others too.
 const PART: usize = 8;
 /// Operations per vector of the row from which on the second loop takes longer than memory.
 const BUSY: usize = 10;
 
-/// The list of a program with such loads marked.
-pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
-    let marks = marks(&ops, target);
-    if marks.is_empty() {
-        return ops;
-    }
-    let mut new: FxHashMap<UOp, UOp> = FxHashMap::default();
-    let marked = |op: UOp| {
-        let srcs: Srcs = op.srcs().iter().map(|s| new.get(s).unwrap_or(s).clone()).collect();
-        let made = match marks.get(&op) {
-            Some(&row) => UOp::new(Op::Load, op.dtype(), op.lanes(), srcs, Arg::Prefetch(row)),
-            None => rebuild(&op, srcs),
-        };
-        new.insert(op, made.clone());
-        made
-    };
-    ops.into_iter().map(marked).collect()
-}
-
 /// The loads that read a row for the second time, and how many elements a row has.
-fn marks(ops: &[UOp], target: &Target) -> FxHashMap<UOp, usize> {
+pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
     let work = LazyCell::new(|| work(ops));
     let mut open: Vec<&UOp> = Vec::new();
     let mut rows: FxHashMap<usize, Row<'_>> = FxHashMap::default();
-    let mut marks = FxHashMap::default();
+    let mut marks = Marks::default();
     for op in ops {
         match (op.op(), op.memory().arg().slot()) {
             (Op::Range, _) => open.push(op),
@@ -102,10 +79,7 @@ impl<'a> Row<'a> {
     /// The row that `load` reads a part of in each iteration of the innermost loop.
     fn read(load: &UOp, open: &[&'a UOp], target: &Target) -> Option<Row<'a>> {
         let [.., around, by] = *open else { return None };
-        let [first, second, _] = target.cache_bytes;
-        let bytes = |n: usize| n * load.dtype().size();
-        let is_large = |n| bytes(n) >= LARGE * first;
-        if load.lanes() == 1 || !load.memory().known_len().is_some_and(is_large) {
+        if !reads_large(load, target) {
             return None;
         }
         let [row, part] = [around, by].map(|range| step(load.src(1), range, 12));
@@ -113,23 +87,8 @@ impl<'a> Row<'a> {
         let all = usize::try_from(by.src(0).max()).ok()?.checked_mul(part)?;
         // the ends of ragged rows are separate loops
         let whole = (row.saturating_sub(2 * part) + 1..row + part).contains(&all) && part > 0;
-        let near = bytes(row) <= second / PART;
+        let near = row * load.dtype().size() <= target.cache_bytes[1] / PART;
         let vectors = part / load.lanes() as usize;
         (whole && near).then_some(Row { around, by, again: None, len: row, vectors })
     }
-}
-
-/// How much the index grows with each iteration of `range`, if that is always the same. Parts of a cache line do not
-/// count: how far a row starts past a line, and whether its last line is a separate loop. Looks through `depth` casts.
-fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
-    let of_atom = |atom: &UOp| match atom.op() {
-        _ if atom == range => Some(1),
-        Op::Var | Op::Range | Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
-        Op::Cast => step(atom.src(0), range, depth.checked_sub(1)?),
-        _ => None,
-    };
-    let sum = Affine::of(index)?;
-    sum.terms
-        .iter()
-        .try_fold(0i64, |all, (atom, k)| all.checked_add(of_atom(atom)?.checked_mul(*k)?))
 }

@@ -1,0 +1,34 @@
+//! Part of pass `prefetch`: what is known of loads of large arguments.
+
+use crate::target::Target;
+use kiln_ir::affine::Affine;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// Smaller arguments, in multiples of the first cache, are in a near cache anyway.
+const LARGE: usize = 16;
+
+/// Which loads prefetch, and how many elements further on.
+pub(super) type Marks = FxHashMap<UOp, usize>;
+
+/// Whether the load reads vectors of a large argument.
+pub(super) fn reads_large(load: &UOp, target: &Target) -> bool {
+    let bytes = |n: usize| n * load.dtype().size();
+    let is_large = |n| bytes(n) >= LARGE * target.cache_bytes[0];
+    load.lanes() > 1 && load.memory().known_len().is_some_and(is_large)
+}
+
+/// How much the index grows with each iteration of `range`, if that is always the same. Parts of a cache line do not
+/// count: how far a row starts past a line, and whether its last line is a separate loop. Looks through `depth` casts.
+pub(super) fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
+    let of_atom = |atom: &UOp| match atom.op() {
+        _ if atom == range => Some(1),
+        Op::Var | Op::Range | Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
+        Op::Cast => step(atom.src(0), range, depth.checked_sub(1)?),
+        _ => None,
+    };
+    let sum = Affine::of(index)?;
+    sum.terms
+        .iter()
+        .try_fold(0i64, |all, (atom, k)| all.checked_add(of_atom(atom)?.checked_mul(*k)?))
+}

@@ -1,0 +1,82 @@
+//! Part of pass `prefetch`: loads that also prefetch what comes later in a stream, a large argument that a kernel reads
+//! once.
+//!
+//! Example: a matrix times a vector. It is as fast as memory, and memory is as fast as requests are many: what a thread has
+//! on the way is the latency times its bandwidth (Little's law). A processor's own prefetches follow few streams, and each
+//! to the end of its page only. So each load asks for what the same load reads some iterations later.
+
+use super::reads::{Marks, reads_large, step};
+use crate::target::Target;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// What a thread has on the way, in bytes: 200 ns times 20 bytes a nanosecond.
+const AHEAD: usize = 4096;
+/// At most one in so many iterations of a loop has nothing to ask for: its stream ends before.
+const ENDS: usize = 8;
+
+/// A load of a stream, and the loops around it, outermost first.
+struct Stream<'a> {
+    load: &'a UOp,
+    loops: Vec<&'a UOp>,
+}
+
+/// The loads of streams, and how many elements ahead of them is what they ask for.
+pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
+    let streams = streams(ops, target);
+    let mut bytes: FxHashMap<&UOp, usize> = FxHashMap::default();
+    for Stream { load, loops } in &streams {
+        *bytes.entry(loops[loops.len() - 1]).or_default() +=
+            load.lanes() as usize * load.dtype().size();
+    }
+    let mark = |s: &Stream<'_>| Some((s.load.clone(), s.ahead(bytes[s.loops[s.loops.len() - 1]])?));
+    streams.iter().filter_map(mark).collect()
+}
+
+/// The loads of arguments of which a kernel reads no element twice.
+fn streams<'a>(ops: &'a [UOp], target: &Target) -> Vec<Stream<'a>> {
+    let mut loops: Vec<&UOp> = Vec::new();
+    let (mut streams, mut reads) = (Vec::new(), FxHashMap::<&UOp, usize>::default());
+    for op in ops {
+        match op.op() {
+            Op::Range => loops.push(op),
+            Op::End => drop(loops.pop()),
+            Op::Load if op.memory().op() == Op::Param => {
+                let times = loops.iter().map(|range| trips(range)).fold(1, usize::saturating_mul);
+                let all = reads.entry(op.memory()).or_default();
+                *all = all.saturating_add(times.saturating_mul(op.lanes() as usize));
+                if !loops.is_empty() && reads_large(op, target) {
+                    streams.push(Stream { load: op, loops: loops.clone() });
+                }
+            }
+            _ => {}
+        }
+    }
+    // tiles that hang over the end read a little more
+    let once = |s: &Stream<'_>| {
+        let memory = s.load.memory();
+        memory.known_len().is_some_and(|len| reads[memory] <= len + len / ENDS)
+    };
+    streams.into_iter().filter(once).collect()
+}
+
+impl Stream<'_> {
+    /// How many elements ahead it asks, where an iteration of its innermost loop reads so many `bytes` of streams.
+    fn ahead(&self, bytes: usize) -> Option<usize> {
+        let [around @ .., by] = &self.loops[..] else { return None };
+        let iterations = AHEAD.div_ceil(bytes);
+        let ahead = match around.last() {
+            Some(around) if iterations * ENDS > trips(by) => {
+                let iterations = AHEAD.div_ceil(bytes.saturating_mul(trips(by)));
+                step(self.load.src(1), around, 12)?.checked_mul(iterations as i64)?
+            }
+            _ => step(self.load.src(1), by, 12)?.checked_mul(iterations as i64)?,
+        };
+        usize::try_from(ahead).ok().filter(|&ahead| ahead > 0)
+    }
+}
+
+/// How often a loop goes around, at most.
+fn trips(range: &UOp) -> usize {
+    usize::try_from(range.src(0).max()).unwrap_or(usize::MAX)
+}
