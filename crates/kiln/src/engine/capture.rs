@@ -6,19 +6,17 @@
 mod alike;
 
 use super::Few;
-use super::crossing::{Crossing, crossings};
 use super::measure::count;
 use super::number;
-use super::planning::Planning;
 use super::runs::{self, Upload};
 use super::starts::{Starts, well_formed};
 use super::walk::{Busy, Reached, Walk};
+use super::walked::Walked;
 use kiln_ir::arg::{Arg, Shape};
 use kiln_ir::uop::{Linear, Mixer, Number, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::hash::Hash;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,14 +41,10 @@ pub(super) struct Closed {
     pub(super) roots: Few<usize>,
     /// By node that was asked for: which of the roots it is.
     asked: Few<usize>,
-    /// Whether there are versions that are not computed.
-    pub(super) has_versions: bool,
     /// What stands in place of roots and what they need, if writes were combined.
     combined: Option<Combined>,
     /// Conditions that must be false, each with its error message.
     pub(super) checks: Vec<(UOp, Arc<str>)>,
-    /// The copies from other devices. Unless there are none, the graph is captured again once they are made.
-    pub(super) crossings: Vec<Crossing>,
     /// The key: a hash of everything except the identity of leaves and the value of constants.
     pub(super) key: u128,
     /// The same without lengths.
@@ -99,49 +93,24 @@ pub(super) struct Changed<'a> {
     pub(super) starts: &'a [usize],
 }
 
-thread_local! {
-    /// How many nodes the last captured graph had: in a loop the next graph needs as much room.
-    static LAST: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Walks from the roots down to the leaves, and combines runs of writes. If it `writes_out`, each composite is the value that
-/// it is written out as.
-pub(super) fn close(
-    roots: &[UOp],
-    upload: &Upload<'_>,
-    writes_out: bool,
-    planning: &Planning,
-) -> Result<Closed, Busy> {
-    let mut walk = Walk::with_room(LAST.get(), writes_out, planning);
-    let mut asked = Few::with_capacity(roots.len());
-    for root in roots {
-        asked.push(walk.visit(root)?);
-    }
-    // an effect is computed whenever the value that carries it is
-    let mut next = 0;
-    while let Some(effect) = walk.effects.get(next).cloned() {
-        asked.push(walk.visit(&effect)?);
-        next += 1;
-    }
-    let crossings = crossings(&walk);
-    // what is computed for a copy has its writes combined there
-    let combined = if crossings.is_empty() { runs::collect(&walk, &asked, upload) } else { None };
-    let targets = match combined {
-        Some(new) => Some(new.iter().map(|target| walk.visit(target)).collect::<Result<_, _>>()?),
-        None => None,
-    };
-    count(|c| c.visited += walk.nodes.len() as u64);
-    LAST.set(walk.nodes.len());
-    Ok(Closed { crossings, ..Closed::new(walk, asked, targets) })
-}
-
 impl Closed {
-    /// Captures a walk. If writes were combined, `targets` stand in place of the nodes that were `asked` for.
+    /// Captures what a walk has found, and combines runs of writes.
+    pub(super) fn of(walked: Walked, upload: &Upload<'_>) -> Result<Closed, Busy> {
+        let asked = walked.asked();
+        let mut walk = walked.walk;
+        let targets = match runs::collect(&walk, &asked, upload) {
+            Some(new) => Some(new.iter().map(|new| walk.visit(new)).collect::<Result<_, _>>()?),
+            None => None,
+        };
+        count(|c| c.visited += walk.nodes.len() as u64);
+        Ok(Closed::new(walk, asked, targets))
+    }
+
+    /// If writes were combined, `targets` stand in place of the nodes that were `asked` for.
     fn new(walk: Walk, asked: Few<usize>, targets: Option<Vec<usize>>) -> Closed {
         let mut closed = Closed {
             nodes: walk.nodes,
             computed: walk.computed,
-            has_versions: walk.has_versions,
             has_whole: walk.has_whole,
             checks: walk.checks,
             ..Closed::default()
@@ -243,8 +212,7 @@ impl Closed {
     /// Whether the node is referred to from outside this walk, by reference counts. This is meaningful under the planning
     /// lock, while only `self` holds the walk's nodes.
     pub(super) fn is_held(&self, at: usize) -> bool {
-        let reached = &self.nodes[at];
-        reached.node.ref_count() > (reached.inside + reached.kept) as usize
+        self.nodes[at].is_held()
     }
 
     /// How many references the walk itself holds to a node.
@@ -525,8 +493,9 @@ mod tests {
         };
         let inner = upload(1) + 2;
         let root = &inner * 5;
-        let closed = close(std::slice::from_ref(&root), &|_, _, _| None, true, &planning())
-            .unwrap_or_else(|_| panic!("nobody is busy"));
+        let walked = Walked::from(std::slice::from_ref(&root), true, &planning());
+        let closed = walked.and_then(|walked| Closed::of(walked, &|_, _, _| None));
+        let closed = closed.unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);
         let value = Value { leaf: upload(3), differentiable: false, shares: false };
         leaf::set_slot(&inner, Some(Arc::new(Slot::Computed(value))));

@@ -18,6 +18,8 @@ mod matrices;
 mod number;
 /// From live nodes down to leaves.
 mod walk;
+/// What a walk has found, and what is stored beside its roots.
+mod walked;
 /// Reads by threads that a recorded function may have started.
 mod watch;
 /// From a walk to a closed graph and its key.

@@ -6,7 +6,7 @@
 
 use super::bind::{self, Bound};
 use super::cache::{self, Ready, ReadyKernel};
-use super::capture::{self, Closed, Whole};
+use super::capture::{Closed, Whole};
 use super::crossing::{Crossing, cross};
 use super::device::{self, Opened};
 use super::file::{self, Pinned};
@@ -15,10 +15,11 @@ use super::launch::Launches;
 use super::leaf::{self, Slot, Value};
 use super::parallel::in_parallel;
 use super::partition::partition;
-use super::planning::{Planning, planning};
+use super::planning::planning;
 use super::record;
 use super::sharded::Sharded;
 use super::walk::Busy;
+use super::walked::Walked;
 use super::{Failure, Few, checks, debug, ready};
 use crate::device::Device;
 use kiln_compile::schedule::BufferRef;
@@ -80,39 +81,34 @@ fn by_device<'a>(nodes: &[UOp], devices: &[&'a Device]) -> Vec<Group<'a>> {
 fn cross_before(groups: &[Group<'_>]) -> Result<(), Failure> {
     let (mut copies, mut known) = (Vec::new(), FxHashSet::default());
     for group in groups {
-        copies.extend(lacking_copies(&group.nodes, group.device));
+        copies.extend(lacking_copies(&group.nodes));
     }
     copies.retain(|crossing| known.insert(crossing.copy_id()));
     cross(copies, &|nodes, device| realize(nodes, &[], device))
 }
 
 /// The copies that nodes need and that are not made.
-fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
+fn lacking_copies(nodes: &[UOp]) -> Vec<Crossing> {
     loop {
-        let closed = {
+        let copies = {
             let planning = planning();
-            close(nodes, device, false, &planning).map(|closed| closed.crossings)
+            Walked::from(nodes, false, &planning).map(|walked| walked.crossings())
         };
-        match closed {
+        match copies {
             Ok(copies) => return copies,
             Err(Busy(other)) => other.wait(),
         }
     }
 }
 
-/// Captures the graph of nodes.
-fn close(
-    nodes: &[UOp],
-    device: &Device,
-    writes_out: bool,
-    planning: &Planning,
-) -> Result<Closed, Busy> {
+/// Captures what a walk has found.
+fn close(walked: Walked, device: &Device) -> Result<Closed, Busy> {
     let upload = |values: &[Const], dtype, shape| {
         let table = leaf::table(values, dtype, shape, device).ok()?;
         record::made(&table);
         Some(table)
     };
-    capture::close(nodes, &upload, writes_out, planning)
+    Closed::of(walked, &upload)
 }
 
 /// Computes a version into its file, and returns the leaf of the file's new content.
@@ -227,8 +223,8 @@ impl Known {
     fn of(
         closed: &mut Closed,
         device: &Device,
-        write_out: impl FnOnce() -> Result<Closed, Blocked>,
-    ) -> Result<Known, Blocked> {
+        write_out: impl FnOnce() -> Result<Closed, Busy>,
+    ) -> Result<Known, Busy> {
         let mut known = Known { ready: None, whole: None };
         if !closed.has_whole {
             return Ok(known);
@@ -264,74 +260,23 @@ impl Known {
 /// Captures the graph and claims its roots.
 fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blocked> {
     let planning = planning();
-    let close = |nodes: &[UOp], writes_out| {
-        close(nodes, device, writes_out, &planning).map_err(Blocked::Busy)
+    let mut walked = Walked::from(nodes, false, &planning).map_err(Blocked::Busy)?;
+    let crossings = walked.crossings();
+    if !crossings.is_empty() {
+        return Err(Blocked::Crossings(crossings));
+    }
+    let also = walked.store_also();
+    let mut closed = close(walked, device).map_err(Blocked::Busy)?;
+    let write_out = || {
+        let walked = Walked::from(&[nodes, &also].concat(), true, &planning)?;
+        close(walked, device)
     };
-    let mut closed = close(nodes, false)?;
-    if !closed.crossings.is_empty() {
-        return Err(Blocked::Crossings(closed.crossings));
-    }
-    let mut again = passed_again(&closed);
-    again.extend(pending_writes(&closed, &again));
-    let all = if again.is_empty() { None } else { Some([nodes, &again].concat()) };
-    let nodes = all.as_deref().unwrap_or(nodes);
-    if all.is_some() {
-        drop(closed);
-        closed = close(nodes, false)?;
-    }
-    let known = Known::of(&mut closed, device, || close(nodes, true))?;
+    let known = Known::of(&mut closed, device, write_out).map_err(Blocked::Busy)?;
     let promise = Promise { roots: promised(&closed), pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
         leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }
     Ok((closed, known, promise))
-}
-
-/// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
-/// as walked. So a loop that reads something small of a growing value computes each part twice at most.
-fn passed_again(closed: &Closed) -> Vec<UOp> {
-    let mut again = Vec::new();
-    // a node is topmost if a node that was not walked before needs it
-    let mut asked = vec![false; closed.nodes().len()];
-    for (at, node) in closed.nodes().enumerate().rev() {
-        let is_root = closed.is_root(at);
-        let kept = matches!(node.op(), Op::Buffer | Op::Copy);
-        let is_view = node.op().is_movement() || matches!(node.op(), Op::Detach | Op::Mark);
-        let trivial = closed.is_filler(at) || kept || is_view || closed.is_computed(at);
-        if !is_root && !asked[at] {
-            continue;
-        }
-        if !is_root && !trivial && node.set_seen(true) {
-            again.push(node.clone());
-            continue;
-        }
-        closed.sources(at).iter().for_each(|&s| asked[s] = true);
-    }
-    again
-}
-
-/// Versions that the walk passes and somebody outside of it refers to: writes that wait, to memory that is there or that
-/// is one of `again`. They are stored with the roots, which costs as much as is written. So each step of a loop that
-/// writes a part of a cache and reads the cache computes that part once, and leaves nothing for the next step.
-fn pending_writes(closed: &Closed, again: &[UOp]) -> Vec<UOp> {
-    if !closed.has_versions {
-        return Vec::new();
-    }
-    let is_version = |at: usize| closed.node(at).op() == Op::Update && !closed.is_computed(at);
-    let again: FxHashSet<usize> = again.iter().map(UOp::id).collect();
-    // by position: whether it is memory, or will be, or writes to such a version
-    let mut in_memory = vec![false; closed.nodes().len()];
-    let mut pending = Vec::new();
-    for (at, node) in closed.nodes().enumerate() {
-        let is_stored =
-            closed.is_computed(at) || node.op() == Op::Buffer || again.contains(&node.id());
-        in_memory[at] = is_stored || is_version(at) && in_memory[closed.sources(at)[0]];
-        let is_pending = is_version(at) && in_memory[at] && !is_stored && closed.is_held(at);
-        if is_pending && !closed.is_root(at) && !closed.is_differentiable(at) {
-            pending.push(node.clone());
-        }
-    }
-    pending
 }
 
 /// Roots that this thread has claimed. However the computation ends, no other thread waits for ever.

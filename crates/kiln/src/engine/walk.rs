@@ -67,6 +67,12 @@ impl Reached {
             is_written_out: false,
         }
     }
+
+    /// Whether the node is referred to from outside the walk, by reference counts. This is meaningful under the planning
+    /// lock, while only the walk holds its nodes.
+    pub(super) fn is_held(&self) -> bool {
+        self.node.ref_count() > (self.inside + self.kept) as usize
+    }
 }
 
 /// A walk from roots to leaves. A node knows its position itself, so only one thread walks at a time.

@@ -1,0 +1,122 @@
+//! What a walk has found: copies that must be made before, and values that are stored beside its roots.
+
+use super::Few;
+use super::crossing::{Crossing, crossings};
+use super::planning::Planning;
+use super::walk::{Busy, Reached, Walk};
+use kiln_ir::{Op, UOp};
+use std::cell::Cell;
+
+thread_local! {
+    /// How many nodes the last walk reached: in a loop the next one needs as much room.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A walk from roots to leaves, with what it computes.
+pub(super) struct Walked {
+    pub(super) walk: Walk,
+    /// The roots (positions).
+    roots: Few<usize>,
+    /// An effect is computed whenever the value that carries it is (positions).
+    effects: Few<usize>,
+}
+
+impl Walked {
+    /// Walks from the roots down to the leaves. If it `writes_out`, each composite is the value that it is written out as.
+    pub(super) fn from(
+        roots: &[UOp],
+        writes_out: bool,
+        planning: &Planning,
+    ) -> Result<Walked, Busy> {
+        let mut walk = Walk::with_room(LAST.get(), writes_out, planning);
+        let roots = roots.iter().map(|root| walk.visit(root)).collect::<Result<_, _>>()?;
+        let mut effects = Few::new();
+        while let Some(effect) = walk.effects.get(effects.len()).cloned() {
+            effects.push(walk.visit(&effect)?);
+        }
+        LAST.set(walk.nodes.len());
+        Ok(Walked { walk, roots, effects })
+    }
+
+    /// What it computes (positions); effects come last.
+    pub(super) fn asked(&self) -> Few<usize> {
+        self.roots.iter().chain(&self.effects).copied().collect()
+    }
+
+    /// The copies from other devices that are not made.
+    pub(super) fn crossings(&self) -> Vec<Crossing> {
+        crossings(&self.walk)
+    }
+
+    /// Stores more of what was walked, and says what: what was walked before, and writes that wait.
+    pub(super) fn store_also(&mut self) -> Vec<UOp> {
+        let mut also = self.passed_again();
+        also.extend(self.pending_writes(&also));
+        self.roots.extend(also.iter().copied());
+        also.into_iter().map(|at| self.walk.node(at).clone()).collect()
+    }
+
+    /// By position: whether it is a root or an effect.
+    fn is_asked(&self) -> Vec<bool> {
+        let mut is_asked = vec![false; self.walk.nodes.len()];
+        self.roots.iter().chain(&self.effects).for_each(|&at| is_asked[at] = true);
+        is_asked
+    }
+
+    /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
+    /// as walked. So a loop that reads something small of a growing value computes each part twice at most.
+    fn passed_again(&self) -> Vec<usize> {
+        let (mut again, is_asked) = (Vec::new(), self.is_asked());
+        // a node is topmost if a node that was not walked before needs it
+        let mut is_needed = is_asked.clone();
+        for (at, reached) in self.walk.nodes.iter().enumerate().rev() {
+            if !is_needed[at] {
+                continue;
+            }
+            if !is_asked[at] && !is_trivial(reached) && reached.node.set_seen(true) {
+                again.push(at);
+                continue;
+            }
+            reached.edges.iter().for_each(|&s| is_needed[s] = true);
+        }
+        again
+    }
+
+    /// Versions that the walk passes and somebody outside of it refers to: writes that wait, to memory that is there or
+    /// that is one of `again`. They are stored with the roots, which costs as much as is written. So each step of a loop
+    /// that writes a part of a cache and reads the cache computes that part once, and leaves nothing for the next step.
+    fn pending_writes(&self, again: &[usize]) -> Vec<usize> {
+        if !self.walk.has_versions {
+            return Vec::new();
+        }
+        let is_asked = self.is_asked();
+        // by position: whether it is memory, or will be
+        let mut is_stored: Vec<bool> = self.walk.nodes.iter().map(is_memory).collect();
+        again.iter().for_each(|&at| is_stored[at] = true);
+        // or writes to such a version
+        let mut in_memory = is_stored.clone();
+        let mut pending = Vec::new();
+        for (at, reached) in self.walk.nodes.iter().enumerate() {
+            let is_version = reached.node.op() == Op::Update && reached.computed.is_none();
+            in_memory[at] |= is_version && in_memory[reached.edges[0]];
+            let is_pending = is_version && in_memory[at] && !is_stored[at] && reached.is_held();
+            if is_pending && !is_asked[at] && !reached.differentiable {
+                pending.push(at);
+            }
+        }
+        pending
+    }
+}
+
+/// Whether the node is memory, or stands for it.
+fn is_memory(reached: &Reached) -> bool {
+    reached.computed.is_some() || reached.node.op() == Op::Buffer
+}
+
+/// Whether it costs nothing to compute the node again: it is there, or a view.
+fn is_trivial(reached: &Reached) -> bool {
+    let op = reached.node.op();
+    let is_kept = matches!(op, Op::Buffer | Op::Copy);
+    let is_view = op.is_movement() || matches!(op, Op::Detach | Op::Mark);
+    reached.is_filler || is_kept || is_view || reached.computed.is_some()
+}
