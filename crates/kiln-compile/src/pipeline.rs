@@ -2,7 +2,7 @@
 //! kernel with fewer options.
 
 use crate::lower::Lowering;
-use crate::optimize::{self, MAX_NODES, NOMINAL_THREADS, Opt, Optimized, Optimizing, Room};
+use crate::optimize::{self, Limits, NOMINAL_THREADS, Opt, Optimized, Optimizing, Room};
 pub use crate::pass::Bug;
 use crate::pass::Checks;
 use crate::passes::{LOWER, OPTIMIZE, RENDER, SCHEDULE};
@@ -24,10 +24,6 @@ pub struct Compiled {
     /// The bug because of which it has fewer options than were chosen.
     pub fallen: Option<Bug>,
 }
-
-/// A program of more operations than this is optimized again with a smaller limit. A vector that cannot be loaded as a
-/// whole is loaded lane by lane, and compilers take more than linear time.
-const MAX_OPS: usize = 1536;
 
 /// How to compile.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,7 +143,7 @@ fn rendered(
     Ok(Compiled { ast, applied, program, fallen: None })
 }
 
-/// The optimized kernel and its program, of no more than [`MAX_OPS`] operations. The order of sums gets the limit with
+/// The optimized kernel and its program, within its [`Limits`]. The order of sums gets the limit with
 /// which it fits for [`NOMINAL_THREADS`], so that it does not depend on the number of threads.
 fn within_limits(
     kernel: &UOp,
@@ -157,9 +153,10 @@ fn within_limits(
     if target.threads == NOMINAL_THREADS {
         return shrunk(kernel, target, settings, Room::of).map(|(_, own, program)| (own, program));
     }
-    let first = attempt(kernel, target, Room::of(MAX_NODES), settings)?;
+    let limits = Limits::of(kernel);
+    let first = attempt(kernel, target, Room::of(limits.nodes), settings)?;
     // with another number of threads it is not twice as long
-    if first.1.ops.len() <= MAX_OPS / 2 {
+    if first.1.ops.len() <= limits.ops / 2 {
         return Ok(first);
     }
     let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
@@ -176,13 +173,14 @@ fn shrunk(
     settings: Settings,
     room: impl Fn(usize) -> Room,
 ) -> Result<(Room, Optimized, Program), Bug> {
-    let (mut nodes, mut longer) = (MAX_NODES, None);
+    let limits = Limits::of(kernel);
+    let (mut nodes, mut longer) = (limits.nodes, None);
     loop {
         let room = room(nodes);
         let (optimized, program) = attempt(kernel, target, room, settings)?;
         let ops = program.ops.len();
         let done = (room, optimized, program);
-        if ops <= MAX_OPS {
+        if ops <= limits.ops {
             return Ok(done);
         }
         if nodes == 0 {
@@ -243,7 +241,7 @@ fn with_options(
     spec::verify(&spec::KERNEL, &done.ast).map_err(|broken| broken.to_string())?;
     let optimized = Optimized { ast: done.ast, applied: options.to_vec() };
     let program = lowered(&optimized, target, settings).map_err(of)?;
-    if program.ops.len() > MAX_OPS || program.scratch_bytes > MAX_SCRATCH {
+    if program.ops.len() > Limits::of(kernel).ops || program.scratch_bytes > MAX_SCRATCH {
         let (ops, bytes) = (program.ops.len(), program.scratch_bytes);
         return Err(format!("too large: {ops} operations, {bytes} bytes of scratch"));
     }

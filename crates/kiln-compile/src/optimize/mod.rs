@@ -62,6 +62,7 @@ mod name;
 pub use general::{Counting, General, Skeleton, Work};
 pub use neighbours::{drawn, neighbours};
 pub use opt::Opt;
+pub(crate) use room::Limits;
 pub use room::{MAX_NODES, NOMINAL_THREADS, Room};
 
 use crate::target::Target;

@@ -1,7 +1,50 @@
 //! How long the code of a kernel may become, in all passes of stage `optimize`.
 
-/// A kernel of more nodes than this is not unrolled further.
+use kiln_ir::scope::inside;
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+use rustc_hash::FxHashMap;
+
+/// A kernel of more nodes than this is not unrolled further, unless its sums are long.
 pub const MAX_NODES: usize = 2000;
+
+/// A program of more operations than this is optimized again with a smaller limit, unless its sums are long. A vector that
+/// cannot be loaded as a whole is loaded lane by lane, and compilers take more than linear time.
+const MAX_OPS: usize = 1536;
+
+/// Sums of so many terms together, about a millisecond, are worth longer code: a tile of registers may compute something
+/// long with each sum, such as a GELU.
+const LONG: u64 = 1 << 26;
+
+/// How long the code of a kernel may become.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Nodes of an optimized kernel, about.
+    pub(crate) nodes: usize,
+    /// Operations of its program.
+    pub(crate) ops: usize,
+}
+
+impl Limits {
+    pub(crate) fn of(kernel: &UOp) -> Limits {
+        match terms(kernel) < LONG {
+            true => Limits { nodes: MAX_NODES, ops: MAX_OPS },
+            false => Limits { nodes: 2 * MAX_NODES, ops: 4096 },
+        }
+    }
+}
+
+/// How many terms all sums have together.
+fn terms(kernel: &UOp) -> u64 {
+    let nodes = toposort(kernel);
+    let trips: FxHashMap<u32, u64> = nodes
+        .iter()
+        .filter_map(|n| Some((n.arg().range()?.0, n.src(0).max().max(0) as u64)))
+        .collect();
+    let of = |sum: &UOp| inside(sum).iter().map(|axis| trips[&axis]).fold(1, u64::saturating_mul);
+    let sums = nodes.iter().filter(|n| n.op() == Op::Reduce);
+    sums.map(of).fold(0, u64::saturating_add)
+}
 
 /// The number of threads that the order of sums is chosen for, whatever number a target has: the least that can share.
 pub const NOMINAL_THREADS: usize = 2;

@@ -186,16 +186,41 @@ fn a_tile_reads_no_more_lines_than_the_second_cache_gives() {
 }
 
 /// `x @ w.T`, of `[m, k]` and `[n, k]`.
-fn product([m, n, k]: [usize; 3]) -> UOp {
+fn product(sizes: [usize; 3]) -> UOp {
+    product_and(sizes, UOp::clone)
+}
+
+/// The same, and a function of each sum.
+fn product_and([m, n, k]: [usize; 3], function: impl Fn(&UOp) -> UOp) -> UOp {
     let ([i, j], t) = (
         [(0, m), (1, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n)),
         range(2, RangeKind::Reduce, k),
     );
     let x = UOp::load(&param(1, m * k), &(&i * k as i64 + &t));
     let w = UOp::load(&param(2, n * k), &(&j * k as i64 + &t));
-    let value = sum(&(x * w), &[t]);
+    let value = function(&sum(&(x * w), &[t]));
     let store = UOp::store(&param(0, m * n), &(&i * n as i64 + &j), &value, None);
     UOp::kernel([store.end([i, j])], "product")
+}
+
+/// A polynomial of degree 60.
+fn polynomial(x: &UOp) -> UOp {
+    (0..60).fold(x.clone(), |y, c| y * x + x.const_like(f64::from(c)))
+}
+
+#[test]
+fn long_sums_may_have_longer_code() {
+    let accumulators = |sizes| {
+        let upcast = |option: &Opt| match option {
+            Opt::Split { kind: RangeKind::Upcast, by, .. } => Some(*by),
+            _ => None,
+        };
+        let options = chosen_for(&product_and(sizes, polynomial), &wide());
+        options.iter().filter_map(upcast).product::<usize>()
+    };
+    // 300 million terms, and 3 million
+    let (long, short) = (accumulators([128, 3072, 768]), accumulators([128, 32, 768]));
+    assert!(long >= 12 && short < long, "{long} {short}");
 }
 
 /// The numbers of loops around the panels of a product whose rows are 3 KiB, where the second cache has 1 MiB.
