@@ -203,6 +203,36 @@ fn product_and([m, n, k]: [usize; 3], function: impl Fn(&UOp) -> UOp) -> UOp {
     UOp::kernel([store.end([i, j])], "product")
 }
 
+/// `(x @ v.T) * (x @ w.T)`, of `[m, k]` and `[n, k]`.
+fn gated_product([m, n, k]: [usize; 3]) -> UOp {
+    let [i, j] = [(0, m), (1, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let product = |(slot, axis)| {
+        let t = range(axis, RangeKind::Reduce, k);
+        let x = UOp::load(&param(1, m * k), &(&i * k as i64 + &t));
+        let w = UOp::load(&param(slot, n * k), &(&j * k as i64 + &t));
+        sum(&(x * w), &[t])
+    };
+    let [v, w] = [(2, 2), (3, 3)].map(product);
+    let store = UOp::store(&param(0, m * n), &(&i * n as i64 + &j), &(v * w), None);
+    UOp::kernel([store.end([i, j])], "gated_product")
+}
+
+/// The points of a tile of registers.
+fn points(options: &[Opt]) -> usize {
+    let upcast = |option: &Opt| match option {
+        Opt::Split { kind: RangeKind::Upcast, by, .. } => Some(*by),
+        _ => None,
+    };
+    options.iter().filter_map(upcast).product()
+}
+
+#[test]
+fn tiles_have_registers_for_all_sums() {
+    let target = Target { cache_bytes: [48 << 10, 2 << 20, 32 << 20], ..wide() };
+    let points = points(&chosen_for(&gated_product([64, 2048, 768]), &target));
+    assert!(points > 4 && 2 * points < target.vector_registers, "{points}");
+}
+
 /// A polynomial of degree 60.
 fn polynomial(x: &UOp) -> UOp {
     (0..60).fold(x.clone(), |y, c| y * x + x.const_like(f64::from(c)))
@@ -210,16 +240,9 @@ fn polynomial(x: &UOp) -> UOp {
 
 #[test]
 fn long_sums_may_have_longer_code() {
-    let accumulators = |sizes| {
-        let upcast = |option: &Opt| match option {
-            Opt::Split { kind: RangeKind::Upcast, by, .. } => Some(*by),
-            _ => None,
-        };
-        let options = chosen_for(&product_and(sizes, polynomial), &wide());
-        options.iter().filter_map(upcast).product::<usize>()
-    };
+    let points = |sizes| points(&chosen_for(&product_and(sizes, polynomial), &wide()));
     // 300 million terms, and 3 million
-    let (long, short) = (accumulators([128, 3072, 768]), accumulators([128, 32, 768]));
+    let (long, short) = (points([128, 3072, 768]), points([128, 32, 768]));
     assert!(long >= 12 && short < long, "{long} {short}");
 }
 

@@ -37,7 +37,7 @@ impl Planner<'_> {
                     let tile = Inner { lane_loop, few: (few, a), many: (many, b) };
                     let loads = |o: &Operand| self.inner_loads(o, &tile);
                     let held = self.operands.iter().map(loads).min().unwrap_or(0);
-                    let fits = a * b + held < self.target.vector_registers;
+                    let fits = a * b * self.sums + held < self.target.vector_registers;
                     if fits && a * b <= self.chooser.room {
                         tiles.push(tile);
                     }
@@ -82,7 +82,8 @@ impl Planner<'_> {
     fn inner_cost(&self, tile: &Inner, lanes: usize) -> f64 {
         let costs = self.costs();
         let width = costs.width(lanes);
-        let sums = (tile.few.1 * tile.many.1) as f64;
+        let points = (tile.few.1 * tile.many.1) as f64;
+        let sums = points * self.sums as f64;
         let many = self.axis(tile.many.0);
         let load = |o: &Operand| match o.moves(many) {
             true => costs.load,
@@ -91,8 +92,8 @@ impl Planner<'_> {
         let loads = self.operands.iter().map(|o| self.inner_loads(o, tile) as f64 * load(o));
         let lines = self.inner_lines(tile, lanes) * costs.panel_line_time;
         let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width).max(lines);
-        let point =
-            step / (sums * lanes as f64) + costs.horizontal / self.size(tile.lane_loop) as f64;
+        let horizontal = self.sums as f64 * costs.horizontal / self.size(tile.lane_loop) as f64;
+        let point = step / (points * lanes as f64) + horizontal;
         point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
     }
 
