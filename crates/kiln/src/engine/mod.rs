@@ -18,7 +18,7 @@ mod matrices;
 mod number;
 /// From live nodes down to leaves.
 mod walk;
-/// What a walk has found, and what is stored beside its roots.
+/// The result of a walk, and what is stored beside the roots.
 mod walked;
 /// Reads by threads that a recorded function may have started.
 mod watch;

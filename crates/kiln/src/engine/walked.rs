@@ -1,4 +1,4 @@
-//! What a walk has found: copies that must be made before, and values that are stored beside its roots.
+//! The result of a walk: copies to make first, and values to store beside the roots.
 
 use super::Few;
 use super::crossing::{Crossing, crossings};
@@ -48,7 +48,7 @@ impl Walked {
         crossings(&self.walk)
     }
 
-    /// Stores more of what was walked, and says what: what was walked before, and writes that wait.
+    /// Adds to the roots: values that an earlier walk passed too, and writes that wait. Returns these nodes.
     pub(super) fn store_also(&mut self) -> Vec<UOp> {
         let mut also = self.passed_again();
         also.extend(self.pending_writes(&also));
@@ -82,9 +82,9 @@ impl Walked {
         again
     }
 
-    /// Versions that the walk passes and somebody outside of it refers to: writes that wait, to memory that is there or
-    /// that is one of `again`. They are stored with the roots, which costs as much as is written. So each step of a loop
-    /// that writes a part of a cache and reads the cache computes that part once, and leaves nothing for the next step.
+    /// Writes that wait: versions that are not computed, but referred to from outside of the walk. Each writes to memory, or
+    /// to one of `again`. They are stored with the roots, which costs as much as is written. So a loop may write a part of
+    /// a cache in each step and read the whole: each part is computed once, and nothing is left for the next step.
     fn pending_writes(&self, again: &[usize]) -> Vec<usize> {
         if !self.walk.has_versions {
             return Vec::new();

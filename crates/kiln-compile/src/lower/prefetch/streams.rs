@@ -1,5 +1,4 @@
-//! Part of pass `prefetch`: loads that also prefetch what comes later in a stream, a large argument that a kernel reads
-//! once.
+//! Part of pass `prefetch`: streams. A stream is a large argument of which a kernel reads each element once.
 //!
 //! Example: a matrix times a vector. It is as fast as memory, and memory is as fast as requests are many: what a thread has
 //! on the way is the latency times its bandwidth (Little's law). A processor's own prefetches follow few streams, and each
