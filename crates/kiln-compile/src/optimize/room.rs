@@ -15,8 +15,10 @@ const MAX_OPS: usize = 1536;
 /// Sums of so many terms together, about a millisecond, are worth longer code: a tile of registers may compute something
 /// long with each sum, such as a GELU.
 const LONG: u64 = 1 << 26;
+/// What [`MAX_OPS`] is for them.
+const MAX_LONG_OPS: usize = 4096;
 
-/// How long the code of a kernel may become.
+/// The limits that a kernel starts with.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// Nodes of an optimized kernel, about.
@@ -29,7 +31,7 @@ impl Limits {
     pub(crate) fn of(kernel: &UOp) -> Limits {
         match terms(kernel) < LONG {
             true => Limits { nodes: MAX_NODES, ops: MAX_OPS },
-            false => Limits { nodes: 2 * MAX_NODES, ops: 4096 },
+            false => Limits { nodes: 2 * MAX_NODES, ops: MAX_LONG_OPS },
         }
     }
 }

@@ -4,15 +4,16 @@
 //! on the way is the latency times its bandwidth (Little's law). A processor's own prefetches follow few streams, and each
 //! to the end of its page only. So each load asks for what the same load reads some iterations later.
 
+use super::super::nest::trip_count;
 use super::reads::{Marks, reads_large, step};
 use crate::target::Target;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// What a thread has on the way, in bytes: 200 ns times 20 bytes a nanosecond.
-const AHEAD: usize = 4096;
+const AHEAD: u64 = 4096;
 /// At most one in so many iterations of a loop has nothing to ask for: its stream ends before.
-const ENDS: usize = 8;
+const ENDS: u64 = 8;
 
 /// A load of a stream, and the loops around it, outermost first.
 struct Stream<'a> {
@@ -20,30 +21,31 @@ struct Stream<'a> {
     loops: Vec<&'a UOp>,
 }
 
-/// The loads of streams, and how many elements ahead of them is what they ask for.
+/// The loads of streams, and how many elements ahead each asks.
 pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
     let streams = streams(ops, target);
-    let mut bytes: FxHashMap<&UOp, usize> = FxHashMap::default();
+    // by innermost loop: what an iteration reads
+    let mut bytes: FxHashMap<Option<&&UOp>, u64> = FxHashMap::default();
     for Stream { load, loops } in &streams {
-        *bytes.entry(loops[loops.len() - 1]).or_default() +=
-            load.lanes() as usize * load.dtype().size();
+        let of_load = load.lanes() as u64 * load.dtype().size() as u64;
+        *bytes.entry(loops.last()).or_default() += of_load;
     }
-    let mark = |s: &Stream<'_>| Some((s.load.clone(), s.ahead(bytes[s.loops[s.loops.len() - 1]])?));
+    let mark = |s: &Stream<'_>| Some((s.load.clone(), s.ahead(bytes[&s.loops.last()])?));
     streams.iter().filter_map(mark).collect()
 }
 
 /// The loads of arguments of which a kernel reads no element twice.
 fn streams<'a>(ops: &'a [UOp], target: &Target) -> Vec<Stream<'a>> {
     let mut loops: Vec<&UOp> = Vec::new();
-    let (mut streams, mut reads) = (Vec::new(), FxHashMap::<&UOp, usize>::default());
+    let (mut streams, mut reads) = (Vec::new(), FxHashMap::<&UOp, u64>::default());
     for op in ops {
         match op.op() {
             Op::Range => loops.push(op),
             Op::End => drop(loops.pop()),
             Op::Load if op.memory().op() == Op::Param => {
-                let times = loops.iter().map(|range| trips(range)).fold(1, usize::saturating_mul);
+                let times = loops.iter().map(|r| trip_count(r)).fold(1, u64::saturating_mul);
                 let all = reads.entry(op.memory()).or_default();
-                *all = all.saturating_add(times.saturating_mul(op.lanes() as usize));
+                *all = all.saturating_add(times.saturating_mul(op.lanes() as u64));
                 if !loops.is_empty() && reads_large(op, target) {
                     streams.push(Stream { load: op, loops: loops.clone() });
                 }
@@ -54,28 +56,23 @@ fn streams<'a>(ops: &'a [UOp], target: &Target) -> Vec<Stream<'a>> {
     // tiles that hang over the end read a little more
     let once = |s: &Stream<'_>| {
         let memory = s.load.memory();
-        memory.known_len().is_some_and(|len| reads[memory] <= len + len / ENDS)
+        memory.known_len().is_some_and(|len| reads[memory] <= len as u64 + len as u64 / ENDS)
     };
     streams.into_iter().filter(once).collect()
 }
 
 impl Stream<'_> {
     /// How many elements ahead it asks, where an iteration of its innermost loop reads so many `bytes` of streams.
-    fn ahead(&self, bytes: usize) -> Option<usize> {
+    fn ahead(&self, bytes: u64) -> Option<usize> {
         let [around @ .., by] = &self.loops[..] else { return None };
         let iterations = AHEAD.div_ceil(bytes);
         let ahead = match around.last() {
-            Some(around) if iterations * ENDS > trips(by) => {
-                let iterations = AHEAD.div_ceil(bytes.saturating_mul(trips(by)));
+            Some(around) if iterations * ENDS > trip_count(by) => {
+                let iterations = AHEAD.div_ceil(bytes.saturating_mul(trip_count(by)));
                 step(self.load.src(1), around, 12)?.checked_mul(iterations as i64)?
             }
             _ => step(self.load.src(1), by, 12)?.checked_mul(iterations as i64)?,
         };
         usize::try_from(ahead).ok().filter(|&ahead| ahead > 0)
     }
-}
-
-/// How often a loop goes around, at most.
-fn trips(range: &UOp) -> usize {
-    usize::try_from(range.src(0).max()).unwrap_or(usize::MAX)
 }
