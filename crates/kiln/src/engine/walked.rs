@@ -50,8 +50,9 @@ impl Walked {
 
     /// Adds to the roots: values that an earlier walk passed too, and writes that wait. Returns these nodes.
     pub(super) fn store_also(&mut self) -> Vec<UOp> {
-        let mut also = self.passed_again();
-        also.extend(self.pending_writes(&also));
+        let is_asked = self.is_asked();
+        let mut also = self.passed_again(&is_asked);
+        also.extend(self.pending_writes(&is_asked, &also));
         self.roots.extend(also.iter().copied());
         also.into_iter().map(|at| self.walk.node(at).clone()).collect()
     }
@@ -65,10 +66,9 @@ impl Walked {
 
     /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
     /// as walked. So a loop that reads something small of a growing value computes each part twice at most.
-    fn passed_again(&self) -> Vec<usize> {
-        let (mut again, is_asked) = (Vec::new(), self.is_asked());
+    fn passed_again(&self, is_asked: &[bool]) -> Vec<usize> {
         // a node is topmost if a node that was not walked before needs it
-        let mut is_needed = is_asked.clone();
+        let (mut again, mut is_needed) = (Vec::new(), is_asked.to_vec());
         for (at, reached) in self.walk.nodes.iter().enumerate().rev() {
             if !is_needed[at] {
                 continue;
@@ -85,11 +85,10 @@ impl Walked {
     /// Writes that wait: versions that are not computed, but referred to from outside of the walk. Each writes to memory, or
     /// to one of `again`. They are stored with the roots, which costs as much as is written. So a loop may write a part of
     /// a cache in each step and read the whole: each part is computed once, and nothing is left for the next step.
-    fn pending_writes(&self, again: &[usize]) -> Vec<usize> {
+    fn pending_writes(&self, is_asked: &[bool], again: &[usize]) -> Vec<usize> {
         if !self.walk.has_versions {
             return Vec::new();
         }
-        let is_asked = self.is_asked();
         // by position: whether it is memory, or will be
         let mut is_stored: Vec<bool> = self.walk.nodes.iter().map(is_memory).collect();
         again.iter().for_each(|&at| is_stored[at] = true);
