@@ -3,7 +3,7 @@
 use crate::arg::Space;
 use crate::dtype::DType;
 use crate::op::Op;
-use crate::uop::UOp;
+use crate::uop::{UOp, toposort};
 use std::sync::Arc;
 
 /// One compiled-to-text kernel. Everything in it is plain data; a backend turns it into something that runs.
@@ -20,8 +20,9 @@ pub struct Program {
     /// Dtypes of the launch-time scalars by slot. Each is passed as 8 bytes: integers extended, floats as the bits of
     /// their own type in the low bytes.
     pub vars: Vec<DType>,
-    /// The size of the `Thread` range, or 1: the launch may divide `0..threads` as it likes.
-    pub threads: usize,
+    /// The size of the `Thread` range, or 1: the launch may divide `0..threads` as it likes. It may depend on launch-time
+    /// scalars: see [`value_at_launch`].
+    pub threads: UOp,
     /// Sizes of the `Global` ranges in order of axis.
     pub global: Vec<usize>,
     /// Sizes of the `Local` ranges in order of axis.
@@ -63,6 +64,38 @@ impl Program {
         let lists = size_of_val(&self.params[..]) + size_of_val(&self.vars[..]);
         let ops = self.ops.len() * UOp::SIZE;
         size_of::<Program>() + self.name.len() + self.source.len() + lists + ops
+    }
+}
+
+/// Whether [`value_at_launch`] knows an index.
+pub fn at_launch(index: &UOp) -> bool {
+    use Op::{Add, Const, FloorDiv, Max, Min, Mul, Var};
+    toposort(index).iter().all(|n| matches!(n.op(), Add | Const | FloorDiv | Max | Min | Mul | Var))
+}
+
+/// An index over launch-time scalars, given their values by slot.
+///
+/// ```
+/// use kiln_ir::program::value_at_launch;
+/// use kiln_ir::{DType, UOp};
+///
+/// let n = UOp::var(0, DType::Index, 2, 1024);
+/// let blocks = (n + 4).floordiv(&UOp::index(5));
+/// assert_eq!(value_at_launch(&blocks, &[31]), Some(7));
+/// ```
+pub fn value_at_launch(index: &UOp, vars: &[i64]) -> Option<i64> {
+    if let Some(value) = index.as_int() {
+        return Some(value);
+    }
+    let of = |i: usize| value_at_launch(index.src(i), vars);
+    match index.op() {
+        Op::Var => vars.get(index.arg().slot()?).copied(),
+        Op::Add => of(0)?.checked_add(of(1)?),
+        Op::Mul => of(0)?.checked_mul(of(1)?),
+        Op::FloorDiv => of(1).filter(|by| *by > 0).and_then(|by| Some(of(0)?.div_euclid(by))),
+        Op::Max => Some(of(0)?.max(of(1)?)),
+        Op::Min => Some(of(0)?.min(of(1)?)),
+        _ => None,
     }
 }
 

@@ -116,7 +116,7 @@ pub(crate) fn facts(program: &Program) -> Program {
         source: String::new(),
         params: program.params.clone(),
         vars: program.vars.clone(),
-        threads: program.threads,
+        threads: program.threads.clone(),
         global: program.global.clone(),
         local: program.local.clone(),
         scratch_bytes: program.scratch_bytes,

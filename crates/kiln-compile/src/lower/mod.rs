@@ -25,6 +25,7 @@ use estimate::Estimate;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::program::{ParamInfo, Program, scratch_layout};
 use kiln_ir::rules::simplify;
+use kiln_ir::uop::{find_all, kind_of};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashSet;
 
@@ -35,6 +36,8 @@ pub struct Lowering {
     /// From then on.
     pub ops: Vec<UOp>,
     estimate: Estimate,
+    /// How many iterations the threads of a launch share.
+    threads: UOp,
     /// Slots of arguments that are written past the caches.
     streamed: FxHashSet<usize>,
 }
@@ -48,6 +51,7 @@ impl Lowering {
             kernel,
             ops: Vec::new(),
             estimate: Estimate::default(),
+            threads: UOp::index(1),
             streamed: FxHashSet::default(),
         }
     }
@@ -74,6 +78,9 @@ impl Lowering {
 
     pub(crate) fn estimate(&mut self) {
         self.estimate = estimate::estimate(&self.kernel);
+        let shared = |n: &UOp| n.op() == Op::Range && kind_of(n) == RangeKind::Thread;
+        let range = find_all(&self.kernel, shared).pop();
+        self.threads = range.map_or(UOp::index(1), |range| range.src(0).clone());
     }
 
     pub(crate) fn adjacent(&mut self) {
@@ -112,7 +119,7 @@ impl Lowering {
             source: String::new(),
             params: params(&ops, &self.streamed),
             vars: vars(&ops),
-            threads: sizes(&ops, RangeKind::Thread).first().copied().unwrap_or(1),
+            threads: self.threads,
             global: sizes(&ops, RangeKind::Global),
             local: sizes(&ops, RangeKind::Local),
             scratch_bytes: scratch_layout(&ops).1,

@@ -1,9 +1,9 @@
 //! General kernels compute what each kernel of their family computes, and fit no other.
 
 use crate::stages::{lower, optimize};
-use kiln_compile::optimize::{General, Opt, Skeleton};
+use kiln_compile::optimize::{General, Opt, Skeleton, apply, collapsed};
 use kiln_compile::target::Target;
-use kiln_ir::arg::RangeKind::{self, Loop, Reduce};
+use kiln_ir::arg::RangeKind::{self, Loop, Reduce, Thread};
 use kiln_ir::arg::ReduceOp;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Const, DType, Op, UOp};
@@ -112,10 +112,76 @@ fn products_of_any_lengths_are_tiled_and_end_at_their_lengths() {
         optimized.applied.iter().any(is_split)
     };
     assert!(has(RangeKind::Vector) && has(RangeKind::Upcast), "{:?}", optimized.applied);
-    let loops = toposort(&optimized.ast).into_iter().filter(|n| n.op() == Op::Range);
-    let ends = |r: &UOp| matches!(r.arg().range(), Some((_, Loop | Reduce)));
-    let fixed: Vec<UOp> = loops.filter(|r| ends(r) && r.src(0).as_int().is_some()).collect();
+    assert_ends_at_launch(&optimized.ast);
+}
+
+/// No loop of a general kernel, also none that threads share, runs as often as it ever may.
+fn assert_ends_at_launch(ast: &UOp) {
+    let ends = |r: &UOp| matches!(r.arg().range(), Some((_, Loop | Reduce | Thread)));
+    let loops = toposort(ast).into_iter().filter(|n| n.op() == Op::Range && ends(n));
+    let fixed: Vec<UOp> = loops.filter(|r| r.src(0).as_int().is_some_and(|n| n > 16)).collect();
     assert!(fixed.is_empty(), "these run as often as they ever may: {fixed:?}");
+}
+
+/// `out[i, j] = a[i, j] - max of a[i, ..]`, over the sum of that: values of one loop are kept for a later one.
+fn shares(m: usize, n: usize) -> UOp {
+    let i = UOp::range(0, Loop, m);
+    let element = |j: &UOp| UOp::load(&memory(1, 900), &(&i * n as i64 + j));
+    let [j, k, l] =
+        [(1, Loop), (2, Reduce), (3, Reduce)].map(|(axis, kind)| UOp::range(axis, kind, n));
+    let most = element(&l).reduce_ranges(ReduceOp::Max, [l]);
+    let part = |x: UOp, n: i32| x.floordiv(&UOp::constant(n, DType::I32));
+    let less = |j: &UOp| part(part(part(element(j) - &most, 2) * 7, 3) + 5, 2);
+    let sum = less(&k).reduce_ranges(ReduceOp::Add, [k.clone()]);
+    let store = UOp::store(&memory(0, m * n), &(&i * n as i64 + &j), &(less(&j) - sum), None);
+    UOp::kernel([store.end([i, j])], "")
+}
+
+/// `out[i, j] = a[j, i]`, and its double behind that: two results of one loop.
+fn twice(m: usize, n: usize) -> UOp {
+    let (i, j) = (UOp::range(0, Loop, m), UOp::range(1, Loop, n));
+    let element = UOp::load(&memory(1, 900), &(&j * m as i64 + &i));
+    let place = &i * n as i64 + &j;
+    let both = [(&place + 0, element.clone()), (&place + (m * n) as i64, element * 2)];
+    let stores = both.map(|(place, value)| {
+        UOp::store(&memory(0, 2 * m * n), &place, &value, None).end([i.clone(), j.clone()])
+    });
+    UOp::kernel(stores, "")
+}
+
+type Family = fn(usize, usize) -> UOp;
+
+#[test]
+fn loops_with_several_ends_end_at_their_lengths() {
+    let lengths = [(3, 5), (4, 7), (20, 30)];
+    let kept = vec![Opt::Keep { bytes: 1 << 16 }];
+    for (of, options) in [(shares as Family, kept), (twice as Family, vec![])] {
+        let kernel = general(&lengths.map(|(m, n)| of(m, n)));
+        for (m, n) in [(3, 5), (2, 2), (9, 16), (7, 33), (17, 3), (25, 30)] {
+            agree(&kernel, &of(m, n), 2 * m * n + 2);
+        }
+        let optimized = optimize(&kernel.ast, &vectors(), true);
+        assert_ends_at_launch(&optimized.ast);
+        let optimized = apply(&kernel.ast, &options).expect("legal").ast;
+        let keeps = toposort(&optimized).iter().any(|n| n.op() == Op::Local);
+        assert_eq!(keeps, !options.is_empty());
+        assert_ends_at_launch(&optimized);
+    }
+}
+
+#[test]
+fn panels_are_filled_as_far_as_they_are_read() {
+    let kernel = general(&[product(3, 5, 4), product(4, 7, 9), product(20, 6, 30)]);
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let options = [
+        split(RangeKind::Vector, 1, 8),
+        split(RangeKind::Upcast, 0, 4),
+        Opt::Block { axis: 0, by: 64 },
+        split(Thread, 1, 1),
+        Opt::Stage { operand: 0, depth: 1, lanes: 4 },
+    ];
+    let optimized = apply(&collapsed(&kernel.ast), &options).expect("legal");
+    assert_ends_at_launch(&optimized.ast);
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn elementwise() {
     let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| (x + 1.0) * y).collect();
     assert_eq!(run("elementwise", 96, &[&x, &y[..96]]), expected);
     let p = program("elementwise");
-    assert_eq!((p.threads, p.flops, p.bytes), (3, 2 * 96, 3 * 96 * 4));
+    assert_eq!((p.threads.as_int(), p.flops, p.bytes), (Some(3), 2 * 96, 3 * 96 * 4));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn program(name: &str, text: &str) -> Program {
         name: name.into(),
         params: params.iter().map(info).collect(),
         vars: ops.iter().filter(|op| op.op() == Op::Var).map(UOp::dtype).collect(),
-        threads: if ops.iter().any(thread) { 4 } else { 1 },
+        threads: UOp::index(if ops.iter().any(thread) { 4 } else { 1 }),
         ops,
         source: String::new(),
         global: vec![],

@@ -6,10 +6,12 @@ use crate::op::Op;
 use crate::rule;
 use crate::rule::Rule;
 use crate::uop::UOp;
+use smallvec::{SmallVec, smallvec};
 
 pub(super) static RULES: &[Rule] = &[
     rule!(grows index_sum    [n: Index]      n.on(&[Op::Add, Op::Sub, Op::Neg, Op::Mul]) => sum(n)),
     rule!(grows index_divide [n: Index]      n.on(&[Op::FloorDiv, Op::FloorMod])         => divmod::divide(n)),
+    rule!(loop_ends    [i: Index, n]         i.lt(n)                                     => below_its_end(i, n)),
     rule!(grows index_less   [n, a: Index, b] n.bind(a.lt(b))                            => compare::less(n)),
     rule!(grows index_equal  [n, a: Index, b] n.bind(a.eq_(b))                           => compare::equal(n)),
     rule!(grows index_differ [n, a: Index, b] n.bind(a.ne_(b))                           => compare::equal(n)),
@@ -24,6 +26,19 @@ fn sum(n: &UOp) -> Option<UOp> {
     }
     let sum = divmod::recombine(Affine::of(n)?)?;
     (!sum.is_built(n)).then(|| sum.to_uop())
+}
+
+/// A loop variable is less than the end of its loop, and than all of what that is the minimum of.
+fn below_its_end(i: &UOp, n: &UOp) -> Option<UOp> {
+    let mut ends: SmallVec<[&UOp; 4]> =
+        if i.op() == Op::Range { smallvec![i.src(0)] } else { return None };
+    while let Some(end) = ends.pop() {
+        if end == n {
+            return Some(UOp::bool(true));
+        }
+        ends.extend(end.srcs().iter().filter(|_| end.op() == Op::Min));
+    }
+    None
 }
 
 /// The larger of two indices, where bounds of their difference tell.

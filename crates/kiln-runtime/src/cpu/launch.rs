@@ -10,7 +10,7 @@ use crate::device::{Kernel, Prepared, check_arguments, facts};
 use crate::error::{Error, Result};
 use crate::memory::{ALIGN, Memory};
 use kiln_ir::observe::MachineCode;
-use kiln_ir::program::Program;
+use kiln_ir::program::{Program, value_at_launch};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Launches with less to do (operations plus bytes) stay on the calling thread: waking another one takes longer than
 /// half of this much work (5 to 15 us; a product of 64 x 64 matrices takes 5).
-const PARALLEL_FROM: u64 = 600_000;
+const PARALLEL_FROM: f64 = 600_000.0;
 
 /// A program that can run.
 pub(super) struct CpuKernel {
@@ -58,10 +58,19 @@ impl CpuKernel {
         Ok(CpuKernel { program: facts(program), code, codes, workers, matrices })
     }
 
-    /// Into how many parts a launch is cut.
-    fn parts(&self) -> usize {
-        let work = self.program.flops.saturating_add(self.program.bytes);
-        if work < PARALLEL_FROM { 1 } else { self.program.threads.clamp(1, self.workers.count()) }
+    /// How many iterations the threads of a launch share.
+    fn shared(&self, vars: &[i64]) -> Result<usize> {
+        let count = value_at_launch(&self.program.threads, vars);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        count.ok_or_else(|| Error::Launch(format!("{} has no number of blocks", self.program.name)))
+    }
+
+    /// Into how many parts a launch of so many iterations is cut.
+    fn parts(&self, shared: usize) -> usize {
+        let most = self.program.threads.max().max(1) as f64;
+        let work = self.program.flops.saturating_add(self.program.bytes) as f64;
+        let is_short = work * shared as f64 / most < PARALLEL_FROM;
+        if is_short { 1 } else { shared.clamp(1, self.workers.count()) }
     }
 }
 
@@ -78,9 +87,9 @@ impl Kernel for CpuKernel {
         let buffers = buffers.iter().map(Buffer::as_ptr).collect::<Result<_>>()?;
         let scratch = self.program.scratch_bytes;
         let call = Call { entry: self.code.entry(), buffers, vars, scratch };
-        let (parts, threads) = (self.parts(), self.program.threads.max(1));
-        let workers = &*self.workers;
-        Ok(Box::new(move || call.share(workers, threads, parts)))
+        let shared = self.shared(vars)?;
+        let (parts, workers) = (self.parts(shared), &*self.workers);
+        Ok(Box::new(move || call.share(workers, shared, parts)))
     }
 
     fn size(&self) -> usize {
@@ -98,9 +107,9 @@ impl Kernel for CpuKernel {
 
 impl Call<'_> {
     /// Runs all blocks, in as many parts.
-    fn share(&self, workers: &Workers, threads: usize, parts: usize) -> Result<()> {
+    fn share(&self, workers: &Workers, blocks: usize, parts: usize) -> Result<()> {
         let failure = Mutex::new(Ok(()));
-        workers.share(threads, parts, |blocks| {
+        workers.share(blocks, parts, |blocks| {
             if let Err(error) = self.run(blocks) {
                 *failure.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
             }

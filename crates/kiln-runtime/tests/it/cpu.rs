@@ -26,7 +26,7 @@ pub(crate) fn program(source: &str, params: usize, len: usize) -> Program {
         source: source.into(),
         params: vec![info; params],
         vars: Vec::new(),
-        threads: 1,
+        threads: kiln_ir::UOp::index(1),
         global: Vec::new(),
         local: Vec::new(),
         scratch_bytes: 0,
@@ -106,7 +106,7 @@ fn threads_share_a_launch_and_nothing_is_contracted() {
                 cpu::open(&CpuConfig { threads: Some(threads), ..config() }, Some(rung)).unwrap();
             let mut program = program(&square_plus(rung), 2, LEN);
             program.vars = vec![DType::F32];
-            program.threads = LEN;
+            program.threads = kiln_ir::UOp::index(LEN as i64);
             program.flops = 1 << 30;
             let input: Vec<f32> = (0..LEN).map(|i| i as f32 * 0.37).collect();
             let (a, b) = (device.alloc(LEN * 4).unwrap(), device.alloc(LEN * 4).unwrap());
@@ -136,7 +136,7 @@ fn scratch_is_aligned_large_enough_and_per_thread() {
         a[i] = good ? i : -1;
     }";
     let mut program = program(&c("", body), 1, 8);
-    program.threads = 8;
+    program.threads = kiln_ir::UOp::index(8);
     program.scratch_bytes = 4_000_000;
     program.flops = 1 << 30;
     let result = run(&device, &program, &[0.0; 8]).unwrap();

@@ -15,7 +15,7 @@ fn program(ops: Vec<UOp>, params: usize, global: &[usize], local: &[usize]) -> P
         source: String::new(),
         params: vec![param; params],
         vars: vec![],
-        threads: 1,
+        threads: UOp::index(1),
         global: global.to_vec(),
         local: local.to_vec(),
         scratch_bytes: 0,

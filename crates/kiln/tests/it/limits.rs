@@ -131,7 +131,7 @@ fn additions(n: usize) -> Program {
         source,
         params: vec![info],
         vars: Vec::new(),
-        threads: 1,
+        threads: kiln_ir::UOp::index(1),
         global: Vec::new(),
         local: Vec::new(),
         scratch_bytes: 8,

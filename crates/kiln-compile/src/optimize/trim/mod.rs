@@ -5,11 +5,15 @@
 //! depend on the loop, the whole loop runs or does not. If a predicate is true in most iterations, the loop is divided
 //! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors. Where a predicate
 //! chooses between two values, each has a loop of its own (`switch`): tensors that are joined.
+//!
+//! Loops that end where a launch says, as those of general kernels do, are trimmed first (`needed`). So the loops that fill
+//! scratch for them are trimmed like those that read it, and both are divided afterwards.
 
 mod bounds;
+mod demand;
 mod divide;
 mod effects;
-mod outputs;
+mod needed;
 mod reductions;
 mod stores;
 mod switch;
@@ -28,10 +32,16 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
     if has_barriers_in_loops(ast) {
         return ast.clone();
     }
-    let mut ast = if free { switch::split(ast) } else { ast.clone() };
+    let ast = if free { switch::split(ast) } else { ast.clone() };
+    let ast = each_loop(ast, needed::decided_at_launch);
+    each_loop(ast, |ast, range, ends| trimmed(ast, range, ends, free))
+}
+
+/// The kernel after a step for every loop, outermost first.
+fn each_loop(mut ast: UOp, step: impl Fn(&UOp, &UOp, &Ends) -> Option<UOp>) -> UOp {
     let mut ends = Ends::of(&ast);
     for range in std::mem::take(&mut ends.ranges) {
-        if let Some(new) = trimmed(&ast, &range, &ends, free) {
+        if let Some(new) = step(&ast, &range, &ends) {
             ends = Ends::of(&new);
             ast = new;
         }
@@ -92,13 +102,13 @@ fn trimmed(ast: &UOp, range: &UOp, ends: &Ends, free: bool) -> Option<UOp> {
     {
         return Some(divided);
     }
-    match (kind, only?.op()) {
-        (RangeKind::Reduce, Op::Reduce) => {
-            let fewer = reductions::trimmed(only?, range)?;
-            Some(substitute(ast, only?, &simplify(&fewer)))
-        }
-        (RangeKind::Loop, Op::End) => stores::store(ast, only?, range, next_axis)
-            .or_else(|| outputs::shorter(ast, only?, range)),
-        _ => None,
+    if !matches!(kind, RangeKind::Loop | RangeKind::Reduce) {
+        return None;
     }
+    let stored = only.filter(|c| kind == RangeKind::Loop && c.op() == Op::End);
+    // others end where a launch says: they have been trimmed
+    let is_whole = range.src(0).as_int().is_some();
+    stored
+        .and_then(|end| stores::store(ast, end, range, next_axis))
+        .or_else(|| is_whole.then(|| needed::shorter(ast, &closers, range, ends)).flatten())
 }

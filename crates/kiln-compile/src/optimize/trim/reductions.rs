@@ -2,23 +2,12 @@
 
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::{Bounds, Outside};
-use kiln_ir::affine::strides;
+use kiln_ir::affine::Affine;
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
-
-/// `reduce` without the iterations of its loop `range` that add nothing.
-pub(super) fn trimmed(reduce: &UOp, range: &UOp) -> Option<UOp> {
-    let bounds = Bounds::of(reduce.src(0), &identity(reduce), range);
-    if bounds.limits.is_empty() {
-        return None;
-    }
-    let part =
-        Part { low: bounds.low(), high: bounds.high(range), gap: None, holds: bounds.known() };
-    Some(part.of(reduce, range, axis_of(range)))
-}
 
 /// `reduce`, whose loop `range` runs as a whole or not at all.
 pub(super) fn whole(reduce: &UOp, range: &UOp) -> Option<UOp> {
@@ -73,9 +62,23 @@ fn elsewhere(closer: &UOp, range: &UOp) -> impl Iterator<Item = UOp> {
     }
     let is_access = |n: &UOp| matches!(n.op(), Op::Load | Op::Store);
     let axis = axis_of(range);
-    let moves =
-        move |n: &UOp| strides(n.src(1)).get(&axis).is_some_and(|s| s.is_some_and(|s| s != 0));
+    let moves = move |n: &UOp| moves_along(n.src(1), axis);
     nodes.into_iter().filter(move |n| is_access(n) && !(varying.contains(n) && moves(n)))
+}
+
+/// Whether no two iterations of a loop have the same value of an index, in one iteration of all others. It is so if the loop has
+/// one term, and that is a product with a number, or with a launch-time scalar that is never 0.
+fn moves_along(index: &UOp, axis: u32) -> bool {
+    let Some(sum) = Affine::of(index) else { return false };
+    let mut terms = sum.terms.iter().filter(|(atom, _)| atom.scope().contains(axis));
+    let (Some((atom, _)), None) = (terms.next(), terms.next()) else { return false };
+    let is_stride = |n: &UOp| n.op() == Op::Var && n.min() > 0;
+    let is_product = |a: &UOp, b: &UOp| a.op() == Op::Range && is_stride(b);
+    match atom.op() {
+        Op::Range => true,
+        Op::Mul => is_product(atom.src(0), atom.src(1)) || is_product(atom.src(1), atom.src(0)),
+        _ => false,
+    }
 }
 
 impl Bounds {

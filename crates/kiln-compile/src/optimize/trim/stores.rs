@@ -4,8 +4,8 @@ use super::super::access::operations;
 use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::Bounds;
 use super::effects::replaced;
+use super::needed::is_scratch;
 use super::reductions::Part;
-use kiln_ir::arg::Space;
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, toposort};
 use kiln_ir::{Op, UOp};
@@ -20,7 +20,6 @@ const WORTH: f64 = 10.0;
 /// their own store the constant. New loops are numbered from `next_axis`.
 pub(super) fn store(ast: &UOp, end: &UOp, range: &UOp, next_axis: u32) -> Option<UOp> {
     let store = end.src(0);
-    let is_scratch = |m: &UOp| m.arg().memory().is_some_and(|(space, ..)| space == Space::Scratch);
     let suits = store.op() == Op::Store && is_scratch(store.memory()) && store.srcs().len() == 3;
     let value = store.src(2);
     let costs = || toposort(value).iter().map(operations).sum::<f64>() >= WORTH;

@@ -108,7 +108,7 @@ impl Builder {
             source: String::new(),
             params: self.params,
             vars: self.vars,
-            threads: self.threads,
+            threads: UOp::index(self.threads as i64),
             global: vec![],
             local: vec![],
             scratch_bytes: self.scratch_bytes,
