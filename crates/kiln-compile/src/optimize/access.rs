@@ -1,7 +1,8 @@
 //! Part of pass `choose`: how far each load and store moves with each iteration of each loop, and what operations cost.
 
 use super::ordered::ordered_among;
-use super::ranges::{axis_of, kind_of, ranges_among};
+use super::ranges::{axis_of, kind_of, ranges_among, size_of};
+use super::size::is_fixed;
 use kiln_ir::affine::strides;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
@@ -49,6 +50,8 @@ pub(super) struct Kernel {
     pub(super) operations: Vec<AxisSet>,
     /// Its loops, in order of axis.
     pub(super) ranges: Vec<UOp>,
+    /// By axis, the loops that end where a launch says.
+    decided: FxHashMap<u32, Trips>,
     /// The axes of those that must run in order.
     pub(super) ordered: AxisSet,
     /// How many nodes it has.
@@ -83,10 +86,26 @@ impl Kernel {
             work: nodes.iter().filter_map(work).collect(),
             scopes: distinct(nodes.iter().map(inside)),
             ranges: ranges_among(&nodes),
+            decided: nodes.iter().filter_map(decided).collect(),
             ordered: ordered_among(&nodes),
             nodes: nodes.len(),
             widest: nodes.iter().map(width).max().unwrap_or(1),
         }
+    }
+
+    /// How many iterations a loop has in a launch that is at a part of the way from the shortest to the longest.
+    pub(super) fn trips(&self, range: &UOp, part: f64) -> usize {
+        self.trips_of(range).at(part)
+    }
+
+    /// Whether a launch decides where some loop ends.
+    pub(super) fn has_lengths(&self) -> bool {
+        !self.decided.is_empty()
+    }
+
+    fn trips_of(&self, range: &UOp) -> Trips {
+        let n = size_of(range);
+        self.decided.get(&axis_of(range)).copied().unwrap_or(Trips { least: n, most: n })
     }
 
     /// The axes of loops of reductions.
@@ -106,6 +125,35 @@ impl Kernel {
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(a) && s.contains(b))
     }
+}
+
+/// How many iterations a loop may have.
+///
+/// A general kernel is for 2 rows as for 1024. It is planned for the geometric mean of both, 45: then it is at neither end a
+/// larger factor off than at the other.
+#[derive(Clone, Copy)]
+struct Trips {
+    least: usize,
+    most: usize,
+}
+
+impl Trips {
+    /// The number at a part of the way from the least to the most, on a logarithmic scale.
+    fn at(&self, part: f64) -> usize {
+        let [least, most] = [self.least, self.most].map(|n| n as f64);
+        (least.powf(1.0 - part) * most.powf(part)).round() as usize
+    }
+}
+
+/// Of a predicate that ends a loop where a launch says, the loop and how many iterations it may have.
+fn decided(less: &UOp) -> Option<(u32, Trips)> {
+    let [range, end] = Some(less).filter(|n| n.op() == Op::CmpLt)?.srcs() else { return None };
+    if range.op() != Op::Range || !is_fixed(end) || end.as_int().is_some() {
+        return None;
+    }
+    let most = end.max().clamp(1, size_of(range) as i64);
+    let least = end.min().clamp(1, most);
+    Some((axis_of(range), Trips { least: least as usize, most: most as usize }))
 }
 
 /// Bytes of a value; 1 of an index, which is not kept in vectors.

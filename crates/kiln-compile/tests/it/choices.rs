@@ -246,6 +246,32 @@ fn long_sums_may_have_longer_code() {
     assert!(long >= 12 && short < long, "{long} {short}");
 }
 
+/// Rows of a linear layer of 384 features, as many as a launch says, 2 to 1024.
+fn rows_of_any_number() -> UOp {
+    let [i, o] = [range(0, RangeKind::Loop, 1024), range(1, RangeKind::Loop, 384)];
+    let k = range(2, RangeKind::Reduce, 384);
+    let is_row = i.lt(&UOp::var(0, DType::Index, 2, 1024));
+    let x = UOp::load_lanes(&param(1, 1024 * 384), &(&i * 384 + &k), Some(&is_row), 1);
+    let w = UOp::load(&param(2, 384 * 384), &(&o * 384 + &k));
+    let place = &i * 384 + &o;
+    let store = UOp::store(&param(0, 1024 * 384), &place, &sum(&(x * w), &[k]), Some(&is_row));
+    UOp::kernel([store.end([i, o])], "")
+}
+
+#[test]
+fn what_a_launch_may_make_short_is_divided_by_few_and_not_among_threads() {
+    let options = chosen_for(&rows_of_any_number(), &wide());
+    let split = |option: &Opt| match *option {
+        Opt::Split { kind, axis, by } => Some((kind, axis, by)),
+        _ => None,
+    };
+    let splits: Vec<_> = options.iter().filter_map(split).collect();
+    // 3 rows take as long as a tile of them
+    let rows: usize = splits.iter().filter(|s| s.1 == 0).map(|s| s.2).product();
+    assert!(rows <= 16, "{options:?}");
+    assert!(splits.contains(&(RangeKind::Thread, 1, 1)), "{options:?}");
+}
+
 /// The numbers of loops around the panels of a product whose rows are 3 KiB, where the second cache has 1 MiB.
 fn depths(rows: usize) -> Vec<usize> {
     let target = Target { cache_bytes: [32 << 10, 1 << 20, 32 << 20], threads: 1, ..wide() };

@@ -2,18 +2,26 @@
 
 use super::super::access::Kernel;
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, size_of};
+use super::super::ranges::axis_of;
 use super::order::Order;
 use crate::target::{Costs, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use std::rc::Rc;
 
+/// A launch of usual length, and one that is shorter and one that is longer than usual, as parts of the way from the shortest
+/// to the longest.
+const USUAL: f64 = 0.5;
+pub(super) const UNUSUAL: [f64; 2] = [0.25, 0.75];
+
 /// Chooses the options of one nest.
+#[derive(Clone)]
 pub(super) struct Chooser {
     pub(super) kernel: Rc<Kernel>,
-    /// Every loop, and how many of its iterations are left after the options so far.
+    /// Every loop, and how many of its iterations are usually left after the options so far.
     pub(super) left: Vec<(usize, UOp)>,
+    /// How long the launches are that it chooses for: a part of the way from the shortest to the longest.
+    part: f64,
     pub(super) options: Vec<Opt>,
     pub(super) costs: Costs,
     /// Whether predicated vectors are cheap.
@@ -63,7 +71,8 @@ impl Chooser {
         let free = kernel.ranges.iter().filter(is_free);
         Chooser {
             kernel: kernel.clone(),
-            left: free.map(|r| (size_of(r), r.clone())).collect(),
+            left: free.map(|r| (kernel.trips(r, USUAL), r.clone())).collect(),
+            part: USUAL,
             options: Vec::new(),
             costs: target.costs,
             masks: target.masks,
@@ -72,6 +81,17 @@ impl Chooser {
             around,
             order,
         }
+    }
+
+    /// Before any option, for other lengths.
+    pub(super) fn at(&self, part: f64) -> Chooser {
+        let left = self.left.iter().map(|(_, r)| (self.kernel.trips(r, part), r.clone())).collect();
+        Chooser { left, part, ..self.clone() }
+    }
+
+    /// How many iterations a loop has.
+    pub(super) fn trips(&self, range: &UOp) -> usize {
+        self.kernel.trips(range, self.part)
     }
 
     /// Whether a loop is around other nests, too.

@@ -80,6 +80,10 @@ impl Planner<'_> {
     }
 
     fn inner_cost(&self, tile: &Inner, lanes: usize) -> f64 {
+        self.mean(|planner| planner.inner_cost_here(tile, lanes))
+    }
+
+    fn inner_cost_here(&self, tile: &Inner, lanes: usize) -> f64 {
         let costs = self.costs();
         let width = costs.width(lanes);
         let points = (tile.few.1 * tile.many.1) as f64;
@@ -114,9 +118,8 @@ impl Planner<'_> {
 
     /// By how much rounding up to whole tiles multiplies the work.
     fn inner_rounding(&self, (i, by): (usize, usize)) -> f64 {
-        let n = self.size(i);
-        let ragged = || self.costs().ragged_rows * n.next_multiple_of(by) as f64 / n as f64;
-        if n.is_multiple_of(by) { 1.0 } else { ragged() }
+        let rounded = self.rounded(i, by);
+        if rounded > 1.0 { self.costs().ragged_rows * rounded } else { 1.0 }
     }
 
     /// The choice of a tile of inner products, with the cheapest others.

@@ -7,7 +7,7 @@
 //! the staged panels in the caches.
 
 use super::super::opt::Opt;
-use super::chooser::Chooser;
+use super::chooser::{Chooser, UNUSUAL};
 use super::code_size::CodeSize;
 use super::inner::Inner;
 use super::operand::Operand;
@@ -24,7 +24,9 @@ impl Chooser {
     /// Applies tile, blocks, staging and threads, if the kernel is a reduction that gains by them; else None.
     pub(super) fn plan(&mut self, ast: &UOp, target: &Target) -> Option<Form> {
         let lanes = vectors::lanes(&self.kernel, target);
+        let mut others = self.for_unusual_lengths();
         let mut planner = Planner::of(self, ast, target)?;
+        planner.unusual = others.iter_mut().filter_map(|c| Planner::of(c, ast, target)).collect();
         let plan = planner.cheapest(lanes)?;
         let form = plan.form();
         match plan {
@@ -37,6 +39,11 @@ impl Chooser {
             }
         }
         Some(form)
+    }
+
+    fn for_unusual_lengths(&self) -> Vec<Chooser> {
+        let all = UNUSUAL.iter().map(|&part| self.at(part));
+        all.filter(|_| self.kernel.has_lengths()).collect()
     }
 
     /// The least price of a point, by such a plan or with the reduction's own loop as vectors.
@@ -141,7 +148,7 @@ impl Planner<'_> {
 
     fn tiles_over(&self, lane_loop: usize, row_loop: usize, widest: usize, tiles: &mut Vec<Tile>) {
         let (n, text) = (self.size(lane_loop), CodeSize::of(self, lane_loop, row_loop));
-        for lanes in self.costs().widths(n, widest, self.target.masks) {
+        for lanes in self.costs().widths(self.longest(lane_loop), widest, self.target.masks) {
             for across in 1..=self.costs().most_across.min(n.div_ceil(lanes)) {
                 for rows in 1..=self.size(row_loop).min(self.target.vector_registers) {
                     let tile = Tile { lane_loop, lanes, across, row_loop, rows };

@@ -42,8 +42,10 @@ pub(super) struct Planner<'a> {
     /// The loads and stores of results, by number, and how many operations are computed outside of reductions.
     pub(super) results: Vec<usize>,
     pub(super) operations_outside: usize,
-    /// By loop, its axis and its size.
+    /// By loop, its axis and its usual size.
     loops: Vec<(u32, usize)>,
+    /// Of kernels for many lengths: the same for shorter and for longer ones.
+    pub(super) unusual: Vec<Planner<'a>>,
 }
 
 impl<'a> Planner<'a> {
@@ -77,7 +79,7 @@ impl<'a> Planner<'a> {
         let sums = reduced.len();
         let block_depth = 0.0;
         let gate = gate_of_products(&reduced, &values);
-        let loops = chooser.left.iter().map(|(_, r)| (axis_of(r), size_of(r))).collect();
+        let loops = chooser.left.iter().map(|(_, r)| (axis_of(r), chooser.trips(r))).collect();
         let (results, operations_outside) = Default::default();
         let mut planner = Planner {
             chooser,
@@ -92,6 +94,7 @@ impl<'a> Planner<'a> {
             results,
             operations_outside,
             loops,
+            unusual: Vec::new(),
         };
         planner.measure();
         Some(planner)
@@ -119,6 +122,26 @@ impl<'a> Planner<'a> {
 
     pub(super) fn size(&self, i: usize) -> usize {
         self.loops[i].1
+    }
+
+    /// How many iterations a loop may have.
+    pub(super) fn longest(&self, i: usize) -> usize {
+        size_of(&self.chooser.left[i].1)
+    }
+
+    /// By how much rounding up to whole blocks of `by` iterations multiplies those of a loop.
+    pub(super) fn rounded(&self, i: usize, by: usize) -> f64 {
+        let n = self.size(i);
+        n.next_multiple_of(by) as f64 / n as f64
+    }
+
+    /// The mean of a price for launches of all lengths: the geometric one, so that no length counts more than another.
+    pub(super) fn mean(&self, price: impl Fn(&Planner<'_>) -> f64) -> f64 {
+        let logs = self.unusual.iter().map(|other| price(other).ln()).sum::<f64>();
+        match self.unusual.len() {
+            0 => price(self),
+            n => ((price(self).ln() + logs) / (n + 1) as f64).exp(),
+        }
     }
 
     /// Iterations of the reductions, which follow each other.

@@ -1,7 +1,7 @@
 //! Part of pass `choose`: which loop threads share.
 
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, kind_of, size_of};
+use super::super::ranges::{axis_of, kind_of};
 use super::chooser::Chooser;
 use crate::target::Target;
 use kiln_ir::UOp;
@@ -13,7 +13,7 @@ impl Chooser {
     /// Whether there is enough to do for several threads.
     pub(super) fn worth_threads(&self) -> bool {
         let sizes: FxHashMap<u32, usize> =
-            self.left.iter().map(|(_, r)| (axis_of(r), size_of(r))).collect();
+            self.left.iter().map(|(_, r)| (axis_of(r), self.trips(r))).collect();
         let times = |scope: &AxisSet| {
             let loops = scope.iter().filter_map(|axis| sizes.get(&axis));
             loops.fold(1, |n: usize, size| n.saturating_mul(*size))
@@ -55,8 +55,9 @@ impl Chooser {
     fn is_ragged_alone(&self, i: usize) -> bool {
         let is_one = |(n, r): &(usize, UOp)| *n == 1 && kind_of(r) == RangeKind::Loop;
         let alone = self.left.iter().enumerate().all(|(j, loop_)| j == i || is_one(loop_));
-        let ragged =
-            |(j, lanes): (usize, usize)| j == i && !size_of(&self.left[i].1).is_multiple_of(lanes);
+        let ragged = |(j, lanes): (usize, usize)| {
+            j == i && !self.trips(&self.left[i].1).is_multiple_of(lanes)
+        };
         alone && self.lanes_of_outputs().is_some_and(ragged)
     }
 }

@@ -30,6 +30,10 @@ impl Planner<'_> {
 
     /// The price of a point of the iteration space.
     pub(super) fn tile_cost(&self, tile: &Tile) -> f64 {
+        self.mean(|planner| planner.tile_cost_here(tile))
+    }
+
+    fn tile_cost_here(&self, tile: &Tile) -> f64 {
         let (lane, vectors) = (self.axis(tile.lane_loop), (tile.across * tile.rows) as f64);
         let costs = self.costs();
         let width = costs.width(tile.lanes);
@@ -82,11 +86,8 @@ impl Planner<'_> {
 
     /// By how much rounding up to whole tiles multiplies the work.
     pub(super) fn rounding(&self, tile: &Tile) -> f64 {
-        let of = |i: usize, by: usize| {
-            let n = self.size(i);
-            n.next_multiple_of(by) as f64 / n as f64
-        };
-        of(tile.lane_loop, tile.lanes * tile.across) * of(tile.row_loop, tile.rows)
+        let columns = self.rounded(tile.lane_loop, tile.lanes * tile.across);
+        columns * self.rounded(tile.row_loop, tile.rows)
     }
 
     /// How many times more work the last thread has than if all had the same.

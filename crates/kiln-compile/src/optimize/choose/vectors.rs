@@ -41,10 +41,10 @@ impl Candidate {
 impl Chooser {
     pub(super) fn vectors(&mut self, lanes: usize) {
         let mut candidates: Vec<Candidate> = Vec::new();
-        for (i, (size, range)) in self.left.iter().enumerate() {
+        for (i, (_, range)) in self.left.iter().enumerate() {
             let loops = matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce);
             if loops && !self.is_around(i) {
-                let widths = self.costs.widths(*size, lanes, self.masks);
+                let widths = self.costs.widths(size_of(range), lanes, self.masks);
                 candidates.extend(widths.map(|by| self.candidate(i, by)));
             }
         }
@@ -155,7 +155,7 @@ impl Chooser {
 
     /// Of a loop as vectors: what its accesses cost, relative to the loop as it is, and what the whole kernel saves.
     fn vector_prices(&self, range: &UOp, by: usize) -> (f64, f64) {
-        let (axis, size) = (axis_of(range), size_of(range));
+        let (axis, size) = (axis_of(range), self.trips(range));
         let vectors = size.div_ceil(by) as f64 / size.max(1) as f64;
         let accesses = self.kernel.accesses.iter().filter(|a| a.scope.contains(axis));
         let prices: Vec<(f64, f64)> =
@@ -174,7 +174,7 @@ impl Chooser {
     /// The price of an access for the lanes of a vector.
     fn in_vectors(&self, access: &Access, range: &UOp, by: usize) -> f64 {
         let axis = axis_of(range);
-        let partly = if size_of(range).is_multiple_of(by) { 1.0 } else { self.costs.masked };
+        let partly = if self.trips(range).is_multiple_of(by) { 1.0 } else { self.costs.masked };
         match access.stride(axis) {
             _ if access.gate.contains(axis) && !self.masks => by as f64 * self.costs.gated_element,
             Some(0) if access.is_store => by as f64,
@@ -187,14 +187,15 @@ impl Chooser {
     /// How often something inside these loops runs.
     fn runs(&self, scope: &AxisSet) -> f64 {
         let around = self.left.iter().filter(|(_, r)| scope.contains(axis_of(r)));
-        around.map(|(_, r)| size_of(r) as f64).product()
+        around.map(|(_, r)| self.trips(r) as f64).product()
     }
 
     /// Combining the lanes of a reduction, spread over its iterations.
     fn horizontal(&self, range: &UOp) -> f64 {
         match kind_of(range) {
             RangeKind::Reduce => {
-                self.costs.horizontal_of_loop / size_of(range) as f64 + self.costs.along_reduction
+                self.costs.horizontal_of_loop / self.trips(range) as f64
+                    + self.costs.along_reduction
             }
             _ => 0.0,
         }
