@@ -4,7 +4,8 @@
 //! The kinds of kernels, their sizes and dtypes follow from numbers that were fixed before anything was tuned (`kinds`).
 //! For each kernel 300 other lists of options are tried: half of them are legal lists drawn at random, half come from a
 //! search that starts at the heuristic's. A kernel's *regret* is the heuristic's time over the best time. The list is
-//! sorted, worst first. `cargo bench -p kiln --bench regret -- 30` tries 30 lists, `-- 300 softmax` one kind only.
+//! sorted, worst first. `cargo bench -p kiln --bench regret -- 30` tries 30 lists, `-- 300 softmax` one kind only,
+//! `-- 300 "" 2/7` the kinds 2, 9, 16, .. of the list: seven processes share the work.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -37,8 +38,10 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let lists = args.first().and_then(|n| n.parse().ok()).unwrap_or(LISTS);
     let only = args.get(1).map_or("", String::as_str);
+    let [part, parts] = args.get(2).map_or([0, 1], |text| share(text));
     let mut rows = Vec::new();
-    for kind in kinds::all().into_iter().filter(|k| k.name.contains(only)) {
+    let kinds = kinds::all().into_iter().skip(part).step_by(parts);
+    for kind in kinds.filter(|k| k.name.contains(only)) {
         let program = (kind.build)();
         if let Some(error) = program.error() {
             panic!("{}: {error}", kind.name);
@@ -58,6 +61,12 @@ fn main() {
         }
     }
     report(rows);
+}
+
+/// Of `2/7`: the first kind, and how many lie from one kind to the next.
+fn share(text: &str) -> [usize; 2] {
+    let (part, parts) = text.split_once('/').expect("a part, such as 2/7");
+    [part, parts].map(|n| n.parse().expect("a number"))
 }
 
 fn report(mut rows: Vec<Row>) {
