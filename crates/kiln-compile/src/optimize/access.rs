@@ -56,7 +56,7 @@ pub(super) struct Kernel {
     pub(super) ordered: AxisSet,
     /// How many nodes it has.
     pub(super) nodes: usize,
-    /// Bytes of the widest value; 1 if there are indices only.
+    /// Bytes of the widest value, as it is computed with; 1 if there are indices only.
     pub(super) widest: usize,
 }
 
@@ -121,6 +121,12 @@ impl Kernel {
         self.nests.iter().all(|nest| outputs.is_subset(nest) && all_or_none(nest))
     }
 
+    /// Whether one loop goes along the rows of all memory: neighbours are loaded and stored side by side.
+    pub(super) fn is_of_rows(&self) -> bool {
+        let goes_along = |axis| self.accesses.iter().all(|a| matches!(a.stride(axis), Some(0 | 1)));
+        self.ranges.iter().map(axis_of).any(goes_along)
+    }
+
     /// Whether some expression depends on both loops.
     pub(super) fn together(&self, a: u32, b: u32) -> bool {
         self.scopes.iter().any(|s| s.contains(a) && s.contains(b))
@@ -156,9 +162,13 @@ fn decided(less: &UOp) -> Option<(u32, Trips)> {
     Some((axis_of(range), Trips { least: least as usize, most: most as usize }))
 }
 
-/// Bytes of a value; 1 of an index, which is not kept in vectors.
+/// Bytes of a value; 1 of an index, which is not kept in vectors. Narrow floats are computed with as wide ones.
 fn width(node: &UOp) -> usize {
-    if matches!(node.dtype(), DType::Index | DType::Void) { 1 } else { node.dtype().size() }
+    match node.dtype() {
+        DType::Index | DType::Void => 1,
+        dtype if dtype.is_float() => dtype.size().max(DType::F32.size()),
+        dtype => dtype.size(),
+    }
 }
 
 /// What a node costs, in additions of one element. Indices and conditions are done beside that.

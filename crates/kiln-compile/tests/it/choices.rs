@@ -246,6 +246,37 @@ fn long_sums_may_have_longer_code() {
     assert!(long >= 12 && short < long, "{long} {short}");
 }
 
+#[test]
+fn results_that_cost_much_are_computed_in_vectors() {
+    let is_inner = |function: fn(&UOp) -> UOp| {
+        let options = chosen_for(&product_and([17, 1536, 384], function), &wide());
+        let along_sum = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 2, .. });
+        options.iter().any(along_sum)
+    };
+    // with few rows the lanes go along the sum, but then each result is computed by itself
+    assert_eq!([is_inner(UOp::clone), is_inner(polynomial)], [true, false]);
+}
+
+#[test]
+fn rows_of_small_integers_have_more_lanes() {
+    let lanes = |dtype: DType, turned: bool| {
+        let [i, j] = [(0, 96), (1, 128)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+        let param = |slot| UOp::param(slot, dtype, [96 * 128].as_slice());
+        let (across, along) = (&j * 96 + &i, &i * 128 + &j);
+        let x = UOp::load(&param(1), if turned { &across } else { &along });
+        let store = UOp::store(&param(0), &along, &(&x + &x), None);
+        let options = chosen_for(&UOp::kernel([store.end([i, j])], ""), &wide());
+        options.into_iter().find_map(|option| match option {
+            Opt::Split { kind: RangeKind::Vector, by, .. } => Some(by),
+            _ => None,
+        })
+    };
+    let dtypes = [DType::I8, DType::U16, DType::F16, DType::I32];
+    assert_eq!(dtypes.map(|dtype| lanes(dtype, false)), [32, 32, 16, 16].map(Some));
+    // squares of them are transposed
+    assert!(lanes(DType::I8, true) <= Some(16));
+}
+
 /// Rows of a linear layer of 384 features, as many as a launch says, 2 to 1024.
 fn rows_of_any_number() -> UOp {
     let [i, o] = [range(0, RangeKind::Loop, 1024), range(1, RangeKind::Loop, 384)];

@@ -98,7 +98,8 @@ impl Planner<'_> {
         let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width).max(lines);
         let horizontal = self.sums as f64 * costs.horizontal / self.size(tile.lane_loop) as f64;
         let point = step / (points * lanes as f64) + horizontal;
-        point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
+        let rounding = self.inner_rounding(tile.few) * self.inner_rounding(tile.many);
+        point * rounding + self.outside_one_by_one()
     }
 
     /// How many cache lines each step reads again from the second cache: of the few rows, if not all of them fit the first

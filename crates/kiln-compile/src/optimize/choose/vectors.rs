@@ -14,8 +14,12 @@ use std::cmp::Ordering;
 
 /// Lanes of a vector of the kernel's widest type.
 pub(super) fn lanes(kernel: &Kernel, target: &Target) -> usize {
+    let word = DType::F32.size();
     // more lanes only make masks and conversions expensive
-    (target.vector_bytes / kernel.widest.max(DType::F32.size())).min(target.costs.wide_lanes)
+    let lanes = (target.vector_bytes / kernel.widest.max(word)).min(target.costs.wide_lanes);
+    // rows of integers of 8 and 16 bits need none
+    let is_narrow = kernel.widest < word && kernel.is_of_rows();
+    if is_narrow { lanes * word / kernel.widest.max(DType::I16.size()) } else { lanes }
 }
 
 /// A loop as vectors of so many lanes.
