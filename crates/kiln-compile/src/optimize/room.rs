@@ -12,9 +12,9 @@ pub const MAX_NODES: usize = 2000;
 /// cannot be loaded as a whole is loaded lane by lane, and compilers take more than linear time.
 const MAX_OPS: usize = 1536;
 
-/// Sums of so many terms together, about a quarter of a millisecond, are worth longer code: a tile of registers may compute something
+/// Sums of so many terms together, about a millisecond, are worth longer code: a tile of registers may compute something
 /// long with each sum, such as a GELU.
-const LONG: u64 = 1 << 24;
+const LONG: u64 = 1 << 26;
 /// What [`MAX_OPS`] is for them.
 const MAX_LONG_OPS: usize = 4096;
 

@@ -99,7 +99,7 @@ impl Planner<'_> {
         let horizontal = self.sums as f64 * costs.horizontal / self.size(tile.lane_loop) as f64;
         let point = step / (points * lanes as f64) + horizontal;
         let rounding = self.inner_rounding(tile.few) * self.inner_rounding(tile.many);
-        point * rounding + self.outside_one_by_one()
+        point * rounding + self.operations_one_by_one()
     }
 
     /// How many cache lines each step reads again from the second cache: of the few rows, if not all of them fit the first

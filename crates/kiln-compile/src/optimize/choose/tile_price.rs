@@ -170,10 +170,9 @@ impl Planner<'_> {
         self.operations_outside as f64 / lanes
     }
 
-    /// The same where each result comes out of the sum of a vector's lanes: loads, stores and operations take one element.
-    pub(super) fn outside_one_by_one(&self) -> f64 {
-        let accesses = self.results().count() as f64 * self.costs().element;
-        (accesses + self.operations_outside as f64) / self.depth()
+    /// Operations on a result that comes out of the sum of a vector's lanes: each takes one element.
+    pub(super) fn operations_one_by_one(&self) -> f64 {
+        self.operations_outside as f64 / self.depth()
     }
 
     /// Whether what varies over these axes is inside the reduction.
@@ -195,6 +194,6 @@ impl Planner<'_> {
             (sums * width + costs.load_in_a_row * self.operands.len() as f64) / lanes as f64;
         let price = |&i: &usize| point + sums * costs.horizontal / self.size(i) as f64;
         let least = self.reduces.iter().filter(in_a_row).map(price).fold(f64::INFINITY, f64::min);
-        least + self.outside_one_by_one()
+        least + self.operations_one_by_one()
     }
 }
