@@ -85,7 +85,7 @@ impl Needed {
         match store.gate() {
             Some(gate) => Some(Needed::where_true(gate, range)),
             None if is_scratch(store.memory()) => {
-                let high = read_of(ast, closer, range, ends)?;
+                let high = read_of(ast, closer, range, ends)?.minimum(range.src(0));
                 Some(Needed {
                     low: UOp::index(0),
                     high: simplify(&high),
