@@ -10,7 +10,8 @@ const CRATES: &[(&str, &[&str], &[&str])] = &[
     ("kiln-derive", &[], &[]),
     ("kiln-compile", &["kiln-ir"], &["kiln-runtime"]),
     ("kiln-runtime", &["kiln-ir"], &["kiln-compile"]),
-    ("kiln", &["kiln-ir", "kiln-compile", "kiln-runtime", "kiln-derive"], &[]),
+    // its tests use it with all its features
+    ("kiln", &["kiln-ir", "kiln-compile", "kiln-runtime", "kiln-derive"], &["kiln"]),
     ("kiln-models", &["kiln"], &[]),
     ("kiln-cli", &["kiln", "kiln-models"], &[]),
     ("kiln-book", &["kiln", "kiln-ir", "kiln-compile"], &[]),

@@ -54,7 +54,7 @@ fn program() -> Program {
         source: KERNEL.into(),
         params: vec![out],
         vars: vec![DType::I64],
-        threads: BLOCKS,
+        threads: kiln_ir::UOp::index(BLOCKS as i64),
         global: Vec::new(),
         local: Vec::new(),
         scratch_bytes: 0,

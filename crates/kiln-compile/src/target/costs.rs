@@ -262,6 +262,13 @@ costs! {
     /// Data that are read again may fill one part in this many of a cache, while other data pass.
     cache_share: usize = 4, BENCH;
 
+    /// The usual length of those that a kernel is for, as a part of the way from the least to the largest on a logarithmic scale.
+    usual_launch: f64 = 0.5, BENCH;
+    /// The same of a shorter one.
+    short_launch: f64 = 0.25, BENCH;
+    /// The same of a longer one.
+    long_launch: f64 = 0.75, BENCH;
+
     /// The factor for tiles whose rows do not divide their loop.
     ragged_rows: f64 = 1.1, BENCH;
     /// The same for blocks of rows between two nests.

@@ -9,11 +9,6 @@ use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use std::rc::Rc;
 
-/// A launch of usual length, and one that is shorter and one that is longer than usual, as parts of the way from the shortest
-/// to the longest.
-const USUAL: f64 = 0.5;
-pub(super) const UNUSUAL: [f64; 2] = [0.25, 0.75];
-
 /// Chooses the options of one nest.
 #[derive(Clone)]
 pub(super) struct Chooser {
@@ -65,14 +60,15 @@ impl Chooser {
         context: Context,
     ) -> Chooser {
         let Context { around, order } = context;
+        let part = target.costs.usual_launch;
         let is_around = |r: &UOp| around.is_some_and(|a| a.has(r));
         // loops that must run in order stay as they are
         let is_free = |r: &&UOp| is_around(r) || !kernel.ordered.contains(axis_of(r));
         let free = kernel.ranges.iter().filter(is_free);
         Chooser {
             kernel: kernel.clone(),
-            left: free.map(|r| (kernel.trips(r, USUAL), r.clone())).collect(),
-            part: USUAL,
+            left: free.map(|r| (kernel.trips(r, part), r.clone())).collect(),
+            part,
             options: Vec::new(),
             costs: target.costs,
             masks: target.masks,

@@ -7,7 +7,7 @@
 //! the staged panels in the caches.
 
 use super::super::opt::Opt;
-use super::chooser::{Chooser, UNUSUAL};
+use super::chooser::Chooser;
 use super::code_size::CodeSize;
 use super::inner::Inner;
 use super::operand::Operand;
@@ -42,8 +42,8 @@ impl Chooser {
     }
 
     fn for_unusual_lengths(&self) -> Vec<Chooser> {
-        let all = UNUSUAL.iter().map(|&part| self.at(part));
-        all.filter(|_| self.kernel.has_lengths()).collect()
+        let all = [self.costs.short_launch, self.costs.long_launch].map(|part| self.at(part));
+        all.into_iter().filter(|_| self.kernel.has_lengths()).collect()
     }
 
     /// The least price of a point, by such a plan or with the reduction's own loop as vectors.

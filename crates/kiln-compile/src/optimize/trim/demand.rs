@@ -5,7 +5,7 @@
 //! `b` and nothing else. So the loop that fills it needs the iterations of the loop that reads.
 
 use super::super::ranges::{axis_of, is_outer};
-use super::Ends;
+use super::ends::Ends;
 use kiln_ir::affine::Affine;
 use kiln_ir::scope::inside;
 use kiln_ir::uop::{find_all, toposort};

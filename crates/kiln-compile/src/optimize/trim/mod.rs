@@ -13,6 +13,7 @@ mod bounds;
 mod demand;
 mod divide;
 mod effects;
+mod ends;
 mod needed;
 mod reductions;
 mod stores;
@@ -20,11 +21,12 @@ mod switch;
 
 pub(super) use divide::LONG;
 
-use super::ranges::{axis_of, kind_of, ranges_among, substitute};
+use super::ranges::{kind_of, substitute};
+use ends::Ends;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::Ranges;
-use kiln_ir::uop::{find_all, toposort};
+use kiln_ir::uop::find_all;
 use kiln_ir::{Op, UOp};
 
 /// The kernel with every loop trimmed that can be. Loops over outputs are divided if their order is `free`.
@@ -55,30 +57,6 @@ fn has_barriers_in_loops(ast: &UOp) -> bool {
     let is_grid = |r: &UOp| matches!(kind_of(r), RangeKind::Global | RangeKind::Local);
     let in_loop = |n: &UOp| Ranges::around(n).of(n.scope()).any(|r| !is_grid(r));
     barriers.iter().any(in_loop)
-}
-
-/// The loops of a kernel, and what ends them.
-struct Ends {
-    ranges: Vec<UOp>,
-    closers: Vec<UOp>,
-    /// The number of a new loop.
-    next_axis: u32,
-}
-
-impl Ends {
-    fn of(ast: &UOp) -> Ends {
-        let mut nodes = toposort(ast);
-        let ranges = ranges_among(&nodes);
-        let next_axis = ranges.last().map_or(0, |r| axis_of(r) + 1);
-        nodes.retain(|n| matches!(n.op(), Op::Reduce | Op::End));
-        Ends { ranges, closers: nodes, next_axis }
-    }
-
-    /// The nodes that end the loop of `range`.
-    fn of_loop(&self, range: &UOp) -> Vec<UOp> {
-        let closes = |n: &&UOp| n.srcs()[1..].contains(range);
-        self.closers.iter().filter(closes).cloned().collect()
-    }
 }
 
 /// The kernel with fewer iterations of `range`, or with two loops instead of its.

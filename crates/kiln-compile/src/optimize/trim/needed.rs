@@ -5,10 +5,10 @@
 //! (`demand`). A loop that ends at several of them runs as far as any of them needs.
 
 use super::super::ranges::{axis_of, kind_of};
-use super::Ends;
 use super::bounds::Bounds;
 use super::demand::read_of;
 use super::effects::replaced;
+use super::ends::Ends;
 use super::reductions::{Part, identity};
 use kiln_ir::arg::{RangeKind, Space};
 use kiln_ir::program::at_launch;

@@ -1,0 +1,29 @@
+//! Part of pass `trim`: the loops of a kernel, and the nodes that end them.
+
+use super::super::ranges::{axis_of, ranges_among};
+use kiln_ir::uop::toposort;
+use kiln_ir::{Op, UOp};
+
+/// The loops of a kernel, and what ends them.
+pub(super) struct Ends {
+    pub(super) ranges: Vec<UOp>,
+    closers: Vec<UOp>,
+    /// The number of a new loop.
+    pub(super) next_axis: u32,
+}
+
+impl Ends {
+    pub(super) fn of(ast: &UOp) -> Ends {
+        let mut nodes = toposort(ast);
+        let ranges = ranges_among(&nodes);
+        let next_axis = ranges.last().map_or(0, |r| axis_of(r) + 1);
+        nodes.retain(|n| matches!(n.op(), Op::Reduce | Op::End));
+        Ends { ranges, closers: nodes, next_axis }
+    }
+
+    /// The nodes that end the loop of `range`.
+    pub(super) fn of_loop(&self, range: &UOp) -> Vec<UOp> {
+        let closes = |n: &&UOp| n.srcs()[1..].contains(range);
+        self.closers.iter().filter(closes).cloned().collect()
+    }
+}
