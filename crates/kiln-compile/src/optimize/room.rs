@@ -1,6 +1,9 @@
 //! How long the code of a kernel may become, in all passes of stage `optimize`.
 
-use kiln_ir::scope::inside;
+use super::access::operations;
+use super::ranges::{axis_of, kind_of};
+use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::{AxisSet, inside};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -12,9 +15,12 @@ pub const MAX_NODES: usize = 2000;
 /// cannot be loaded as a whole is loaded lane by lane, and compilers take more than linear time.
 const MAX_OPS: usize = 1536;
 
-/// Sums of so many terms together, about a millisecond, are worth longer code: a tile of registers may compute something
-/// long with each sum, such as a GELU.
+/// Sums of so many terms together, about a millisecond, are worth longer code.
 const LONG: u64 = 1 << 26;
+/// So are these, a quarter of that, if what is computed with each sum takes so many operations, such as an exact GELU: else code
+/// that is short gives tiles of few sums.
+const LONG_WITH_MORE: u64 = 1 << 24;
+const MORE: usize = 40;
 /// What [`MAX_OPS`] is for them.
 const MAX_LONG_OPS: usize = 4096;
 
@@ -29,9 +35,12 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn of(kernel: &UOp) -> Limits {
-        match terms(kernel) < LONG {
-            true => Limits { nodes: MAX_NODES, ops: MAX_OPS },
-            false => Limits { nodes: 2 * MAX_NODES, ops: MAX_LONG_OPS },
+        let terms = terms(kernel);
+        let is_long =
+            terms >= LONG || terms >= LONG_WITH_MORE && operations_outside(kernel) >= MORE;
+        match is_long {
+            true => Limits { nodes: 2 * MAX_NODES, ops: MAX_LONG_OPS },
+            false => Limits { nodes: MAX_NODES, ops: MAX_OPS },
         }
     }
 }
@@ -46,6 +55,16 @@ fn terms(kernel: &UOp) -> u64 {
     let of = |sum: &UOp| inside(sum).iter().map(|axis| trips[&axis]).fold(1, u64::saturating_mul);
     let sums = nodes.iter().filter(|n| n.op() == Op::Reduce);
     sums.map(of).fold(0, u64::saturating_add)
+}
+
+/// How many operations on numbers are outside of all sums.
+fn operations_outside(kernel: &UOp) -> usize {
+    let reduces = |r: &&UOp| kind_of(r) == RangeKind::Reduce;
+    let nodes = toposort(kernel);
+    let sums: AxisSet =
+        nodes.iter().filter(|n| n.op() == Op::Range).filter(reduces).map(axis_of).collect();
+    let is_outside = |n: &&UOp| operations(n) > 0.0 && !n.scope().intersects(&sums);
+    nodes.iter().filter(is_outside).count()
 }
 
 /// The number of threads that the order of sums is chosen for, whatever number a target has: the least that can share.
