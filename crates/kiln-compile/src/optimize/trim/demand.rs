@@ -11,8 +11,8 @@ use kiln_ir::scope::inside;
 use kiln_ir::uop::{find_all, toposort};
 use kiln_ir::{Op, UOp};
 
-/// The end of the iterations of `range` whose elements are read, where `end` stores to scratch in it. None if that is
-/// not known there.
+/// How many iterations of `range` store something to scratch, at `end`, for a later read. None if the loop cannot know that number
+/// when it starts.
 pub(super) fn read_of(ast: &UOp, end: &UOp, range: &UOp, ends: &Ends) -> Option<UOp> {
     let store = end.src(0);
     let own = Affine::of(store.src(1))?;

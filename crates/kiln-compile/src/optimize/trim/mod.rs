@@ -6,8 +6,8 @@
 //! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors. Where a predicate
 //! chooses between two values, each has a loop of its own (`switch`): tensors that are joined.
 //!
-//! Loops that end where a launch says, as those of general kernels do, are trimmed first (`needed`). So the loops that fill
-//! scratch for them are trimmed like those that read it, and both are divided afterwards.
+//! Loops of general kernels end at a number that a launch gives. They are trimmed first (`needed`): a loop that fills scratch
+//! is then trimmed like the loop that reads it. Both are divided afterwards.
 
 mod bounds;
 mod demand;
