@@ -17,9 +17,10 @@ const MAX_OPS: usize = 1536;
 
 /// Sums of so many terms together, about a millisecond, are worth longer code.
 const LONG: u64 = 1 << 26;
-/// So are these, a quarter of that, if what is computed with each sum takes so many operations, such as an exact GELU: else code
-/// that is short gives tiles of few sums.
+/// A quarter of that is worth it if many operations follow each sum, such as those of an exact GELU. In short code they leave room
+/// for a tile of few sums only.
 const LONG_WITH_MORE: u64 = 1 << 24;
+/// Many operations.
 const MORE: usize = 40;
 /// What [`MAX_OPS`] is for them.
 const MAX_LONG_OPS: usize = 4096;

@@ -24,7 +24,7 @@ struct Needed {
     known: FxHashMap<UOp, UOp>,
 }
 
-/// The kernel with fewer iterations of `range`, if its loop ends where a launch says.
+/// The kernel with fewer iterations of `range`, if a launch decides how many its loop has.
 pub(super) fn decided_at_launch(ast: &UOp, range: &UOp, ends: &Ends) -> Option<UOp> {
     let closers = ends.of_loop(range);
     let needed = of_loop(ast, &closers, range, ends)?;
@@ -57,6 +57,7 @@ fn widest(needed: &[Needed]) -> Option<(UOp, UOp)> {
     Some((simplify(&low), simplify(&high)))
 }
 
+/// The kernel with the needed iterations of `range`; none if those are all.
 fn with(ast: &UOp, closers: &[UOp], range: &UOp, needed: &[Needed]) -> Option<UOp> {
     let (low, high) = widest(needed)?;
     if high == *range.src(0) && low.is_const(0) {
