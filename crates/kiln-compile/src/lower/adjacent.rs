@@ -1,17 +1,20 @@
-//! Pass `adjacent` of stage `lower`: stores of single lanes to neighbouring elements become one vector store.
-//! Post-condition: no group of effects has four such stores without predicates, each next to the one before.
+//! Pass `adjacent` of stage `lower`: stores of scalars to neighbouring elements become one vector store.
+//! Post-condition: no group of effects has four stores of lanes, or two of sums of lanes, each next to the one before.
 //!
 //! This is how small squares are transposed: a vector is loaded from each of some rows, and vectors across them are
-//! stored.
+//! stored. And so the results of inner products are stored together (`slp`).
 
 use super::fold::{add_constant, constant_of};
-use kiln_ir::arg::Space;
+use super::slp::{self, is_register};
 use kiln_ir::uop::{Srcs, reaches, rebuild, remade};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// How many lanes are stored at once: processors have instructions for this many in vectors of any width.
 const LANES: usize = 4;
+
+/// How many scalars may become one vector, from the most to the least.
+const WIDTHS: [usize; 4] = [16, 8, 4, 2];
 
 /// The kernel, whose indices are in normal form, with neighbouring stores joined.
 pub(super) fn join_stores(kernel: &UOp) -> UOp {
@@ -33,9 +36,12 @@ fn flat(effects: Srcs) -> Srcs {
     effects.into_iter().flat_map(parts).collect()
 }
 
+/// Neighbouring stores: the memory, the index without its constant, and the predicate that they have.
+type Row = (UOp, UOp, Option<UOp>);
+
 /// The effects of a group, in their order; a joined store stands where its first was.
 fn joined(effects: Srcs) -> Srcs {
-    let mut rows: FxHashMap<(UOp, UOp), Vec<(i64, usize)>> = FxHashMap::default();
+    let mut rows: FxHashMap<Row, Vec<(i64, usize)>> = FxHashMap::default();
     for (i, effect) in effects.iter().enumerate() {
         if let Some((row, place)) = place_of(effect) {
             rows.entry(row).or_default().push((place, i));
@@ -45,30 +51,53 @@ fn joined(effects: Srcs) -> Srcs {
     for mut stores in rows.into_values() {
         stores.sort_unstable();
         for run in stores.chunk_by(|a, b| a.0 + 1 == b.0) {
-            for whole in run.chunks_exact(LANES) {
+            for (whole, store) in vectors_of(&effects, run) {
                 let first = whole.iter().map(|(_, i)| *i).min().expect("not empty");
-                let together = together(&effects, whole);
                 whole.iter().for_each(|(_, i)| new[*i] = None);
-                new[first] = Some(together);
+                new[first] = Some(store);
             }
         }
     }
     new.into_iter().flatten().collect()
 }
 
-/// Of a lane that is stored to addressable memory: the memory, the index without its constant, and the constant.
-fn place_of(store: &UOp) -> Option<((UOp, UOp), i64)> {
-    let [memory, index, value] = store.srcs() else { return None };
-    let is_register = memory.memory().arg().memory().is_some_and(|m| m.0 == Space::Register);
-    if store.op() != Op::Store || is_register || memory.lanes() > 1 || value.op() != Op::Lane {
+/// Where a scalar is stored to addressable memory: its row, and the constant of the index.
+fn place_of(store: &UOp) -> Option<(Row, i64)> {
+    if store.op() != Op::Store || store.src(2).lanes() > 1 {
+        return None;
+    }
+    let (memory, index) = (store.src(0), store.src(1));
+    if is_register(memory) || memory.lanes() > 1 {
         return None;
     }
     let constant = constant_of(index);
-    Some(((memory.clone(), add_constant(index, -constant)), constant))
+    let base = add_constant(index, -constant);
+    Some(((memory.clone(), base, store.gate().cloned()), constant))
 }
 
-fn together(effects: &[UOp], stores: &[(i64, usize)]) -> UOp {
-    let values = stores.iter().map(|(_, i)| effects[*i].src(2).clone()).collect();
-    let first = &effects[stores[0].1];
-    UOp::store(first.src(0), first.src(1), &UOp::stack(values), None)
+/// The stores of a run that are joined, and the vector store that each group becomes.
+fn vectors_of<'a>(effects: &[UOp], run: &'a [(i64, usize)]) -> Vec<(&'a [(i64, usize)], UOp)> {
+    let value = |(_, i): &(i64, usize)| effects[*i].src(2).clone();
+    let (mut found, mut left) = (Vec::new(), run);
+    while left.len() > 1 {
+        let widths = WIDTHS.into_iter().filter(|width| *width <= left.len());
+        let vector = |width| Some((width, vector(left[..width].iter().map(value).collect())?));
+        let Some((width, vector)) = widths.filter_map(vector).next() else {
+            left = &left[1..];
+            continue;
+        };
+        let (whole, rest) = left.split_at(width);
+        let first = &effects[whole[0].1];
+        found.push((whole, UOp::store(first.src(0), first.src(1), &vector, first.gate())));
+        left = rest;
+    }
+    found
+}
+
+/// Scalars as one vector, if they are lanes, or sums of lanes and what is computed from them.
+fn vector(scalars: Srcs) -> Option<UOp> {
+    match scalars.iter().all(|s| s.op() == Op::Lane) {
+        true => (scalars.len() == LANES).then(|| UOp::stack(scalars)),
+        false => slp::packed(scalars),
+    }
 }

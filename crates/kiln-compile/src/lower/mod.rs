@@ -19,6 +19,7 @@ mod prefetch;
 // What they share: loops, and arithmetic on indices.
 mod nest;
 mod fold;
+mod slp;
 
 use crate::target::Target;
 use estimate::Estimate;

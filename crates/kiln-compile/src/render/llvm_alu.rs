@@ -47,8 +47,8 @@ pub(super) fn instruction(f: &mut Function<'_>, op: &UOp) -> String {
 }
 
 fn stack(f: &mut Function<'_>, op: &UOp) -> String {
-    if let Some(vector) = picked_from(op) {
-        return picked(f, op, vector);
+    if let Some(vectors) = picked_from(op) {
+        return picked(f, op, vectors);
     }
     let (of, element) = (type_of(op.dtype(), op.lanes()), type_of(op.dtype(), 1));
     let mut vector = "poison".to_string();
@@ -59,20 +59,29 @@ fn stack(f: &mut Function<'_>, op: &UOp) -> String {
     vector
 }
 
-/// The vector that all scalars of a stack are lanes of.
-fn picked_from(stack: &UOp) -> Option<&UOp> {
-    let is_lane_of = |src: &UOp, vector: &UOp| src.op() == Op::Lane && src.src(0) == vector;
-    let vector = stack.srcs().first().filter(|src| src.op() == Op::Lane)?.src(0);
-    stack.srcs().iter().all(|src| is_lane_of(src, vector)).then_some(vector)
+/// The vectors that all scalars of a stack are lanes of: one, or two of the same size.
+fn picked_from(stack: &UOp) -> Option<[&UOp; 2]> {
+    if !stack.srcs().iter().all(|src| src.op() == Op::Lane) {
+        return None;
+    }
+    let first = stack.srcs().first()?.src(0);
+    let others = || stack.srcs().iter().map(|src| src.src(0)).filter(|v| *v != first);
+    let second = others().next().unwrap_or(first);
+    (second.lanes() == first.lanes() && others().all(|v| v == second)).then_some([first, second])
 }
 
-/// Lanes of one vector, in one instruction.
-fn picked(f: &mut Function<'_>, op: &UOp, vector: &UOp) -> String {
-    let number = |src: &UOp| format!("i32 {}", src.arg().lane().expect("a lane's number"));
+/// Lanes of one or two vectors, in one instruction.
+fn picked(f: &mut Function<'_>, op: &UOp, [first, second]: [&UOp; 2]) -> String {
+    let number = |src: &UOp| {
+        let i = src.arg().lane().expect("a lane's number");
+        format!("i32 {}", if src.src(0) == first { i } else { first.lanes() + i })
+    };
     let numbers: Vec<String> = op.srcs().iter().map(number).collect();
-    let (from, of) = (typed(f, vector), type_of(vector.dtype(), vector.lanes()));
+    let of = type_of(first.dtype(), first.lanes());
+    let from = typed(f, first);
+    let and = if second == first { format!("{of} poison") } else { typed(f, second).to_string() };
     let (lanes, numbers) = (op.lanes(), numbers.join(", "));
-    f.emit(format_args!("shufflevector {from}, {of} poison, <{lanes} x i32> <{numbers}>"))
+    f.emit(format_args!("shufflevector {from}, {and}, <{lanes} x i32> <{numbers}>"))
 }
 
 fn lane(f: &mut Function<'_>, op: &UOp) -> String {

@@ -229,7 +229,11 @@ costs! {
     broadcast: f64 = 0.5, BENCH;
     /// The price of combining the lanes of a vector at the end of a tile.
     horizontal: f64 = 20.0, BENCH;
-    /// The same at the end of a loop.
+    /// The price of adding the upper half of a vector to the lower one: a shuffle and an addition.
+    half_added: f64 = 2.0, OPTIMIZATION;
+    /// The same of two vectors at once, whose halves two shuffles bring together.
+    halves_added: f64 = 3.0, OPTIMIZATION;
+    /// The price of combining the lanes of a vector at the end of a loop.
     horizontal_of_loop: f64 = 16.0, BENCH;
     /// The price that a vector along a reduction adds to that of one along outputs.
     along_reduction: f64 = 0.5, BENCH;

@@ -185,6 +185,15 @@ fn panels_are_filled_as_far_as_they_are_read() {
 }
 
 #[test]
+fn blocks_of_rows_end_with_the_rows() {
+    let kernel = general(&[product(3, 5, 4), product(4, 7, 9), product(100, 6, 9)]);
+    // else each of 32 blocks would fill the panel that the rows of one block read
+    let options = [Opt::Block { axis: 0, by: 4 }, Opt::Stage { operand: 1, depth: 2, lanes: 1 }];
+    let optimized = apply(&collapsed(&kernel.ast), &options).expect("legal");
+    assert_ends_at_launch(&optimized.ast);
+}
+
+#[test]
 fn numbers_that_go_together_are_one_scalar() {
     // the stride, the trip count and both lengths
     let values = general(&[rows(4, 5), rows(4, 6)]).fits(&numbers(&rows(4, 9))).expect("fits");

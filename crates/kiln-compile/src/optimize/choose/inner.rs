@@ -4,6 +4,7 @@
 //! They pay where few rows meet a large matrix that is read once, as in a linear layer over a small batch: the few rows
 //! stay in a cache while the matrix passes.
 
+use super::super::access::Access;
 use super::super::opt::Opt;
 use super::memory_price::LINE;
 use super::operand::Operand;
@@ -96,10 +97,39 @@ impl Planner<'_> {
         let loads = self.operands.iter().map(|o| self.inner_loads(o, tile) as f64 * load(o));
         let lines = self.inner_lines(tile, lanes) * costs.panel_line_time;
         let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width).max(lines);
-        let horizontal = self.sums as f64 * costs.horizontal / self.size(tile.lane_loop) as f64;
-        let point = step / (points * lanes as f64) + horizontal;
-        let rounding = self.inner_rounding(tile.few) * self.inner_rounding(tile.many);
-        point * rounding + self.operations_one_by_one()
+        let point = step / (points * lanes as f64) + self.results_price(tile, lanes);
+        point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
+    }
+
+    /// The price of a tile's results, for each point: the lanes of sums are added up, and operations follow. Results that
+    /// are neighbours in memory share vectors.
+    fn results_price(&self, tile: &Inner, lanes: usize) -> f64 {
+        let costs = self.costs();
+        let along = |t| if self.is_stored_along(t) { t } else { (t.0, 1) };
+        let (many, few) = (along(tile.many).1, along(tile.few).1);
+        let results = tile.many.1 * tile.few.1;
+        let vectors = vectors_of(many.max(few), lanes);
+        let rows = (results / many.max(few)) as f64;
+        let sum = |n: usize| {
+            let alone = (lanes / n).ilog2() as f64 * costs.half_added;
+            alone + (n - 1) as f64 * costs.halves_added
+        };
+        let sums = rows * self.sums as f64 * vectors.iter().map(|&n| sum(n)).sum::<f64>();
+        // operations on one vector wait for each other
+        let at_once = (rows * vectors.len() as f64).max(costs.in_flight as f64);
+        (sums + at_once * self.operations_outside) / (results as f64 * self.depth())
+    }
+
+    /// Whether results along a loop of the tile become vectors: all are neighbours, under one predicate.
+    fn is_stored_along(&self, (i, by): (usize, usize)) -> bool {
+        let axis = self.axis(i);
+        let fits = |a: &Access| match a.stride(axis) {
+            Some(1) => true,
+            Some(0) => !a.is_store,
+            _ => false,
+        };
+        let is_plain = |a: &Access| !a.gate.contains(axis) && fits(a);
+        self.longest(i).is_multiple_of(by) && self.results().all(is_plain)
     }
 
     /// How many cache lines each step reads again from the second cache: of the few rows, if not all of them fit the first
@@ -154,4 +184,11 @@ impl Planner<'_> {
         self.chooser.block(few.0, self.chooser.left[few.0].0);
         self.chooser.threads(self.target);
     }
+}
+
+/// The vectors of at most `most` lanes, each a power of two, that so many neighbours become.
+fn vectors_of(neighbours: usize, most: usize) -> Vec<usize> {
+    let whole = std::iter::repeat_n(most, neighbours / most);
+    let rest = (0..most.ilog2()).rev().map(|i| 1 << i).filter(|n| neighbours % most & n > 0);
+    whole.chain(rest).collect()
 }

@@ -39,9 +39,9 @@ pub(super) struct Planner<'a> {
     pub(super) gate: AxisSet,
     /// Iterations of the reduction in a block of it.
     pub(super) block_depth: f64,
-    /// The loads and stores of results, by number, and how many operations are computed outside of reductions.
+    /// The loads and stores of results, by number, and what is computed outside of reductions, in additions.
     pub(super) results: Vec<usize>,
-    pub(super) operations_outside: usize,
+    pub(super) operations_outside: f64,
     /// By loop, its axis and its usual size.
     loops: Vec<(u32, usize)>,
     /// Of kernels for many lengths: the same for shorter and for longer ones.
@@ -105,10 +105,11 @@ impl<'a> Planner<'a> {
         self.block_depth = self.depth();
         let extents: Vec<Extent> = self.operands.iter().map(|o| self.extent(o)).collect();
         self.operands.iter_mut().zip(extents).for_each(|(operand, extent)| operand.extent = extent);
-        let Kernel { accesses, operations, .. } = &*self.chooser.kernel;
+        let Kernel { accesses, work, .. } = &*self.chooser.kernel;
         let is_result = |&i: &usize| !self.is_inside(&accesses[i].scope);
         self.results = (0..accesses.len()).filter(is_result).collect();
-        self.operations_outside = operations.iter().filter(|scope| !self.is_inside(scope)).count();
+        let outside = work.iter().filter(|(scope, _)| !self.is_inside(scope));
+        self.operations_outside = outside.map(|(_, additions)| additions).sum();
     }
 
     /// What things cost on the target.

@@ -167,12 +167,12 @@ impl Planner<'_> {
         let apart = |a: &Access| !matches!(a.stride(lane), Some(0 | 1));
         let one_by_one = self.results().any(apart) && self.chunk(tile).is_some();
         let lanes = if one_by_one { 1.0 } else { tile.lanes as f64 };
-        self.operations_outside as f64 / lanes
+        self.operations_outside / lanes
     }
 
     /// Operations on a result that comes out of the sum of a vector's lanes: each takes one element.
     pub(super) fn operations_one_by_one(&self) -> f64 {
-        self.operations_outside as f64 / self.depth()
+        self.operations_outside / self.depth()
     }
 
     /// Whether what varies over these axes is inside the reduction.

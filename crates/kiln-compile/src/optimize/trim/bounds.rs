@@ -3,6 +3,7 @@
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use kiln_ir::affine::Affine;
+use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -13,6 +14,8 @@ pub(super) struct Bounds {
     pub(super) limits: Vec<Limit>,
     /// Comparisons that do not depend on the loop.
     pub(super) outside: Vec<Outside>,
+    /// Whether an iteration counts if it does for any iteration of a loop inside.
+    any_inside: bool,
 }
 
 /// A comparison that does not depend on a loop.
@@ -44,6 +47,13 @@ impl Bounds {
     pub(super) fn of(value: &UOp, nothing: &UOp, range: &UOp) -> Bounds {
         let mut bounds = Bounds::default();
         bounds.learn(conditions(value, nothing), range);
+        bounds
+    }
+
+    /// Of a predicate that may be true in any iteration of the loops inside: of blocks of rows, and rows in them.
+    pub(super) fn of_any_inside(predicate: &UOp, range: &UOp) -> Bounds {
+        let mut bounds = Bounds { any_inside: true, ..Bounds::default() };
+        bounds.learn(vec![predicate.clone()], range);
         bounds
     }
 
@@ -81,13 +91,13 @@ impl Bounds {
 
     /// Learns from `a < b` having to be true, or false: that `step * range + rest < 0`, or not.
     fn add(&mut self, comparison: &UOp, holds: bool, range: &UOp) {
-        let Some(difference) = Difference::of(comparison, range) else { return };
+        let Some(difference) = Difference::of(comparison, range, self.any_inside) else { return };
         let (some, all) = (difference.rest(holds), difference.rest(!holds));
         let step = difference.step;
         if step == 0 {
             let less = some.lt(&UOp::index(0));
             let any = if holds { less } else { less.not() };
-            let (comparison, is_exact) = (comparison.clone(), difference.written_out.is_empty());
+            let (comparison, is_exact) = (comparison.clone(), difference.inside.is_empty());
             self.outside.push(Outside { comparison, holds, any, is_exact });
             return;
         }
@@ -98,7 +108,7 @@ impl Bounds {
             false => rest.floordiv(&UOp::index(-step)) + 1,
         };
         let between = difference.spread() / step.abs() + 1;
-        let between = if difference.written_out.is_empty() { 0 } else { between };
+        let between = if difference.inside.is_empty() { 0 } else { between };
         let (comparison, some, all) = (comparison.clone(), bound(some), bound(all));
         self.limits.push(Limit { comparison, holds, is_low, some, all, between });
     }
@@ -122,13 +132,13 @@ pub(super) fn conditions(mut value: &UOp, nothing: &UOp) -> Vec<UOp> {
     conditions
 }
 
-/// The difference of the sides of a comparison: `step * range`, and a rest over loops around it and over ranges that
-/// will be unrolled or vectorized.
+/// The difference of the sides of a comparison: `step * range`, and a rest over loops around it and over ranges inside,
+/// which will be unrolled or vectorized, or are loops.
 #[derive(Default)]
 struct Difference {
     step: i64,
     around: Vec<UOp>,
-    written_out: Vec<(UOp, i64)>,
+    inside: Vec<(UOp, i64)>,
     /// How far from zero it may be, at most.
     reach: i64,
 }
@@ -138,13 +148,13 @@ const FARTHEST: i64 = i64::MAX / 64;
 
 impl Difference {
     /// None if it depends on anything else.
-    fn of(less: &UOp, range: &UOp) -> Option<Difference> {
+    fn of(less: &UOp, range: &UOp, with_loops: bool) -> Option<Difference> {
         let sum = Affine::of(less.src(0))?.plus(&Affine::of(less.src(1))?, -1)?;
         let mut difference = Difference::default();
         difference.reaches(&UOp::index(sum.constant), 1)?;
         for (x, factor) in sum.terms {
             match x.op() {
-                Op::Range => difference.varies(x, factor, range)?,
+                Op::Range => difference.varies(x, factor, range, with_loops)?,
                 _ if is_known_before(&x, range) => difference.around.push(&x * factor),
                 _ => return None,
             }
@@ -154,13 +164,14 @@ impl Difference {
         Some(difference)
     }
 
-    /// Adds the term of a loop; none if the loop depends on `range`, or is inside it.
-    fn varies(&mut self, x: UOp, factor: i64, range: &UOp) -> Option<()> {
+    /// Adds the term of a loop. None if that is a loop inside of `range`, unless such loops count.
+    fn varies(&mut self, x: UOp, factor: i64, range: &UOp, with_loops: bool) -> Option<()> {
         self.reaches(&x, factor)?;
         match () {
             () if x == *range => self.step += factor,
-            () if kind_of(&x).is_expanded() => self.written_out.push((x, factor)),
+            () if kind_of(&x).is_expanded() => self.inside.push((x, factor)),
             () if axis_of(&x) < axis_of(range) && is_outer(&x) => self.around.push(&x * factor),
+            () if with_loops && kind_of(&x) == RangeKind::Loop => self.inside.push((x, factor)),
             () => return None,
         }
         Some(())
@@ -175,18 +186,18 @@ impl Difference {
         Some(())
     }
 
-    /// How far the rest may vary over lanes and unrolled copies.
+    /// How far the rest may vary over ranges inside.
     fn spread(&self) -> i64 {
-        self.written_out.iter().map(|(range, factor)| factor.abs() * range.max()).sum()
+        self.inside.iter().map(|(range, factor)| factor.abs() * range.max()).sum()
     }
 
-    /// The least, or the largest, value of the rest over lanes and unrolled copies.
+    /// The least, or the largest, value of the rest over ranges inside.
     fn rest(&self, least: bool) -> UOp {
         let extreme = |(range, factor): &(UOp, i64)| {
             let at_zero = (*factor > 0) == least;
             UOp::index(if at_zero { 0 } else { factor * range.max() })
         };
-        let all = self.around.iter().cloned().chain(self.written_out.iter().map(extreme));
+        let all = self.around.iter().cloned().chain(self.inside.iter().map(extreme));
         all.fold(UOp::index(0), |a, b| a + b)
     }
 }
@@ -195,7 +206,6 @@ impl Difference {
 mod tests {
     use super::*;
     use kiln_ir::DType;
-    use kiln_ir::arg::RangeKind;
 
     #[test]
     fn conditions_near_the_ends_of_integers_say_nothing() {

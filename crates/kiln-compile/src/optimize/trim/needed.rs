@@ -35,12 +35,14 @@ pub(super) fn decided_at_launch(ast: &UOp, range: &UOp, ends: &Ends) -> Option<U
         _ => false,
     };
     let is_decided = toposort(&high).iter().any(|n| n.op() == Op::Var);
-    if fits && is_decided { with(ast, &closers, range, &needed) } else { None }
+    if fits && is_decided { with(ast, &closers, range, &needed, (low, high)) } else { None }
 }
 
 /// The kernel with fewer iterations of `range`, whose loop ends at `closers`. None if all of them may be needed.
 pub(super) fn shorter(ast: &UOp, closers: &[UOp], range: &UOp, ends: &Ends) -> Option<UOp> {
-    with(ast, closers, range, &of_loop(ast, closers, range, ends)?)
+    let needed = of_loop(ast, closers, range, ends)?;
+    let all = widest(&needed)?;
+    with(ast, closers, range, &needed, all)
 }
 
 /// The iterations that each closer needs.
@@ -57,9 +59,14 @@ fn widest(needed: &[Needed]) -> Option<(UOp, UOp)> {
     Some((simplify(&low), simplify(&high)))
 }
 
-/// The kernel with the needed iterations of `range`; none if those are all.
-fn with(ast: &UOp, closers: &[UOp], range: &UOp, needed: &[Needed]) -> Option<UOp> {
-    let (low, high) = widest(needed)?;
+/// The kernel with the iterations of `range` from `low` to `high`; none if those are all.
+fn with(
+    ast: &UOp,
+    closers: &[UOp],
+    range: &UOp,
+    needed: &[Needed],
+    (low, high): (UOp, UOp),
+) -> Option<UOp> {
     if high == *range.src(0) && low.is_const(0) {
         return None;
     }
@@ -106,8 +113,7 @@ impl Needed {
 
     /// By a store with a predicate.
     fn where_true(gate: &UOp, range: &UOp) -> Needed {
-        let mut bounds = Bounds::default();
-        bounds.learn(vec![gate.clone()], range);
+        let bounds = Bounds::of_any_inside(gate, range);
         let high = simplify(&bounds.runs_at_all(bounds.high(range)));
         Needed { low: simplify(&bounds.low()), high, known: bounds.known() }
     }
