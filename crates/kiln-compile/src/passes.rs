@@ -154,7 +154,7 @@ pub static LOWER: Stage<Lowering, Target> = Stage {
         },
         Pass {
             name: "adjacent",
-            leaves: "stores of lanes to neighbouring elements are vector stores (SIMPLE_GATES)",
+            leaves: "stores of lanes, or of their sums, to neighbouring elements are vector stores (SIMPLE_GATES)",
             run: |s, _| s.adjacent(),
             spec: |s, _| verified(&lowering::SIMPLE_GATES, &s.kernel),
         },

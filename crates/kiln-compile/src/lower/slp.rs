@@ -132,7 +132,8 @@ fn halved(op: Op, x: &UOp) -> Option<UOp> {
     let lane = if low.op() == Op::Stack { low.src(0) } else { low };
     let vector = Some(lane).filter(|lane| lane.op() == Op::Lane)?.src(0);
     let half = x.lanes();
-    let is_half = |part: &UOp, from: u16| (0..half).all(|i| is_lane(&part.lane(i), vector, from + i));
+    let is_half =
+        |part: &UOp, from: u16| (0..half).all(|i| is_lane(&part.lane(i), vector, from + i));
     let fits = x.op() == op && op.is_alu() && vector.lanes() == 2 * half;
     (fits && is_half(low, 0) && is_half(high, half)).then(|| vector.clone())
 }
@@ -148,7 +149,8 @@ fn summed_together(op: Op, mut vectors: Vec<UOp>) -> UOp {
     let mut parts = vectors[0].lanes();
     while parts > 1 {
         let both = |group: &[UOp]| {
-            let half = |upper| UOp::stack(group.iter().flat_map(|v| half_of(v, parts, upper)).collect());
+            let half =
+                |upper| UOp::stack(group.iter().flat_map(|v| half_of(v, parts, upper)).collect());
             let halves = smallvec![half(false), half(true)];
             let lanes = group.len() as u16 * group[0].lanes() / 2;
             UOp::new(op, group[0].dtype(), lanes, halves, Arg::None)

@@ -3,8 +3,9 @@
 
 use crate::stages::lower;
 use expect_test::{Expect, expect};
+use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::target::{Costs, Language, Target};
-use kiln_ir::arg::RangeKind;
+use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::program::Program;
 use kiln_ir::spec::verify_program;
 use kiln_ir::text::{parse, print_list};
@@ -51,11 +52,14 @@ fn floats(bytes: &[Cell<u8>]) -> Vec<f32> {
 
 /// Runs the kernel on `inputs`, which follow the one output; the output starts as `-1`s.
 fn run(name: &str, len: usize, inputs: &[&[f32]]) -> Vec<f32> {
-    let program = program(name);
+    run_program(&program(name), len, inputs)
+}
+
+fn run_program(program: &Program, len: usize, inputs: &[&[f32]]) -> Vec<f32> {
     let buffers: Vec<_> =
         std::iter::once(bytes(&vec![-1.0; len])).chain(inputs.iter().map(|i| bytes(i))).collect();
     let views: Vec<&[Cell<u8>]> = buffers.iter().map(|b| b.as_slice()).collect();
-    kiln_runtime::interp::run(&program, &views, &[]).unwrap();
+    kiln_runtime::interp::run(program, &views, &[]).unwrap();
     floats(&buffers[0])
 }
 
@@ -183,6 +187,48 @@ fn gates_cut_the_last_tile() {
     let expected: Vec<f32> = (0..10).map(|i| 2.0 * x[i] + if i < 6 { y[i] } else { 0.0 }).collect();
     assert_eq!(run("gated_edge", 10, &[&x, y]), expected);
     assert_eq!(count(&program("gated_edge"), Op::Where), 0, "the loads are masked already");
+}
+
+/// `out[i, j] = sum of x[i, k] w[j, k], and twice x[i, 0] more` for 3 rows of 64, and 6 columns.
+fn rows_by_columns(options: &[Opt]) -> Program {
+    let range = |axis, kind, n| UOp::range(axis, kind, n);
+    let [i, j] = [(0, 3), (1, 6)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let k = range(2, RangeKind::Reduce, 64);
+    let param = |slot, len: usize| UOp::param(slot, DType::F32, [len].as_slice());
+    let [x, w] =
+        [UOp::load(&param(1, 192), &(&i * 64 + &k)), UOp::load(&param(2, 384), &(&j * 64 + &k))];
+    let more = UOp::load(&param(1, 192), &(&i * 64)) * UOp::constant(2, DType::F32);
+    let sum = (x * w).reduce_ranges(ReduceOp::Add, [k]) + more;
+    let store = UOp::store(&param(0, 18), &(&i * 6 + &j), &sum, None);
+    let kernel = UOp::kernel([store.end([i, j])], "");
+    let program = lower(&apply(&kernel, options).expect("legal").ast, &target(true));
+    verify(&program);
+    program
+}
+
+#[test]
+fn sums_of_lanes_that_are_neighbours_are_added_up_together() {
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let tile = [
+        split(RangeKind::Vector, 2, 8),
+        split(RangeKind::Upcast, 1, 6),
+        split(RangeKind::Upcast, 0, 3),
+    ];
+    let (plain, tiled) = (rows_by_columns(&[]), rows_by_columns(&tile));
+    let stored: Vec<u16> = tiled
+        .ops
+        .iter()
+        .filter(|n| n.op() == Op::Store && n.memory().op() == Op::Param)
+        .map(|n| n.src(2).lanes())
+        .collect();
+    // of each row, four and two
+    assert_eq!(stored.iter().filter(|n| **n == 4).count(), 3, "{stored:?}");
+    assert_eq!(stored.len(), 6, "{stored:?}");
+    let is_sum = |n: &&UOp| n.op() == Op::Add && n.dtype() == DType::F32;
+    // 8 lanes to 4 and 2 and 1: of four sums, 2 additions, 1 and 1; of two, 1 and 1 and 1. What follows is one more for each
+    assert_eq!(tiled.ops.iter().filter(is_sum).count(), 3 * (4 + 3 + 2));
+    let of = |program| run_program(program, 18, &[&numbers(192), &numbers(384)]);
+    assert_eq!(of(&plain), of(&tiled));
 }
 
 #[test]
