@@ -254,8 +254,18 @@ fn results_that_cost_much_are_computed_in_vectors() {
         let along_sum = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 2, .. });
         options.iter().any(along_sum)
     };
-    // with few rows the lanes go along the sum, but then each result is computed by itself
+    // with few rows the lanes go along the sum, but then few results share a vector
     assert_eq!([is_inner(UOp::clone), is_inner(polynomial)], [true, false]);
+}
+
+#[test]
+fn few_rows_of_few_columns_too_are_inner_products() {
+    // the sum of a tile's lanes is short: sums of neighbours are added up together
+    for sizes in [[9, 384, 384], [17, 512, 64]] {
+        let options = chosen_for(&product_and(sizes, UOp::clone), &wide());
+        let along_sum = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 2, .. });
+        assert!(options.iter().any(along_sum), "{sizes:?}: {options:?}");
+    }
 }
 
 #[test]
