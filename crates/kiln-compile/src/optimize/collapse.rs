@@ -46,7 +46,7 @@ fn root(nodes: &[UOp]) -> &UOp {
     nodes.last().expect("a kernel")
 }
 
-/// Splits a loop over outputs that indices divide into rows and columns. It then shows what varies over only one of the
+/// Splits a loop that indices divide into rows and columns. It then shows what varies over only one of the
 /// two, and what is contiguous within a row.
 fn apart(mut nodes: Vec<UOp>) -> Vec<UOp> {
     while let Some((range, row)) = divided(&nodes) {
@@ -59,13 +59,13 @@ fn apart(mut nodes: Vec<UOp>) -> Vec<UOp> {
     nodes
 }
 
-/// A loop over outputs that some index divides into rows, and the length of a row; the shortest.
+/// A loop that some index divides into rows, and the length of a row; the shortest.
 fn divided(nodes: &[UOp]) -> Option<(UOp, i64)> {
     let divisions = nodes.iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod));
     let rows = divisions.filter_map(|n| {
         let (range, row) = (n.src(0), n.src(1).as_int()?);
         let fits = range.op() == Op::Range
-            && kind_of(range) == RangeKind::Loop
+            && matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce)
             && row >= SHORTEST_ROW
             && size_of(range).is_multiple_of(row as usize);
         fits.then(|| (range.clone(), row))
@@ -81,8 +81,8 @@ fn by_rows(nodes: &[UOp], divided: &UOp, row: i64) -> UOp {
             let moved = UOp::range(axis, kind_of(r), size_of(r));
             return (r.clone(), (moved.clone(), smallvec![moved]));
         }
-        let high = UOp::range(axis, RangeKind::Loop, size_of(r) / row as usize);
-        let low = UOp::range(axis + 1, RangeKind::Loop, row as usize);
+        let high = UOp::range(axis, kind_of(r), size_of(r) / row as usize);
+        let low = UOp::range(axis + 1, kind_of(r), row as usize);
         (r.clone(), (&high * row + &low, smallvec![high, low]))
     };
     let map: FxHashMap<UOp, (UOp, Srcs)> = ranges_among(nodes).iter().map(parts).collect();
