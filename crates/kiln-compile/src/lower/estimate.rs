@@ -1,9 +1,9 @@
 //! Pass `estimate` of stage `lower`: counts the arithmetic operations and the distinct bytes of one launch. Both are
 //! upper bounds if a predicate or a launch-time bound leaves something out.
 
-use super::nest::{Nest, trip_count};
+use super::nest::Nest;
 use kiln_ir::arg::Space;
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{toposort, trip_count};
 use kiln_ir::{DType, Op, UOp};
 use std::collections::BTreeMap;
 

@@ -47,12 +47,13 @@ pub struct Lowering {
 impl Lowering {
     /// Before the first pass.
     pub fn of(kernel: &UOp) -> Lowering {
-        let kernel = kernel.clone();
+        let shared = |n: &UOp| n.op() == Op::Range && kind_of(n) == RangeKind::Thread;
+        let range = find_all(kernel, shared).pop();
         Lowering {
-            kernel,
+            kernel: kernel.clone(),
             ops: Vec::new(),
             estimate: Estimate::default(),
-            threads: UOp::index(1),
+            threads: range.map_or(UOp::index(1), |range| range.src(0).clone()),
             streamed: FxHashSet::default(),
         }
     }
@@ -79,9 +80,6 @@ impl Lowering {
 
     pub(crate) fn estimate(&mut self) {
         self.estimate = estimate::estimate(&self.kernel);
-        let shared = |n: &UOp| n.op() == Op::Range && kind_of(n) == RangeKind::Thread;
-        let range = find_all(&self.kernel, shared).pop();
-        self.threads = range.map_or(UOp::index(1), |range| range.src(0).clone());
     }
 
     pub(crate) fn adjacent(&mut self) {

@@ -4,7 +4,7 @@
 
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::{AxisSet, inside};
-use kiln_ir::uop::axis_of;
+use kiln_ir::uop::{axis_of, trip_count};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -65,11 +65,6 @@ impl Nest {
     pub(super) fn trips(&self, block: Option<u32>) -> u64 {
         self.path(block).map(|r| trip_count(self.range(r))).fold(1, u64::saturating_mul)
     }
-}
-
-/// How often the loop body of `range` runs, at most.
-pub(super) fn trip_count(range: &UOp) -> u64 {
-    range.src(0).max().max(0) as u64
 }
 
 /// Ranges that the launch divides come first, then a smaller axis is further out.

@@ -4,7 +4,7 @@ use super::access::operations;
 use super::ranges::{axis_of, kind_of};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::{AxisSet, inside};
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{toposort, trip_count};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -49,10 +49,8 @@ impl Limits {
 /// How many terms all sums have together.
 fn terms(kernel: &UOp) -> u64 {
     let nodes = toposort(kernel);
-    let trips: FxHashMap<u32, u64> = nodes
-        .iter()
-        .filter_map(|n| Some((n.arg().range()?.0, n.src(0).max().max(0) as u64)))
-        .collect();
+    let trips: FxHashMap<u32, u64> =
+        nodes.iter().filter(|n| n.op() == Op::Range).map(|r| (axis_of(r), trip_count(r))).collect();
     let of = |sum: &UOp| inside(sum).iter().map(|axis| trips[&axis]).fold(1, u64::saturating_mul);
     let sums = nodes.iter().filter(|n| n.op() == Op::Reduce);
     sums.map(of).fold(0, u64::saturating_add)

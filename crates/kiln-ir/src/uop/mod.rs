@@ -26,7 +26,7 @@ pub use scope::{closed_ranges, inside};
 pub(crate) use seen::Seen;
 pub use walk::{
     axis_of, device_of, find_all, free_local, kind_of, mapped, reaches, rebuild, remade,
-    remade_all, substitute, substitute_within, toposort, toposort_all,
+    remade_all, substitute, substitute_within, toposort, toposort_all, trip_count,
 };
 
 use crate::arg::{ANY_LEN, Arg, Shape};

@@ -231,6 +231,11 @@ pub fn axis_of(range: &UOp) -> u32 {
     range.arg().range().expect("a range has a range argument").0
 }
 
+/// How often the loop body of a range runs, at most.
+pub fn trip_count(range: &UOp) -> u64 {
+    range.src(0).max().max(0) as u64
+}
+
 /// A range's kind.
 pub fn kind_of(range: &UOp) -> RangeKind {
     range.arg().range().expect("a range has a range argument").1

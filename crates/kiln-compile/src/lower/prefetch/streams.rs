@@ -4,9 +4,9 @@
 //! on the way is the latency times its bandwidth (Little's law). A processor's own prefetches follow few streams, and each
 //! to the end of its page only. So each load asks for what the same load reads some iterations later.
 
-use super::super::nest::trip_count;
 use super::reads::{Marks, reads_large, step};
 use crate::target::Target;
+use kiln_ir::uop::trip_count;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
