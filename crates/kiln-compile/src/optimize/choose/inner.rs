@@ -189,6 +189,6 @@ impl Planner<'_> {
 /// The vectors of at most `most` lanes, each a power of two, that so many neighbours become.
 fn vectors_of(neighbours: usize, most: usize) -> Vec<usize> {
     let whole = std::iter::repeat_n(most, neighbours / most);
-    let rest = (0..most.ilog2()).rev().map(|i| 1 << i).filter(|n| neighbours % most & n > 0);
+    let rest = (0..most.ilog2()).rev().map(|i| 1 << i).filter(|n| (neighbours % most) & n > 0);
     whole.chain(rest).collect()
 }

@@ -105,8 +105,8 @@ fn taylor(count: u32) -> Vec<f64> {
     (0..count).map(term).collect()
 }
 
-/// `e^(-by x^2)`, where `by` is a power of two. What the square loses where it is rounded is small: `e^-(square + lost) =
-/// e^-square (1 - lost)`. It is found from the square of a short number, which is exact, and the rest.
+/// `e^(-by x^2)`; `by` is a power of two. The square is rounded. It loses little: `e^-(square + lost) = e^-square (1 - lost)`.
+/// The loss is found from the square of a short number, which is exact, and the rest.
 fn bell(x: &UOp, by: f64) -> UOp {
     let scale = if x.dtype() == DType::F64 { 134_217_729.0 } else { 4097.0 };
     let large = &(x * like(x, scale)).detach();
