@@ -18,7 +18,8 @@ const WIDTHS: [usize; 4] = [16, 8, 4, 2];
 
 /// The kernel, whose indices are in normal form, with neighbouring stores joined.
 pub(super) fn join_stores(kernel: &UOp) -> UOp {
-    if !reaches(kernel, |_| true, |node| place_of(node).is_some()) {
+    // lanes are stored, or added up: without any there is nothing to join
+    if !reaches(kernel, |_| true, |node| node.op() == Op::Lane) {
         return kernel.clone();
     }
     remade(kernel, |node, srcs| match node.op() {

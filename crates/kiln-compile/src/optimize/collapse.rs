@@ -204,6 +204,7 @@ fn hardness(nodes: &[UOp]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kiln_ir::arg::ReduceOp;
 
     fn spread(n: usize, row: i64) -> UOp {
         let i = UOp::range(0, RangeKind::Loop, n);
@@ -222,5 +223,20 @@ mod tests {
         assert_eq!(hardness(&toposort(&collapse(&spread(1024, 32)))), 0);
         // rows of less than a vector are better as they are
         assert_eq!(sizes(&spread(1024, 2)), [1024]);
+    }
+
+    /// `out[i] = sum of x[k / 32, i, k % 32]`: heads of 32 that are put together again.
+    #[test]
+    fn a_reduction_over_rows_of_heads_is_two() {
+        let i = UOp::range(0, RangeKind::Loop, 7);
+        let k = UOp::range(1, RangeKind::Reduce, 384);
+        let param = |slot, n: usize| UOp::param(slot, DType::F32, [n].as_slice());
+        let (head, feature) = (k.floordiv(&UOp::index(32)), k.floormod(&UOp::index(32)));
+        let x = UOp::load(&param(1, 7 * 384), &(head * (7 * 32) + &i * 32 + feature));
+        let sum = x.reduce_ranges(ReduceOp::Add, [k]);
+        let kernel = UOp::sink([UOp::store(&param(0, 7), &i, &sum, None).end([i])]);
+        let nodes = toposort(&collapse(&kernel));
+        let sizes: Vec<usize> = ranges_among(&nodes).iter().map(size_of).collect();
+        assert_eq!((sizes, hardness(&nodes)), (vec![7, 12, 32], 0));
     }
 }

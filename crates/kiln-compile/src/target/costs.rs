@@ -227,7 +227,7 @@ costs! {
     masked: f64 = 1.3, BENCH;
     /// The price of a scalar that all lanes share.
     broadcast: f64 = 0.5, BENCH;
-    /// The price of combining the lanes of a vector at the end of a tile.
+    /// The price of combining the lanes of a reduction whose own loop is a vector: each result waits for its lanes alone.
     horizontal: f64 = 20.0, BENCH;
     /// The price of adding the upper half of a vector to the lower one: a shuffle and an addition.
     half_added: f64 = 2.0, OPTIMIZATION;

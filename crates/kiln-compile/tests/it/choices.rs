@@ -247,12 +247,16 @@ fn long_sums_may_have_longer_code() {
     assert!(long >= 12 && middle >= 12 && short < middle, "{long} {middle} {short}");
 }
 
+/// Whether the lanes of a product go along its sum.
+fn are_along_the_sum(options: &[Opt]) -> bool {
+    let is = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 2, .. });
+    options.iter().any(is)
+}
+
 #[test]
 fn results_that_cost_much_are_computed_in_vectors() {
     let is_inner = |function: fn(&UOp) -> UOp| {
-        let options = chosen_for(&product_and([17, 1536, 384], function), &wide());
-        let along_sum = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 2, .. });
-        options.iter().any(along_sum)
+        are_along_the_sum(&chosen_for(&product_and([17, 1536, 384], function), &wide()))
     };
     // with few rows the lanes go along the sum, but then few results share a vector
     assert_eq!([is_inner(UOp::clone), is_inner(polynomial)], [true, false]);
@@ -263,8 +267,7 @@ fn few_rows_of_few_columns_too_are_inner_products() {
     // the sum of a tile's lanes is short: sums of neighbours are added up together
     for sizes in [[9, 384, 384], [17, 512, 64]] {
         let options = chosen_for(&product_and(sizes, UOp::clone), &wide());
-        let along_sum = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 2, .. });
-        assert!(options.iter().any(along_sum), "{sizes:?}: {options:?}");
+        assert!(are_along_the_sum(&options), "{sizes:?}: {options:?}");
     }
 }
 

@@ -71,6 +71,12 @@ const SHARE: &[f64] = &[
     0.018574018118389345,
 ];
 
+/// From here on `e^-x^2` is 0 in f32, in f64.
+const BELL_END: [f64; 2] = [11.0, 28.0];
+
+/// The same of `e^(-x^2 / 2)`.
+const NORMAL_END: [f64; 2] = [16.0, 40.0];
+
 /// Up to here the series is short.
 const SMALL: f64 = 1.0;
 
@@ -118,7 +124,7 @@ fn bell(x: &UOp, by: f64) -> UOp {
 }
 
 /// A positive number, or where `e^-x^2` is 0 already: the square of an infinite number minus itself is NaN.
-fn within(size: &UOp, narrow: f64, wide: f64) -> UOp {
+fn within(size: &UOp, [narrow, wide]: [f64; 2]) -> UOp {
     let end = like(size, if size.dtype() == DType::F64 { wide } else { narrow });
     end.lt(size).where_(&end, size)
 }
@@ -126,14 +132,14 @@ fn within(size: &UOp, narrow: f64, wide: f64) -> UOp {
 /// A number, or where `e^-x^2` is 0 already.
 fn bounded(x: &UOp) -> UOp {
     let (size, negative) = magnitude(x);
-    let size = within(&size, 11.0, 28.0);
+    let size = within(&size, BELL_END);
     negative.where_(&-&size, &size)
 }
 
 /// The complement of a positive number, where what is past the end is 0.
 fn erfc_of(size: &UOp) -> UOp {
     let table = if size.dtype() == DType::F64 { WIDE } else { NARROW };
-    let inside = within(size, 11.0, 28.0);
+    let inside = within(size, BELL_END);
     let t = quotient(&like(size, 2), &(&inside + like(size, 2)));
     bell(&inside, 1.0) * (&t * series(&t, table))
 }
@@ -172,7 +178,7 @@ fn complement(x: &UOp) -> UOp {
 /// `x` times the share of the normal distribution below `x`. Of a positive `x` the share above is less than a half: `x` minus
 /// `x` times that loses nothing.
 fn gelu_erf(x: &UOp) -> UOp {
-    let size = &within(&magnitude(x).0, 16.0, 40.0);
+    let size = &within(&magnitude(x).0, NORMAL_END);
     let y = x.maximum(&like(x, 0)) - size * share_above(size);
     y.with_derivative(GELU, [x.clone()])
 }
@@ -199,7 +205,7 @@ fn density(x: &UOp) -> UOp {
 /// The share below `x`, and `x` times the share's slope.
 fn gelu_slope(x: &UOp) -> UOp {
     let (size, negative) = magnitude(x);
-    let size = &within(&size, 16.0, 40.0);
+    let size = &within(&size, NORMAL_END);
     let above = share_above(size) - size * density(size);
     negative.where_(&above, &(like(x, 1) - &above))
 }
