@@ -5,7 +5,7 @@
 //! stored. And so the results of inner products are stored together (`slp`).
 
 use super::fold::{add_constant, constant_of};
-use super::slp::{self, is_register};
+use super::slp;
 use kiln_ir::uop::{Srcs, reaches, rebuild, remade};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -68,7 +68,7 @@ fn place_of(store: &UOp) -> Option<(Row, i64)> {
         return None;
     }
     let (memory, index) = (store.src(0), store.src(1));
-    if is_register(memory) || memory.lanes() > 1 {
+    if memory.is_in_registers() || memory.lanes() > 1 {
         return None;
     }
     let constant = constant_of(index);

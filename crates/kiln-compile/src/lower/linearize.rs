@@ -7,7 +7,7 @@
 //! memory as one that is read. A read of local memory comes before a write that it does not depend on.
 
 use super::nest::Nest;
-use kiln_ir::arg::{RangeKind, Space};
+use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -202,9 +202,7 @@ impl Items {
                 _ => continue,
             };
             let from = self.numbers[running];
-            let is_register =
-                running.memory().arg().memory().is_some_and(|(space, ..)| space == Space::Register);
-            let starts = running.op() == Op::Load && is_register;
+            let starts = running.op() == Op::Load && running.is_in_registers();
             if self.home[from] == self.home[i] && (starts || links[from].is_some()) {
                 links[i] = Some(from);
             }

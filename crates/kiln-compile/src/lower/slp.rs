@@ -5,7 +5,6 @@
 //! added up together, and what follows them, such as a bias, is one operation on `<s0, s1, s2, s3>`.
 
 use super::fold::{add_constant, constant_of};
-use kiln_ir::arg::Space;
 use kiln_ir::uop::Srcs;
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -81,7 +80,7 @@ fn sources(scalars: &Srcs) -> Option<Vec<Srcs>> {
 /// Loads of neighbours as one load.
 fn neighbours(scalars: &Srcs) -> Option<UOp> {
     let (first, lanes) = (&scalars[0], scalars.len() as u16);
-    if first.op() != Op::Load || first.src(0).lanes() > 1 || is_register(first.src(0)) {
+    if first.op() != Op::Load || first.src(0).lanes() > 1 || first.is_in_registers() {
         return None;
     }
     let place = |s: &UOp| {
@@ -97,11 +96,6 @@ fn neighbours(scalars: &Srcs) -> Option<UOp> {
     };
     let is_run = scalars.iter().enumerate().all(is_next);
     is_run.then(|| UOp::load_lanes(first.src(0), first.src(1), first.gate(), lanes))
-}
-
-/// Whether memory is registers, whose elements have no neighbours.
-pub(super) fn is_register(memory: &UOp) -> bool {
-    memory.memory().arg().memory().is_some_and(|(space, ..)| space == Space::Register)
 }
 
 /// Scalars, each of which is the sum of a vector's lanes, as one vector.

@@ -7,7 +7,7 @@
 use super::fold::{self, factor};
 use crate::target::Target;
 use kiln_ir::affine::gcd;
-use kiln_ir::arg::{RangeKind, ReduceOp, Space};
+use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::uop::{Srcs, rebuild, toposort};
 use kiln_ir::{Arg, DType, Op, UOp};
 use rustc_hash::FxHashMap;
@@ -187,7 +187,7 @@ fn widen_load(node: &UOp, srcs: &[&Wide], target: &Target) -> Wide {
         return Vector(UOp::load_lanes(memory, base, gate.map(|g| g.gate(lanes)).as_ref(), lanes));
     }
     assert_eq!(memory.lanes(), 1, "vector registers have uniform indices");
-    if !is_register(memory)
+    if !memory.is_in_registers()
         && let Some(lanes) = strided(memory, index, gate, target)
     {
         return Vector(lanes);
@@ -228,13 +228,9 @@ fn strided(memory: &UOp, index: &Wide, gate: Option<&Wide>, target: &Target) -> 
     Some(UOp::stack((0..*lanes).map(|i| wide.lane((first + i as i64 * stride) as u16)).collect()))
 }
 
-fn is_register(memory: &UOp) -> bool {
-    memory.arg().memory().is_some_and(|(space, ..)| space == Space::Register)
-}
-
 /// Whether the lanes are neighbours in addressable memory. Registers have no neighbours.
 fn consecutive(memory: &UOp, index: &Wide) -> bool {
-    !is_register(memory) && matches!(index, Linear { stride: 1, .. })
+    !memory.is_in_registers() && matches!(index, Linear { stride: 1, .. })
 }
 
 impl Wide {

@@ -192,7 +192,7 @@ impl Body {
                 .masked(mask);
         }
         let mut value = self.place(op, lanes);
-        if mask > 0 && !is_register(op) {
+        if mask > 0 && !op.is_in_registers() {
             let of = self.helpers.mask(1, lanes);
             value = Expr::new(format!("({of})({} != 0)", value.text), Level::Unary);
         }
@@ -209,7 +209,7 @@ impl Body {
         let mut value = self.value(op.src(2));
         if value.mask > 0 {
             value = c_alu::resize_mask(&value, 1, lanes, &mut self.helpers);
-            if !is_register(op) {
+            if !op.is_in_registers() {
                 value = Expr::new(format!("{}&1", value.at(Level::Unary)), Level::Loose);
             }
         }
@@ -231,10 +231,6 @@ impl Body {
     }
 }
 
-fn is_register(op: &UOp) -> bool {
-    op.memory().arg().memory().is_some_and(|(space, ..)| space == Space::Register)
-}
-
 /// For each op, whether its value is written where it is used.
 fn used_in_place(ops: &[UOp]) -> Vec<bool> {
     let users = users(ops);
@@ -252,7 +248,8 @@ fn used_in_place(ops: &[UOp]) -> Vec<bool> {
             Users::One(user) if blocks[user] != blocks[i] => is_cheap(op),
             Users::One(user) => {
                 end[i] = end[user];
-                op.op() != Op::Load || (is_register(op) && !overwritten(&stores, op, i, end[i]))
+                op.op() != Op::Load
+                    || (op.is_in_registers() && !overwritten(&stores, op, i, end[i]))
             }
         };
         if !in_place[i] {
@@ -276,7 +273,7 @@ fn overwritten(stores: &FxHashMap<&UOp, Vec<usize>>, load: &UOp, from: usize, to
 fn register_stores(ops: &[UOp]) -> FxHashMap<&UOp, Vec<usize>> {
     let mut stores: FxHashMap<&UOp, Vec<usize>> = FxHashMap::default();
     for (i, op) in ops.iter().enumerate().filter(|(_, op)| op.op() == Op::Store) {
-        if is_register(op) {
+        if op.is_in_registers() {
             stores.entry(op.memory()).or_default().push(i);
         }
     }

@@ -577,6 +577,11 @@ impl UOp {
         }
         node
     }
+
+    /// Whether that memory is registers, whose elements have no neighbours.
+    pub fn is_in_registers(&self) -> bool {
+        self.memory().arg().memory().is_some_and(|(space, ..)| space == Space::Register)
+    }
 }
 
 /// Vectors.
