@@ -2,7 +2,7 @@
 
 use super::measure::{helping, include, whose};
 use crate::scoped;
-use kiln_ir::observe;
+use kiln_ir::observe::{self, Kind};
 use std::iter::{from_fn, once};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,12 +31,15 @@ pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(
 }
 
 /// All that calls of `some` make on so many threads, or as many as there are processors. A thread that the system refuses
-/// is one that does not help. This thread's observer sees what the others do.
+/// is one that does not help. This thread's observer sees what the others do. Passes and decisions make sense in their order
+/// only, so this thread does all that somebody follows step by step.
 fn on_threads<R: Send, E: Send>(
     most: usize,
     some: impl Fn() -> Result<Vec<R>, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let threads = available_parallelism().map_or(1, |n| n.get()).min(most);
+    let is_followed = observe::is_wanted(Kind::Steps) || observe::is_wanted(Kind::Decisions);
+    let processors = || available_parallelism().map_or(1, |n| n.get());
+    let threads = if is_followed { 1 } else { processors().min(most) };
     let observer = observe::own();
     let own = scoped::own();
     let whose = whose();
@@ -61,11 +64,13 @@ fn on_threads<R: Send, E: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kiln_ir::observe::{Decision, Event, Observer};
     use std::convert::Infallible;
     use std::panic::catch_unwind;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
-    use std::thread::{current, yield_now};
+    use std::sync::{Arc, Mutex};
+    use std::thread::{current, sleep, yield_now};
+    use std::time::Duration;
 
     #[test]
     fn what_is_made_has_the_order_of_the_items() {
@@ -82,34 +87,55 @@ mod tests {
         assert_eq!(in_parallel(&items, tried), Err(300));
     }
 
-    /// Counts decisions.
-    struct Count(AtomicUsize);
+    /// Keeps what events of a kind are about.
+    struct Seen(Kind, Mutex<Vec<String>>);
 
-    impl observe::Observer for Count {
-        fn see(&self, _: &observe::Event<'_>) {
-            self.0.fetch_add(1, Relaxed);
+    impl Observer for Seen {
+        fn see(&self, event: &Event<'_>) {
+            let about = match event {
+                Event::Decision(decision) => &decision.about,
+                Event::Freed { device, .. } => *device,
+                _ => unreachable!("nothing else happens"),
+            };
+            self.1.lock().expect("no panic").push(about.to_owned());
         }
+
+        fn wants(&self, kind: Kind) -> bool {
+            kind == self.0
+        }
+    }
+
+    fn seen(kind: Kind, work: impl Fn(&usize) + Sync) -> Vec<String> {
+        let seen = Arc::new(Seen(kind, Mutex::default()));
+        let items: Vec<usize> = (0..1000).collect();
+        let work = |n: &usize| Ok::<(), Infallible>(work(n));
+        let Ok(_) = observe::with(Some(seen.clone()), || in_parallel(&items, work));
+        let Ok(_) = in_parallel(&items, work);
+        std::mem::take(&mut seen.1.lock().expect("no panic"))
     }
 
     #[test]
     fn an_observer_sees_all_threads() {
-        let count = Arc::new(Count(AtomicUsize::new(0)));
-        let decision = observe::Decision {
-            about: "a test".to_string(),
-            node: None,
-            alternatives: vec![("this".into(), None)],
-            unit: "us",
-            chosen: 0,
-            note: String::new(),
+        let free = |_: &usize| observe::see(&Event::Freed { device: "a test", block: 0 });
+        assert_eq!(seen(Kind::Runs, free), vec!["a test"; 1000]);
+    }
+
+    #[test]
+    fn decisions_are_seen_in_order() {
+        let decide = |n: &usize| {
+            // another thread would be faster
+            sleep(Duration::from_millis(if *n == 0 { 20 } else { 0 }));
+            observe::decision(|| Decision {
+                about: n.to_string(),
+                node: None,
+                alternatives: vec![("this".into(), None)],
+                unit: "us",
+                chosen: 0,
+                note: String::new(),
+            });
         };
-        let decide = |_: &usize| {
-            observe::decision(|| decision.clone());
-            Ok::<(), Infallible>(())
-        };
-        let items: Vec<usize> = (0..1000).collect();
-        let Ok(_) = observe::with(Some(count.clone()), || in_parallel(&items, decide));
-        let Ok(_) = in_parallel(&items, decide);
-        assert_eq!(count.0.load(Relaxed), 1000);
+        let all: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        assert_eq!(seen(Kind::Decisions, decide), all);
     }
 
     /// Whichever thread it was.
