@@ -10,9 +10,10 @@
 use crate::arg::Arg;
 use crate::dtype::DType;
 use crate::op::Op;
-use crate::uop::{UOp, axis_of, toposort};
+use crate::uop::{UOp, axis_of, toposort, toposort_all};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
+use std::slice::from_ref;
 
 /// Sums of more terms than this stay as they are: it keeps normalizing a chain of `n` sums linear in `n`. An index
 /// has a few terms per axis.
@@ -67,6 +68,47 @@ impl Affine {
             }
         }
         sum.terms.sort_by_key(|(atom, _)| place(atom));
+        Some(sum)
+    }
+
+    /// Multiplies out products of sums, too. Atoms may then be products, each with its factors in one order.
+    ///
+    /// ```
+    /// use kiln_ir::arg::RangeKind::Loop;
+    /// use kiln_ir::{DType, UOp, affine::Affine};
+    ///
+    /// let (h, l, n) = (UOp::range(0, Loop, 12), UOp::range(1, Loop, 32), UOp::var(0, DType::Index, 1, 100));
+    /// let index = (&h * 32 + &l) * &n + (&n * -1 + 1) * &l;
+    /// let form = Affine::multiplied_out(&index).expect("few terms");
+    /// assert_eq!((form.coefficient(&l), form.terms.len()), (1, 2));
+    /// ```
+    pub fn multiplied_out(node: &UOp) -> Option<Affine> {
+        let enter = |n: &UOp| matches!(n.op(), Op::Add | Op::Sub | Op::Neg | Op::Mul);
+        let mut forms: FxHashMap<UOp, Affine> = FxHashMap::default();
+        for n in toposort_all(from_ref(node), enter) {
+            let src = |i: usize| &forms[n.src(i)];
+            let form = match n.op() {
+                Op::Add => src(0).plus(src(1), 1)?,
+                Op::Sub => src(0).plus(src(1), -1)?,
+                Op::Neg => src(0).scaled(-1)?,
+                Op::Mul => src(0).times(src(1))?,
+                _ => Affine::of(&n)?,
+            };
+            forms.insert(n, form);
+        }
+        forms.remove(node)
+    }
+
+    /// `self * other`.
+    fn times(&self, other: &Affine) -> Option<Affine> {
+        let mut sum = self.scaled(other.constant)?;
+        for (atom, k) in &other.terms {
+            sum = sum.plus(&Affine::atom(atom.clone()), k.checked_mul(self.constant)?)?;
+            for (factor, c) in &self.terms {
+                let product = Affine::atom(product(factor, atom));
+                sum = sum.plus(&product, k.checked_mul(*c)?)?;
+            }
+        }
         Some(sum)
     }
 
@@ -201,6 +243,20 @@ impl Affine {
             _ => None,
         }
     }
+}
+
+/// The product of atoms that may be products, with all factors in the order of terms.
+fn product(a: &UOp, b: &UOp) -> UOp {
+    let mut factors: SmallVec<[UOp; 4]> = SmallVec::new();
+    let mut todo: SmallVec<[&UOp; 4]> = smallvec![a, b];
+    while let Some(node) = todo.pop() {
+        match node.op() {
+            Op::Mul => todo.extend(node.srcs()),
+            _ => factors.push(node.clone()),
+        }
+    }
+    factors.sort_by_key(place);
+    factors.into_iter().reduce(|a, b| a * b).expect("two atoms")
 }
 
 /// Whether `node` is what [`Affine::to_uop`] makes of a term.

@@ -6,9 +6,9 @@
 
 use super::fuse::fuse;
 use super::ranges::{axis_of, kind_of, parts, ranges_among, simplified_over, size_of};
-use kiln_ir::affine::strides;
+use kiln_ir::affine::{Affine, strides};
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, toposort, toposort_all};
+use kiln_ir::uop::{Srcs, rebuild, remade, toposort, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -86,7 +86,25 @@ fn by_rows(nodes: &[UOp], divided: &UOp, row: i64) -> UOp {
         (r.clone(), (&high * row + &low, smallvec![high, low]))
     };
     let map: FxHashMap<UOp, (UOp, Srcs)> = ranges_among(nodes).iter().map(parts).collect();
-    simplified_over(root(nodes), &map)
+    evened(&simplified_over(root(nodes), &map), 2 * axis_of(divided) + 1)
+}
+
+/// The kernel where products of sums are multiplied out in indices that then move evenly along a loop. With a length `n` that varies,
+/// `n * (32 * row + i) + (1 - n) * i` is `32 * (row * n) + i`.
+fn evened(kernel: &UOp, axis: u32) -> UOp {
+    let is_uneven = |index: &UOp| strides(index).get(&axis) == Some(&None);
+    let even = |index: &UOp| {
+        let form = if is_uneven(index) { Affine::multiplied_out(index) } else { None };
+        form.map(|form| form.to_uop()).filter(|index| !is_uneven(index))
+    };
+    remade(kernel, |node, mut srcs| {
+        if matches!(node.op(), Op::Load | Op::Store)
+            && let Some(index) = even(&srcs[1])
+        {
+            srcs[1] = index;
+        }
+        rebuild(node, srcs)
+    })
 }
 
 /// Nests the loops over outputs by the strides with which they write, if they are around everything. Otherwise what is
@@ -238,5 +256,21 @@ mod tests {
         let nodes = toposort(&collapse(&kernel));
         let sizes: Vec<usize> = ranges_among(&nodes).iter().map(size_of).collect();
         assert_eq!((sizes, hardness(&nodes)), (vec![7, 12, 32], 0));
+    }
+
+    /// The same for any number of rows, as a schedule for lengths that vary has it.
+    #[test]
+    fn rows_of_heads_are_contiguous_at_any_length() {
+        let (i, n) = (UOp::range(0, RangeKind::Loop, 7), UOp::var(0, DType::Index, 7, 100));
+        let k = UOp::range(1, RangeKind::Reduce, 384);
+        let param = |slot, n: usize| UOp::param(slot, DType::F32, [n].as_slice());
+        let feature = k.floormod(&UOp::index(32));
+        let index = &i * 32 + &k * &n + (&n * -1 + 1) * feature;
+        let sum = UOp::load(&param(1, 38400), &index).reduce_ranges(ReduceOp::Add, [k]);
+        let kernel = UOp::sink([UOp::store(&param(0, 7), &i, &sum, None).end([i])]);
+        let nodes = toposort(&collapse(&kernel));
+        let inner = ranges_among(&nodes).pop().expect("three loops");
+        let load = nodes.iter().find(|node| node.op() == Op::Load).expect("a load");
+        assert_eq!(strides(load.src(1)).get(&axis_of(&inner)), Some(&Some(1)));
     }
 }

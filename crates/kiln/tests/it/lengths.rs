@@ -42,6 +42,10 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("product", |n, m| numbers(&[n, 16]).matmul(&numbers(&[16, m]))),
     ("deep product", |n, m| numbers(&[m, n]).matmul(&numbers(&[n, m]))),
     ("batched product", |n, m| numbers(&[3, n, m]).matmul(&numbers(&[3, m, n]))),
+    ("heads put together", |n, m| {
+        let heads = numbers(&[3, n, 32]).transpose(0, 1).reshape([n, 96]);
+        heads.matmul(&numbers(&[96, m]))
+    }),
     ("outer", |n, m| numbers(&[n, 1]) + numbers(&[1, m])),
     ("turned", |n, m| numbers(&[n, m, 4]).permute([1, 0, 2]).contiguous() * 2.0),
     ("joined", |n, m| Tensor::cat([&numbers(&[n, 4]), &numbers(&[m, 4])], 0)),
