@@ -3,7 +3,7 @@
 use super::ordered::ordered_among;
 use super::ranges::{axis_of, kind_of, ranges_among, size_of};
 use super::size::is_fixed;
-use kiln_ir::affine::strides;
+use kiln_ir::affine::{Affine, strides};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::{AxisSet, inside};
@@ -37,6 +37,14 @@ impl Access {
     }
 }
 
+/// A remainder that decides a condition: `(2 * i + j) % 3` has the terms 2 of `i` and 1 of `j`.
+pub(super) struct Remainder {
+    /// Axes, each with its factor.
+    pub(super) terms: Vec<(u32, i64)>,
+    /// What is divided by.
+    pub(super) by: u64,
+}
+
 /// The facts about a kernel that the heuristic uses.
 pub(super) struct Kernel {
     pub(super) accesses: Vec<Access>,
@@ -50,6 +58,8 @@ pub(super) struct Kernel {
     pub(super) operations: Vec<AxisSet>,
     /// Its loops, in order of axis.
     pub(super) ranges: Vec<UOp>,
+    /// The remainders of loops that decide conditions.
+    pub(super) remainders: Vec<Remainder>,
     /// By axis, the loops that end where a launch says.
     decided: FxHashMap<u32, Trips>,
     /// The axes of those that must run in order.
@@ -86,6 +96,7 @@ impl Kernel {
             work: nodes.iter().filter_map(work).collect(),
             scopes: distinct(nodes.iter().map(inside)),
             ranges: ranges_among(&nodes),
+            remainders: nodes.iter().filter_map(remainder).collect(),
             decided: nodes.iter().filter_map(decided).collect(),
             ordered: ordered_among(&nodes),
             nodes: nodes.len(),
@@ -160,6 +171,15 @@ fn decided(less: &UOp) -> Option<(u32, Trips)> {
     let most = end.max().clamp(1, size_of(range) as i64);
     let least = end.min().clamp(1, most);
     Some((axis_of(range), Trips { least: least as usize, most: most as usize }))
+}
+
+/// The remainder that a comparison is about, if it is one of loops alone.
+fn remainder(comparison: &UOp) -> Option<Remainder> {
+    let compared = Some(comparison).filter(|n| n.op().is_comparison())?.src(0);
+    let [sum, by] = Some(compared).filter(|n| n.op() == Op::FloorMod)?.srcs() else { return None };
+    let by = by.as_int()?.unsigned_abs();
+    let sum = Affine::of(sum).filter(Affine::is_of_loops)?;
+    Some(Remainder { terms: sum.terms.iter().map(|(r, k)| (axis_of(r), *k)).collect(), by })
 }
 
 /// Bytes of a value; 1 of an index, which is not kept in vectors. Narrow floats are computed with as wide ones.

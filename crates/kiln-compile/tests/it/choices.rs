@@ -424,6 +424,35 @@ fn a_short_sum_inside_keeps_no_lanes_from_a_long_loop() {
     assert!(options.contains(&Opt::Split { kind: RangeKind::Vector, axis: 2, by: 8 }));
 }
 
+/// Rows of an image from those of its windows of `size` at steps of `stride`, in each of which a row was at another position.
+fn rows_of_windows(stride: i64, size: usize) -> UOp {
+    let (h, w) = (range(0, RangeKind::Loop, 60), range(1, RangeKind::Loop, 64));
+    let k = range(2, RangeKind::Reduce, size);
+    let from_start = &h - &k + 12 * stride;
+    let [window, rest] =
+        [from_start.floordiv(&UOp::index(stride)), from_start.floormod(&UOp::index(stride))];
+    let index = (window * size as i64 + &k) * 64 + &w;
+    let gate = rest.eq_(&UOp::index(0));
+    let x = UOp::load_lanes(&param(1, 100 * 64 * size), &index, Some(&gate), 1);
+    let y = sum(&x, &[k]);
+    UOp::kernel([UOp::store(&param(0, 60 * 64), &(&h * 64 + &w), &y, None).end([h, w])], "rows")
+}
+
+#[test]
+fn rows_go_by_as_many_as_windows_move() {
+    let rows = |stride, size| {
+        let options = chosen(&rows_of_windows(stride, size));
+        let of_rows = |o: &Opt| match *o {
+            Opt::Split { kind: RangeKind::Upcast, axis: 0, by } => Some(by),
+            _ => None,
+        };
+        options.iter().find_map(of_rows)
+    };
+    assert_eq!((rows(2, 3), rows(3, 5), rows(4, 4)), (Some(2), Some(3), Some(4)));
+    // the windows' positions are not unrolled
+    assert_eq!(rows(2, 12), None);
+}
+
 #[test]
 fn threads_share_a_loop_that_everything_is_inside_of() {
     let options = chosen(&scaled_by_parts(512, 32, false));

@@ -6,9 +6,9 @@
 //!
 //! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
 //! `align`: rows start at a cache line. `transpose`: transposes go by squares of lines. `across`: a reduction across rows
-//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `accumulators`:
-//! several for a long reduction of short steps. `threads`: the outermost loop that has all inside is divided among threads.
-//! Last, values that a loop after a reduction needs again are kept.
+//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `phases`: as many
+//! rows at a time as a remainder in a condition needs. `accumulators`: several for a long reduction of short steps. `threads`: the
+//! outermost loop that has all inside is divided among threads. Last, values that a loop after a reduction needs again are kept.
 //!
 //! Everything that decides the order of a sum is chosen for two threads, whatever their real number is (`order`).
 
@@ -27,6 +27,7 @@ mod memory_price;
 mod operand;
 mod order;
 mod panels;
+mod phases;
 mod plan;
 mod planner;
 mod priced;
@@ -142,6 +143,7 @@ fn choose_for_nest(
         chooser.tile(target);
     }
     chooser.unroll();
+    chooser.phases();
     let bytes = chooser.kept_bytes(target);
     let repeated = keep::repeated(ast, bytes);
     if let Some((reduced, again)) = &repeated {
