@@ -211,11 +211,12 @@ impl Planner<'_> {
             && !self.staged_along_lanes(tile, staged).any(in_a_row)
     }
 
-    /// Iterations of a loop for each thread, if they are to get equally many.
+    /// Iterations of a loop for each thread: equally many if few parts are equal, else the last thread gets fewer. Each part fills
+    /// its own panels.
     fn share(&self, i: usize) -> usize {
-        let left = self.chooser.left[i].0;
-        let parts = (self.target.threads..=left).find(|&parts| left.is_multiple_of(parts));
-        left / parts.unwrap_or(left)
+        let (left, threads) = (self.chooser.left[i].0, self.target.threads.max(1));
+        let equal = (threads..=2 * threads).find(|&parts| left.is_multiple_of(parts));
+        left.div_ceil(equal.unwrap_or(threads))
     }
 
     /// Bytes that are staged for each iteration of the tile's rows, of operands that stand still along the lanes; or the
