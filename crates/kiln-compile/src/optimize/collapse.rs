@@ -15,7 +15,7 @@ use smallvec::smallvec;
 use std::slice::from_ref;
 
 /// The shortest row that a loop is split into: one vector.
-const SHORTEST_ROW: i64 = 16;
+pub(crate) const SHORTEST_ROW: i64 = 16;
 
 /// Merges neighbours as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {

@@ -347,6 +347,7 @@ impl Planner<'_> {
             in_sum: depth > outer && self.only_summed[i],
             beside: (depth <= outer).then(|| self.beside(i, r, request.kernel)).flatten(),
             apart: depth <= outer && self.is_apart(i, request.kernel),
+            divided: depth <= outer && self.is_divided(i, r),
         }
     }
 

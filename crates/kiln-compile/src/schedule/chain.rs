@@ -9,6 +9,7 @@ use super::cost::Between;
 use super::index::{flatten, simplify};
 use super::told;
 use crate::target::{NS_PER_US, Target};
+use kiln_ir::affine::strides;
 use kiln_ir::arg::Space;
 use kiln_ir::uop::{axis_of, free_local, substitute, toposort};
 use kiln_ir::{Op, UOp};
@@ -140,6 +141,11 @@ fn join(
     let shared = shared.ok_or(Refused::Never(
         "no loop can be around both: its iterations would read what other iterations store",
     ))?;
+    if reader.stores_across(shared) {
+        return Err(Refused::Never(
+            "its results are neighbours in memory across rows, so rows of their own would have no vectors",
+        ));
+    }
     let row = size(&maker.loops[shared..]);
     let between = between(maker, reader, shared);
     let prices = between.prices(target);
@@ -306,6 +312,14 @@ impl Built {
     fn nests(&self) -> usize {
         let nodes = toposort(&UOp::sink(self.stores.iter().cloned()));
         nodes.iter().filter(|n| n.op() == Op::Store).count()
+    }
+
+    /// Whether neighbours along the innermost shared loop are neighbours in memory. Example: channels that are last in memory,
+    /// since the next kernel reads windows of them.
+    fn stores_across(&self, shared: usize) -> bool {
+        let strides = strides(self.stores[0].src(0).src(1));
+        self.loops[shared..].iter().any(|r| strides.contains_key(&axis_of(r)))
+            && strides.get(&axis_of(&self.loops[shared - 1])) == Some(&Some(1))
     }
 
     fn argument_bytes(&self) -> f64 {

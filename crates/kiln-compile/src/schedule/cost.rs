@@ -111,6 +111,8 @@ pub(super) struct Use {
     /// Whether the kernel stores several values of such a sum, whose vectors are no neighbours in memory: see
     /// [`Costs::sums_apart`].
     pub(super) apart: bool,
+    /// Whether this is such a sum, and its index divides loops into short rows: see [`Costs::sums_divided`].
+    pub(super) divided: bool,
 }
 
 /// The two prices of a value, in nanoseconds.
@@ -190,7 +192,8 @@ fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64
     let serial = times(u.parallel < costs.parallel && !is_small, costs.serial);
     let beside = times(u.beside.is_some(), costs.sums_beside);
     let apart = times(u.apart, costs.sums_apart);
-    nested * serial * beside * apart
+    let divided = times(u.divided, costs.sums_divided);
+    nested * serial * beside * apart * divided
 }
 
 /// Whether so many wasted products cost more than so many kernels that store their results.

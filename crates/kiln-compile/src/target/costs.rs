@@ -162,6 +162,9 @@ costs! {
     /// The factor for a sum of products of which several values are stored, an optimizer's step, and whose vectors are no
     /// neighbours in memory. Each element is then an operation of its own, and code for many of them leaves no room for tiles.
     sums_apart: f64 = 2.0, MODELS;
+    /// The factor for a sum of products whose results go elsewhere in short rows, as in a pixel shuffle: loops over the places then
+    /// divide its indices, so no operand is read evenly, and there are no vectors for a tile.
+    sums_divided: f64 = 4.0, MODELS;
     /// Products of one sum that a kernel tiles at once.
     products_together: usize = 4, MODELS;
     /// Axes that are shorter do not make vectors.

@@ -31,6 +31,31 @@ fn conv_and_relu() {
     assert_eq!(kernels(|| x.conv2d(&w, Some(&b), 1, 1, 1, 1).relu()), 1);
 }
 
+/// Channels become the last digits of rows and columns: no loop of one kernel for both would have whole vectors.
+#[test]
+fn convolution_and_pixel_shuffle() {
+    let (x, w) = (data(&[2, 32, 20, 24]), data(&[12, 32, 3, 3]));
+    assert_eq!(kernels(|| x.conv2d(&w, None, 1, 1, 1, 1).pixel_shuffle(2)), 2);
+    // a few sums are not worth a second kernel
+    let (x, w) = (data(&[1, 2, 4, 4]), data(&[4, 2, 3, 3]));
+    assert_eq!(kernels(|| x.conv2d(&w, None, 1, 1, 1, 1).pixel_shuffle(2)), 1);
+}
+
+/// Channels are last in memory, since windows are read of what is normalized. Pixels beside the statistics of one channel would
+/// be far apart.
+#[test]
+fn statistics_of_channels_that_are_last() {
+    let (x, w) = (data(&[1, 24, 56, 56]), data(&[144, 24, 1, 1]));
+    let windows = data(&[144, 1, 5, 5]);
+    let scaled = || {
+        let y = x.conv2d(&w, None, 1, 1, 1, 0);
+        ((&y - y.mean_keepdim([0, 2, 3])) / y.var_keepdim_with([0, 2, 3], 0).sqrt()).silu()
+    };
+    assert_eq!(kernels(|| scaled().conv2d(&windows, None, 144, 2, 1, 2)), 3);
+    // in rows they are one kernel with the product
+    assert_eq!(kernels(scaled), 1);
+}
+
 #[test]
 fn softmax_layernorm_and_loss() {
     let x = data(&[64, 128]);

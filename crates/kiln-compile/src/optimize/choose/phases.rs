@@ -19,7 +19,10 @@ impl Chooser {
             let unknown: Vec<(u32, usize)> = unknown.filter(|(_, phases)| *phases > 1).collect();
             let [(axis, phases)] = unknown[..] else { continue };
             let Some(i) = self.left.iter().position(|(_, r)| axis_of(r) == axis) else { continue };
-            let is_free = kind_of(&self.left[i].1) == RangeKind::Loop && !self.is_around(i);
+            let (left, range) = &self.left[i];
+            let is_free = kind_of(range) == RangeKind::Loop && !self.is_around(i);
+            // of fewer iterations each is known, too
+            let phases = phases.min(*left);
             if is_free && phases <= self.costs.most_tiled {
                 // the loads are shared out among the rows, so there is as much code as before
                 let room = self.room;
