@@ -173,19 +173,27 @@ fn shrunk(
     settings: Settings,
     room: impl Fn(usize) -> Room,
 ) -> Result<(Room, Optimized, Program), Bug> {
+    type Done = (Room, Optimized, Program);
     let limits = Limits::of(kernel);
-    let (mut nodes, mut longer) = (limits.nodes, None);
+    let (mut nodes, mut longer): (usize, Option<Done>) = (limits.nodes, None);
     loop {
         let room = room(nodes);
-        let (optimized, program) = attempt(kernel, target, room, settings)?;
-        let ops = program.ops.len();
-        let done = (room, optimized, program);
+        let optimized = optimize(kernel, None, target, room, settings.checks)?;
+        // the same options make the same program
+        let is_known = |(_, other, _): &Done| other.applied == optimized.applied;
+        let done = match longer.take_if(|longer| is_known(longer)) {
+            Some(done) => done,
+            None => {
+                let program = lowered_by_options(&optimized, target, settings)?;
+                (room, optimized, program)
+            }
+        };
+        let ops = done.2.ops.len();
         if ops <= limits.ops {
             return Ok(done);
         }
         if nodes == 0 {
-            let is_close =
-                |(_, _, program): &(Room, Optimized, Program)| program.ops.len() < 2 * ops;
+            let is_close = |(_, _, program): &Done| program.ops.len() < 2 * ops;
             return Ok(longer.filter(is_close).unwrap_or(done));
         }
         longer = Some(done);
@@ -200,9 +208,17 @@ fn attempt(
     settings: Settings,
 ) -> Result<(Optimized, Program), Bug> {
     let optimized = optimize(kernel, None, target, room, settings.checks)?;
-    let program =
-        lowered(&optimized, target, settings).map_err(|bug| bug.with(&optimized.applied))?;
+    let program = lowered_by_options(&optimized, target, settings)?;
     Ok((optimized, program))
+}
+
+/// Its program; a bug says by which options.
+fn lowered_by_options(
+    optimized: &Optimized,
+    target: &Target,
+    settings: Settings,
+) -> Result<Program, Bug> {
+    lowered(optimized, target, settings).map_err(|bug| bug.with(&optimized.applied))
 }
 
 fn lowered(optimized: &Optimized, target: &Target, settings: Settings) -> Result<Program, Bug> {

@@ -1,11 +1,14 @@
 //! What the heuristic chooses for kernels in which choices exclude each other.
 
 use crate::stages::{CHECKED, schedule};
-use kiln_compile::optimize::Opt;
+use kiln_compile::optimize::{MAX_NODES, Opt};
 use kiln_compile::pipeline::{Settings, compile};
 use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
+use kiln_ir::observe::{self, Event, Observer};
 use kiln_ir::{DType, Op, UOp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 fn target() -> Target {
     Target {
@@ -55,6 +58,28 @@ fn a_kernel_that_is_long_as_it_is_keeps_its_vectors() {
         assert!(done.applied.iter().any(is_vector), "{operations}: {:?}", done.applied);
         assert!(operations < 1000 || done.program.ops.len() < 2 * plain.program.ops.len());
     }
+}
+
+/// Counts how often a kernel is lowered.
+#[derive(Debug, Default)]
+struct Lowered(AtomicUsize);
+
+impl Observer for Lowered {
+    fn see(&self, event: &Event<'_>) {
+        let is_last = matches!(event, Event::Pass { pass: "linearize", .. });
+        self.0.fetch_add(is_last as usize, Relaxed);
+    }
+}
+
+#[test]
+fn options_that_are_tried_again_are_not_lowered_again() {
+    let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
+    let lowered = Arc::new(Lowered::default());
+    let compile = || compile(&chain(1000), &target(), settings).expect("compiles");
+    let done = observe::with(Some(lowered.clone()), compile);
+    // the limit is halved eleven times, and the same two lists of options come out
+    assert!(done.program.ops.len() > MAX_NODES);
+    assert!((1..=3).contains(&lowered.0.load(Relaxed)), "{lowered:?}");
 }
 
 /// Adds the product of `[m, k]` and `[k, n]` to the rows of `[rows, n]` that data choose.
