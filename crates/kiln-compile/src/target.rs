@@ -10,8 +10,8 @@ mod mma;
 /// What follows from the features of a processor.
 mod machine;
 
-pub(crate) use costs::NS_PER_US;
 pub use costs::{Costs, Row, Source};
+pub(crate) use costs::{NS_PER_US, SHORTEST_ROW};
 pub use dots::Dot;
 pub use machine::Machine;
 pub use mma::Mma;

@@ -6,6 +6,7 @@
 
 use super::fuse::fuse;
 use super::ranges::{axis_of, kind_of, parts, ranges_among, simplified_over, size_of};
+use crate::target::SHORTEST_ROW;
 use kiln_ir::affine::{Affine, strides};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, rebuild, remade, toposort, toposort_all};
@@ -13,9 +14,6 @@ use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
 use std::slice::from_ref;
-
-/// The shortest row that a loop is split into: one vector.
-pub(crate) const SHORTEST_ROW: i64 = 16;
 
 /// Merges neighbours as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
@@ -89,7 +87,7 @@ fn by_rows(nodes: &[UOp], divided: &UOp, row: i64) -> UOp {
     evened(&simplified_over(root(nodes), &map), 2 * axis_of(divided) + 1)
 }
 
-/// The kernel where products of sums are multiplied out in indices that then move evenly along a loop. With a length `n` that varies,
+/// Multiplies out products of sums in an index, if the index then moves evenly along a loop. Example with a launch's length `n`:
 /// `n * (32 * row + i) + (1 - n) * i` is `32 * (row * n) + i`.
 fn evened(kernel: &UOp, axis: u32) -> UOp {
     let is_uneven = |index: &UOp| strides(index).get(&axis) == Some(&None);

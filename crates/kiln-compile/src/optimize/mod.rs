@@ -59,7 +59,6 @@ mod choose;
 /// Kernel names.
 mod name;
 
-pub(crate) use collapse::SHORTEST_ROW;
 pub use general::{Counting, General, Skeleton, Work};
 pub use neighbours::{drawn, neighbours};
 pub use opt::Opt;

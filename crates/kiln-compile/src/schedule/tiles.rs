@@ -4,7 +4,7 @@
 use super::assign::{Planner, depth};
 use super::split::viewed;
 use super::{cost, terms};
-use crate::optimize::SHORTEST_ROW;
+use crate::target::SHORTEST_ROW;
 use kiln_ir::arg::ReduceOp;
 use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};

@@ -12,6 +12,9 @@ use std::hash::{Hash, Hasher};
 /// Nanoseconds of a microsecond: prices are shown in those.
 pub(crate) const NS_PER_US: f64 = 1e3;
 
+/// The shortest row that a loop is split into: one vector.
+pub(crate) const SHORTEST_ROW: i64 = 16;
+
 /// Where a number is from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {

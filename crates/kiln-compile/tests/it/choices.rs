@@ -474,8 +474,8 @@ fn rows_go_by_as_many_as_windows_move() {
         options.iter().find_map(of_rows)
     };
     assert_eq!((rows(2, 3), rows(3, 5), rows(4, 4)), (Some(2), Some(3), Some(4)));
-    // the windows' positions are not unrolled
-    assert_eq!(rows(2, 12), None);
+    // the windows' positions are not unrolled, or there is just one
+    assert_eq!((rows(2, 12), rows(2, 1)), (None, None));
 }
 
 #[test]

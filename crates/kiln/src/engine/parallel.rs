@@ -108,7 +108,10 @@ mod tests {
     fn seen(kind: Kind, work: impl Fn(&usize) + Sync) -> Vec<String> {
         let seen = Arc::new(Seen(kind, Mutex::default()));
         let items: Vec<usize> = (0..1000).collect();
-        let work = |n: &usize| Ok::<(), Infallible>(work(n));
+        let work = |n: &usize| {
+            work(n);
+            Ok::<(), Infallible>(())
+        };
         let Ok(_) = observe::with(Some(seen.clone()), || in_parallel(&items, work));
         let Ok(_) = in_parallel(&items, work);
         std::mem::take(&mut seen.1.lock().expect("no panic"))

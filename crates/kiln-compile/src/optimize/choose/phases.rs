@@ -11,10 +11,14 @@ use kiln_ir::affine::gcd;
 use kiln_ir::arg::RangeKind;
 
 impl Chooser {
-    /// Unrolls a loop over outputs as far as a remainder needs, if all else in it is known at compile time.
+    /// Unrolls a loop over outputs as far as a remainder of it and a reduction's loop needs, if all else is known at compile time.
     pub(super) fn phases(&mut self) {
+        let sums = self.kernel.sums();
         for remainder in &self.kernel.clone().remainders {
             let terms = remainder.terms.iter();
+            if !terms.clone().any(|(axis, _)| sums.contains(*axis)) {
+                continue;
+            }
             let unknown = terms.map(|term| (term.0, self.phases_left(*term, remainder.by)));
             let unknown: Vec<(u32, usize)> = unknown.filter(|(_, phases)| *phases > 1).collect();
             let [(axis, phases)] = unknown[..] else { continue };
