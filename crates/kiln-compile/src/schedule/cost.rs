@@ -111,7 +111,8 @@ pub(super) struct Use {
     /// Whether the kernel stores several values of such a sum, whose vectors are no neighbours in memory: see
     /// [`Costs::sums_apart`].
     pub(super) apart: bool,
-    /// Whether this is such a sum, and its index divides loops into short rows: see [`Costs::sums_divided`].
+    /// Whether this is a sum of products that will be tiled, and its index divides loops into short rows: see
+    /// [`Costs::sums_divided`].
     pub(super) divided: bool,
 }
 

@@ -211,8 +211,8 @@ impl Planner<'_> {
             && !self.staged_along_lanes(tile, staged).any(in_a_row)
     }
 
-    /// Iterations of a loop for each thread: equally many if few parts are equal, else the last thread gets fewer. Each part fills
-    /// its own panels.
+    /// Iterations in each part of a loop that threads share. Parts are equal if twice as many parts as threads are enough for that.
+    /// Else each thread gets one part, and the last one is shorter. More parts would fill the same panels more often.
     fn share(&self, i: usize) -> usize {
         let (left, threads) = (self.chooser.left[i].0, self.target.threads.max(1));
         let equal = (threads..=2 * threads).find(|&parts| left.is_multiple_of(parts));
