@@ -1,13 +1,16 @@
-//! Part of pass `collapse`: loop fusion. Reductions whose loops have the same sizes, and that load something in common, become
+//! Parts of passes `collapse` and `options`: loop fusion and loop distribution. Reductions whose loops have the same sizes, and that load something in common, become
 //! reductions over the same loops: of `silu(x @ a) * (x @ b)` both sums run over one loop, and each element of `x` is loaded
 //! once for both. The order of each sum stays as it is.
 //!
 //! The reductions must depend on the same earlier reductions. So none depends on another of its loop, not through others
-//! either. They must also stay inside of the same loops, whatever later passes split (`is_affine`).
+//! either. They must also stay inside of the same loops, whatever later passes split (`is_affine`). Where an option still
+//! puts one of them inside of more loops than the others, it gets a loop of its own again (`distribute`; both terms are
+//! those of Kennedy and McKinley, *Maximizing Loop Parallelism and Improving Data Locality via Loop Fusion and
+//! Distribution*, 1993).
 
-use super::ranges::{axis_of, simplified_over, size_of};
-use kiln_ir::scope::AxisSet;
-use kiln_ir::uop::{Srcs, toposort, toposort_all};
+use super::ranges::{axis_of, kind_of, next_axis, replace_ranges, simplified_over, size_of};
+use kiln_ir::scope::{AxisSet, closed_ranges};
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort, toposort_all};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -42,6 +45,49 @@ pub(super) fn fuse(nodes: Vec<UOp>) -> Vec<UOp> {
         return nodes;
     }
     toposort(&simplified_over(nodes.last().expect("a kernel"), &renamed))
+}
+
+/// The kernel with reductions over the same loops only where they are inside of the same loops.
+///
+/// Say `sum_k exp(a[k]) b[j, k] + sum_k c[k] b[j, k]` is the same in every iteration of `i`, and `exp(a[k])` is kept in
+/// scratch inside of `i`. Then the first sum varies over `i` and the second does not, so one loop over `k` cannot end
+/// both.
+pub(super) fn distribute(ast: UOp) -> UOp {
+    let nodes = toposort(&ast);
+    let is_loop = |r: &&UOp| r.op() == Op::Range && !kind_of(r).is_expanded();
+    let loops: AxisSet = nodes.iter().filter(is_loop).map(axis_of).collect();
+    let mut next = next_axis(&ast);
+    let mut copies: FxHashMap<Vec<UOp>, Vec<(AxisSet, Renamed)>> = FxHashMap::default();
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in nodes {
+        let mut new = rebuild(&node, mapped(&node, &done));
+        if node.op() == Op::Reduce {
+            let mut around = node.scope().clone();
+            around.retain(|axis| loops.contains(axis));
+            let ranges: Vec<UOp> = closed_ranges(&node).cloned().collect();
+            let known = copies.entry(ranges.clone()).or_default();
+            let at = known.iter().position(|(other, _)| *other == around).unwrap_or_else(|| {
+                let is_first = known.is_empty();
+                let own =
+                    if is_first { Renamed::default() } else { renumbered(&ranges, &mut next) };
+                known.push((around, own));
+                known.len() - 1
+            });
+            new = replace_ranges(&new, &known[at].1);
+        }
+        done.insert(node, new);
+    }
+    done.remove(&ast).expect("the kernel")
+}
+
+/// For each of the ranges, one of its kind with a number of its own.
+fn renumbered(ranges: &[UOp], next: &mut u32) -> Renamed {
+    let renumber = |range: &UOp| {
+        let new = UOp::range(*next, kind_of(range), size_of(range));
+        *next += 1;
+        (range.clone(), (new.clone(), smallvec![new]))
+    };
+    ranges.iter().map(renumber).collect()
 }
 
 fn groups(nodes: &[UOp]) -> Vec<Group> {

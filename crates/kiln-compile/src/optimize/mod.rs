@@ -170,8 +170,9 @@ pub fn check(ast: &UOp, options: &[Opt]) -> Result<(), String> {
 }
 
 fn rewritten(ast: &UOp, options: &[Opt]) -> Result<UOp, String> {
-    match Nests::of(ast).filter(|_| !options.is_empty()) {
+    let rewritten = match Nests::of(ast).filter(|_| !options.is_empty()) {
         Some(nests) => nests.apply(options),
         None => options::rewritten(ast, options),
-    }
+    };
+    Ok(fuse::distribute(rewritten?))
 }

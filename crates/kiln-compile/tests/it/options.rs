@@ -343,11 +343,15 @@ fn the_rest_of_a_block_may_be_nothing() {
     }
 }
 
+/// A value that takes many operations.
+fn quotient(x: &UOp) -> UOp {
+    let square = x * x;
+    UOp::binary(Op::FloorDiv, &(&square * x), &(&square + 7)) * &square
+}
+
 /// Quotients, and each times the sum of its row.
 pub(crate) fn repeated(rows: usize, n: usize) -> UOp {
-    let x = param(0, &[rows, n]);
-    let square = &x * &x;
-    let quotient = UOp::binary(Op::FloorDiv, &(&square * &x), &(&square + 7)) * &square;
+    let quotient = quotient(&param(0, &[rows, n]));
     let sum = quotient.reduce(ReduceOp::Add, &[1][..]).reshape(&[rows, 1][..]);
     quotient * sum.expand(&[rows, n][..])
 }
@@ -366,6 +370,27 @@ fn a_value_is_kept_inside_of_loops_that_its_reduction_is_not_in() {
         let kernel = kernel_of(&repeated_for_columns(columns, rows, n));
         assert!(check("columns", &kernel, &[Opt::Keep { bytes: 1 << 12 }]));
     }
+}
+
+#[test]
+fn a_sum_that_reads_what_is_kept_inside_of_more_loops_has_a_loop_of_its_own() {
+    // the inner sums are the same for all 3 rows, and both load the same weights
+    let (rows, m, n) = (3, 6, 5);
+    let inner = |x: UOp| x.reshape(&[1, 2, 1, n][..]).expand(&[rows, 2, n, n][..]);
+    let weights = param(2, &[n, n]).reshape(&[1, 1, n, n][..]).expand(&[rows, 2, n, n][..]);
+    let sum = |x: UOp| (inner(x) * &weights).reduce(ReduceOp::Add, &[3][..]);
+    let quotient = quotient(&param(0, &[2, n]));
+    let again = quotient.reshape(&[1, 2, n][..]).expand(&[rows, 2, n][..]);
+    let scale = param(3, &[rows, n]).reshape(&[rows, 1, n][..]).expand(&[rows, 2, n][..]);
+    let sums = (sum(quotient) + sum(param(1, &[2, n])) + again) * scale;
+    let last = param(4, &[m, n]).reshape(&[1, 1, m, n][..]).expand(&[rows, 2, m, n][..]);
+    let product = sums.reshape(&[rows, 2, 1, n][..]).expand(&[rows, 2, m, n][..]) * last;
+    let kernel = collapsed(&kernel_of(&product.reduce(ReduceOp::Add, &[3][..])));
+    assert_eq!(axes(&kernel, RangeKind::Reduce).len(), 2, "{}", kiln_ir::text::print(&kernel));
+    let keep = [Opt::Keep { bytes: 1 << 12 }];
+    assert!(check("sums of rows", &kernel, &keep), "legal");
+    let kept = apply(&kernel, &keep).expect("legal").ast;
+    assert_eq!(axes(&kept, RangeKind::Reduce).len(), 3, "{}", kiln_ir::text::print(&kept));
 }
 
 #[test]
