@@ -5,6 +5,7 @@
 //! one demand; that is how a value that is used twice is computed once.
 
 use super::choices::Choices;
+use super::compared::compared;
 use super::cones::Cones;
 use super::cost::{self, Below, Price, Use};
 use super::hazard::Hazards;
@@ -138,6 +139,7 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
         choices,
         is_root: vec![false; nodes.len()],
         forced: rematerialized(&nodes, &position),
+        compared: compared(&nodes, &position),
         storage: storages(&nodes, &position),
         overwritten: overwritten(&nodes, &position),
         hazards: FxHashMap::default(),
@@ -168,6 +170,8 @@ pub(super) struct Planner<'a> {
     /// Whether a node must be stored: an update writes to its memory, it must be read before an update writes, or others
     /// are computed from it again.
     forced: Vec<bool>,
+    /// Whether a node is a sum that comparisons need to be the same in all kernels.
+    compared: Vec<bool>,
     /// By node: a number that is the same for an update and everything that may be the same memory.
     storage: Vec<usize>,
     /// By storage: what is known of the values that are written to it.
@@ -265,6 +269,9 @@ impl Planner<'_> {
     fn must_store(&mut self, i: usize) -> bool {
         let node = self.plan.nodes[i].clone();
         if self.is_root[i] || self.forced[i] || node.op() == Op::Contiguous {
+            return true;
+        }
+        if self.compared[i] && self.plan.requests[i].len() > 1 {
             return true;
         }
         // what costs nothing is never stored: constants, and views (the decision is about their source)

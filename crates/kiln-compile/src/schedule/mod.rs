@@ -30,6 +30,8 @@ mod cones;
 mod cost;
 /// From the roots to the leaves: which kernel needs what, and the decisions.
 mod assign;
+/// Sums that comparisons need to be the same in all kernels.
+mod compared;
 /// Which products a kernel will tile.
 mod tiles;
 /// Passes a demand on to the sources of a node.

@@ -298,6 +298,29 @@ fn products_that_share_a_factor_stay_apart() {
 }
 
 #[test]
+fn a_sum_that_both_sides_of_a_comparison_need_is_computed_once() {
+    let (n, k) = (5, 3);
+    let x = UOp::param(0, DType::F32, &[n, k][..]);
+    let row = |sum: &UOp| sum.reshape(&[n, 1][..]).expand(&[n, k][..]);
+    let scaled = &x * row(&x.reduce(ReduceOp::Add, &[1][..]));
+    let largest = scaled.reduce(ReduceOp::Max, &[1][..]);
+    // like the gradient of a largest element, which is computed beside it
+    let is_largest = |largest: &UOp| scaled.eq_(&row(largest)).cast(DType::F32);
+    let sums = |roots: &[UOp]| {
+        let schedule = schedule(roots);
+        let sums = |kernel: &ScheduledKernel| {
+            let nodes = toposort(&kernel.ast).into_iter();
+            nodes.filter(|n| n.op() == Op::Reduce && n.arg().reduce_op() == Some(ReduceOp::Add)).count()
+        };
+        schedule.kernels.iter().map(sums).sum::<usize>()
+    };
+    assert_eq!(sums(&[largest.clone(), is_largest(&largest)]), 1);
+    // one side alone makes nothing of how the sum rounds
+    let other = UOp::param(1, DType::F32, &[n][..]);
+    assert_eq!(sums(&[largest, is_largest(&other)]), 2);
+}
+
+#[test]
 fn reduce_of_reduce() {
     let x = param(0, &[4, 6]);
     let rows = x.reduce(ReduceOp::Add, &[1][..]);
