@@ -51,7 +51,7 @@ fn depends_on_sums(nodes: &[UOp], position: &FxHashMap<UOp, usize>) -> Vec<bool>
 
 /// Whether a value is the same in all kernels, whatever it is computed of.
 fn is_end(node: &UOp) -> bool {
-    is_sum(node) || matches!(node.op(), Op::Contiguous | Op::Update)
+    is_sum(node) || node.op() == Op::Contiguous
 }
 
 /// Whether the order of its terms changes the result.

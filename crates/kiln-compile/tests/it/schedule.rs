@@ -310,7 +310,9 @@ fn a_sum_that_both_sides_of_a_comparison_need_is_computed_once() {
         let schedule = schedule(roots);
         let sums = |kernel: &ScheduledKernel| {
             let nodes = toposort(&kernel.ast).into_iter();
-            nodes.filter(|n| n.op() == Op::Reduce && n.arg().reduce_op() == Some(ReduceOp::Add)).count()
+            nodes
+                .filter(|n| n.op() == Op::Reduce && n.arg().reduce_op() == Some(ReduceOp::Add))
+                .count()
         };
         schedule.kernels.iter().map(sums).sum::<usize>()
     };

@@ -2,7 +2,8 @@
 
 use super::leaf;
 use super::measure::count;
-use kiln_ir::uop::{reaches, substitute, toposort_all};
+use kiln_ir::arg::ReduceOp;
+use kiln_ir::uop::{Srcs, reaches, rebuild, substitute, toposort_all};
 use kiln_ir::{Arg, Op, UOp};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
@@ -25,19 +26,51 @@ pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
 pub(crate) fn with_history(root: &UOp) -> UOp {
     let remembers = |n: &UOp| n.op() == Op::Buffer && leaf::history(n).is_some();
     let mut root = root.clone();
-    while reaches(&root, is_open, remembers) {
-        let map: FxHashMap<UOp, UOp> =
-            leaves(&root).filter_map(|l| Some((l.clone(), leaf::history(&l)?))).collect();
-        root = opened(root, &map);
+    while reaches(&root, is_open, |n| remembers(n) || is_apart(n)) {
+        let nodes = toposort_all(std::slice::from_ref(&root), is_open);
+        let of_leaves = nodes.iter().filter(|n| n.op() == Op::Buffer);
+        let of_leaves = of_leaves.filter_map(|l| Some((l.clone(), leaf::history(l)?)));
+        let extremes = nodes.iter().filter(|n| is_apart(n)).map(|n| (n.clone(), together(n)));
+        root = opened(root, &of_leaves.chain(extremes).collect());
     }
     root
+}
+
+/// Whether a largest or smallest element has been computed, and what it was found in has not. A gradient looks for the
+/// elements that are equal to it. Computed again, in another kernel, none may be.
+fn is_apart(node: &UOp) -> bool {
+    let Some(at) = extreme_of(node) else { return false };
+    let mut values = node.src(at);
+    while values.op().is_movement() {
+        values = values.src(0);
+    }
+    let is_there = matches!(values.op(), Op::Buffer | Op::Const | Op::Remat);
+    !is_there && leaf::value(node).is_some() && leaf::value(values).is_none()
+}
+
+/// The same extreme, found in values that are stored for it and for its gradient.
+fn together(node: &UOp) -> UOp {
+    let at = extreme_of(node).expect("an extreme");
+    let mut srcs = node.srcs().iter().cloned().collect::<Srcs>();
+    srcs[at] = srcs[at].remat([]);
+    rebuild(node, srcs)
+}
+
+/// Which source has the elements of which a node is the largest or smallest.
+fn extreme_of(node: &UOp) -> Option<usize> {
+    let is_extreme = matches!(node.arg().reduce_op(), Some(ReduceOp::Max | ReduceOp::Min));
+    match node.op() {
+        Op::Reduce if is_extreme && node.dtype().is_float() => Some(0),
+        Op::Update if is_extreme && node.dtype().is_float() => Some(1),
+        _ => None,
+    }
 }
 
 /// `root` with the nodes in `map` replaced. A computed node keeps its value if its sources were replaced: the memory
 /// that it was computed from may be gone.
 fn opened(root: UOp, map: &FxHashMap<UOp, UOp>) -> UOp {
     let mut nodes = toposort_all(std::slice::from_ref(&root), |n| !map.contains_key(n));
-    nodes.retain(|n| n.op() != Op::Buffer && leaf::value(n).is_some());
+    nodes.retain(|n| !map.contains_key(n) && n.op() != Op::Buffer && leaf::value(n).is_some());
     nodes.push(root);
     let mut new = substitute(&nodes, map);
     for (old, new) in nodes.iter().zip(&new).filter(|(old, new)| old != new) {
@@ -73,17 +106,11 @@ pub(crate) fn has_gradient(root: &UOp, own: Option<u64>) -> bool {
 pub(crate) fn forget_history(root: &UOp) {
     let forgets = |n: &UOp| {
         if n.op() == Op::Buffer {
-            leaf::set_history(n, None);
+            leaf::forget_history(n);
         }
         false
     };
     reaches(root, is_open, forgets);
-}
-
-/// The leaves that a gradient could reach.
-fn leaves(root: &UOp) -> impl Iterator<Item = UOp> {
-    let nodes = toposort_all(std::slice::from_ref(root), is_open);
-    nodes.into_iter().filter(|n| n.op() == Op::Buffer)
 }
 
 /// Whether gradients go through a node to its sources.

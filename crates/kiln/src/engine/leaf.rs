@@ -230,6 +230,16 @@ pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
     }
 }
 
+/// Makes a leaf forget what it was computed from. The node may stay, in the graph of a gradient: from now on it keeps the
+/// leaf, which may not be overwritten before it is read.
+pub(super) fn forget_history(leaf: &UOp) {
+    let Some(node) = history(leaf) else { return };
+    set_history(leaf, None);
+    if let Some(value) = value(&node).filter(|value| value.leaf == *leaf) {
+        set_computed(&node, value);
+    }
+}
+
 /// The error that reading a leaf gives, if any.
 pub(super) fn fault(leaf: &UOp) -> Option<Failure> {
     memory_of(leaf)?.fault.lock().expect("fault lock").clone()

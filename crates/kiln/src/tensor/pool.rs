@@ -67,7 +67,10 @@ macro_rules! pools {
                 let _method = outermost(stringify!($lp));
                 let pool: PoolOptions = pool.into();
                 let count = pool.frame($n).map_or(1, |f| f.windows.iter().map(|w| w.size).product());
-                self.pow(p).$avg(pool).mul(count).pow(1.0 / p)
+                let sum = self.pow(p).$avg(pool).mul(count);
+                // the root rises without bound at 0, where the gradient is 0 as PyTorch's
+                let is_zero = sum.eq(0.0);
+                is_zero.where_(0.0, is_zero.where_(1.0, sum).pow(1.0 / p))
             }
         )* }
     };

@@ -226,3 +226,82 @@ fn the_error_function_keeps_nothing_for_its_gradient() {
     done.expect("computes");
     assert!(counts.kernels <= 4, "{} kernels", counts.kernels);
 }
+
+/// Numbers without an order.
+fn wave(shape: &[usize], step: f64) -> Tensor {
+    let n = shape.iter().product::<usize>() as i64;
+    let wave = (Tensor::arange(n).cast(kiln::DType::F64) * step).sin().reshape(shape);
+    wave.realize().expect("computes");
+    wave
+}
+
+/// Every extreme passes on its gradient of 1, also if it was read before the gradient is computed, and was found in values
+/// that are not in memory. Then other kernels compute the values again, and add up their products in another order.
+#[test]
+fn extremes_of_what_is_computed_again_have_gradients() -> Result<(), kiln::Error> {
+    let extremes: [fn(&Tensor) -> Tensor; 5] = [
+        |x| x.unsqueeze(0).max_pool1d(2),
+        |x| x.max(-1),
+        |x| x.min(0),
+        |x| fixed(x, "amax"),
+        |x| fixed(x, "amin"),
+    ];
+    for (m, k, n) in [(7, 7, 7), (5, 7, 7), (4, 33, 6), (1, 7, 7)] {
+        for dtype in [kiln::DType::F32, kiln::DType::F64] {
+            for (i, extreme) in extremes.iter().enumerate() {
+                for is_read in [false, true] {
+                    let bias = wave(&[m, n], 2.1).cast(dtype).copy().set_requires_grad(true);
+                    let [a, b] = [wave(&[m, k], 0.7), wave(&[k, n], 1.3)].map(|x| x.cast(dtype));
+                    let y = extreme(&((a.matmul(&b) * 0.3 + &bias).sin() * 1.5));
+                    if is_read {
+                        y.realize()?;
+                    }
+                    let slope = (a.matmul(&b) * 0.3 + bias.detach()).cos() * 1.5;
+                    y.sum(..).backward()?;
+                    let passed = (bias.grad().expect("reached") / slope).cast(kiln::DType::F64);
+                    let (passed, wanted) = (passed.sum(..).item::<f64>()?, y.numel() as f64);
+                    let case = format!("{i} of {m} x {k} x {n} in {dtype}, read {is_read}");
+                    assert!((passed - wanted).abs() < 1e-3, "{case}: {passed}, not {wanted}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The extremes of every fifth element. Each of them has some.
+fn fixed(x: &Tensor, reduce: &str) -> Tensor {
+    let at = (Tensor::arange(x.numel() as i64) * 7).modulo(5);
+    let base = Tensor::zeros_with([5], x.dtype());
+    base.scatter_reduce(0, &at, &x.flatten(), reduce, false)
+}
+
+/// What wants a gradient is computed, then written to, and the gradient is read after the next value.
+#[test]
+fn what_a_gradient_reads_is_not_overwritten() -> Result<(), kiln::Error> {
+    let functions: [fn(&Tensor) -> Tensor; 3] = [|x| x * 1.0, Tensor::exp, Tensor::sin];
+    for f in functions {
+        let x = Tensor::from([1.0, 2.0, 3.0]).set_requires_grad(true);
+        let v = f(&x);
+        v.realize()?;
+        v.set(kiln::s![1], 0.25);
+        let loss = v.square().sum(..);
+        loss.backward()?;
+        loss.realize()?;
+        let slope = f(&x.detach()) * of(&[1.0, 2.0, 3.0], f) * 2.0;
+        let mut want = slope.to_vec::<f64>()?;
+        want[1] = 0.0;
+        check(&x.grad().expect("reached"), &want);
+        let mut want = f(&x.detach()).to_vec::<f64>()?;
+        want[1] = 0.25;
+        check(&v.detach(), &want);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_norm_of_a_window_of_zeros_is_flat() {
+    let x = [0.0, 0.0, 3.0, 4.0];
+    check(&of(&x, |x| x.reshape([1, 1, 4]).lp_pool1d(2.0, 2)), &[0.0, 0.0, 0.6, 0.8]);
+    check(&of(&x, |x| x.reshape([1, 2, 2]).lp_pool2d(2.0, 2)), &[0.0, 0.0, 0.6, 0.8]);
+}
