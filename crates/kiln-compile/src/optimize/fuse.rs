@@ -1,4 +1,4 @@
-//! Parts of passes `collapse` and `options`: loop fusion and loop distribution. Reductions whose loops have the same sizes, and that load something in common, become
+//! Part of passes `collapse` and `options`: loop fusion and loop distribution. Reductions whose loops have the same sizes, and that load something in common, become
 //! reductions over the same loops: of `silu(x @ a) * (x @ b)` both sums run over one loop, and each element of `x` is loaded
 //! once for both. The order of each sum stays as it is.
 //!
