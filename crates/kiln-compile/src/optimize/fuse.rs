@@ -1,6 +1,6 @@
-//! Part of passes `collapse` and `options`: loop fusion and loop distribution. Reductions whose loops have the same sizes, and that load something in common, become
-//! reductions over the same loops: of `silu(x @ a) * (x @ b)` both sums run over one loop, and each element of `x` is loaded
-//! once for both. The order of each sum stays as it is.
+//! Part of passes `collapse` and `options`: loop fusion and loop distribution. Reductions whose loops have the same sizes,
+//! and that load something in common, become reductions over the same loops: of `silu(x @ a) * (x @ b)` both sums run over
+//! one loop, and each element of `x` is loaded once for both. The order of each sum stays as it is.
 //!
 //! The reductions must depend on the same earlier reductions. So none depends on another of its loop, not through others
 //! either. They must also stay inside of the same loops, whatever later passes split (`is_affine`). Where an option still
@@ -60,24 +60,36 @@ pub(super) fn distribute(ast: UOp) -> UOp {
     let mut copies: FxHashMap<Vec<UOp>, Vec<(AxisSet, Renamed)>> = FxHashMap::default();
     let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
     for node in nodes {
-        let mut new = rebuild(&node, mapped(&node, &done));
-        if node.op() == Op::Reduce {
-            let mut around = node.scope().clone();
-            around.retain(|axis| loops.contains(axis));
-            let ranges: Vec<UOp> = closed_ranges(&node).cloned().collect();
-            let known = copies.entry(ranges.clone()).or_default();
-            let at = known.iter().position(|(other, _)| *other == around).unwrap_or_else(|| {
-                let is_first = known.is_empty();
-                let own =
-                    if is_first { Renamed::default() } else { renumbered(&ranges, &mut next) };
-                known.push((around, own));
-                known.len() - 1
-            });
-            new = replace_ranges(&new, &known[at].1);
-        }
+        let new = rebuild(&node, mapped(&node, &done));
+        let new = match node.op() {
+            Op::Reduce => {
+                let mut around = node.scope().clone();
+                around.retain(|axis| loops.contains(axis));
+                let ranges: Vec<UOp> = closed_ranges(&node).cloned().collect();
+                let known = copies.entry(ranges.clone()).or_default();
+                replace_ranges(&new, own_loops(known, around, &ranges, &mut next))
+            }
+            _ => new,
+        };
         done.insert(node, new);
     }
     done.remove(&ast).expect("the kernel")
+}
+
+/// What the loops of a reduction become inside of the loops `around`. The first keeps its own.
+fn own_loops<'a>(
+    known: &'a mut Vec<(AxisSet, Renamed)>,
+    around: AxisSet,
+    ranges: &[UOp],
+    next: &mut u32,
+) -> &'a Renamed {
+    let at = known.iter().position(|(other, _)| *other == around).unwrap_or_else(|| {
+        let is_first = known.is_empty();
+        let own = if is_first { Renamed::default() } else { renumbered(ranges, next) };
+        known.push((around, own));
+        known.len() - 1
+    });
+    &known[at].1
 }
 
 /// For each of the ranges, one of its kind with a number of its own.

@@ -41,7 +41,7 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
 fn is_apart(node: &UOp) -> bool {
     let Some(at) = extreme_of(node) else { return false };
     let mut values = node.src(at);
-    while values.op().is_movement() {
+    while values.op().is_movement() || matches!(values.op(), Op::Mark | Op::Detach) {
         values = values.src(0);
     }
     let is_there = matches!(values.op(), Op::Buffer | Op::Const | Op::Remat);
