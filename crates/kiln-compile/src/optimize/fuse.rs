@@ -67,7 +67,10 @@ pub(super) fn distribute(ast: UOp) -> UOp {
                 around.retain(|axis| loops.contains(axis));
                 let ranges: Vec<UOp> = closed_ranges(&node).cloned().collect();
                 let known = copies.entry(ranges.clone()).or_default();
-                replace_ranges(&new, own_loops(known, around, &ranges, &mut next))
+                match own_loops(known, around, &ranges, &mut next) {
+                    own if own.is_empty() => new,
+                    own => replace_ranges(&new, own),
+                }
             }
             _ => new,
         };

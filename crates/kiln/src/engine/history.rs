@@ -26,11 +26,12 @@ pub(crate) fn remember(node: &UOp, leaf: UOp) -> UOp {
 pub(crate) fn with_history(root: &UOp) -> UOp {
     let remembers = |n: &UOp| n.op() == Op::Buffer && leaf::history(n).is_some();
     let mut root = root.clone();
-    while reaches(&root, is_open, |n| remembers(n) || is_apart(n)) {
+    while reaches(&root, is_open, |n| remembers(n) || lacks_its_values(n)) {
         let nodes = toposort_all(std::slice::from_ref(&root), is_open);
         let of_leaves = nodes.iter().filter(|n| n.op() == Op::Buffer);
         let of_leaves = of_leaves.filter_map(|l| Some((l.clone(), leaf::history(l)?)));
-        let extremes = nodes.iter().filter(|n| is_apart(n)).map(|n| (n.clone(), together(n)));
+        let extremes =
+            nodes.iter().filter(|n| lacks_its_values(n)).map(|n| (n.clone(), found_again(n)));
         root = opened(root, &of_leaves.chain(extremes).collect());
     }
     root
@@ -38,7 +39,7 @@ pub(crate) fn with_history(root: &UOp) -> UOp {
 
 /// Whether a largest or smallest element has been computed, and what it was found in has not. A gradient looks for the
 /// elements that are equal to it. Computed again, in another kernel, none may be.
-fn is_apart(node: &UOp) -> bool {
+fn lacks_its_values(node: &UOp) -> bool {
     let Some(at) = extreme_of(node) else { return false };
     let mut values = node.src(at);
     while values.op().is_movement() || matches!(values.op(), Op::Mark | Op::Detach) {
@@ -49,7 +50,7 @@ fn is_apart(node: &UOp) -> bool {
 }
 
 /// The same extreme, found in values that are stored for it and for its gradient.
-fn together(node: &UOp) -> UOp {
+fn found_again(node: &UOp) -> UOp {
     let at = extreme_of(node).expect("an extreme");
     let mut srcs = node.srcs().iter().cloned().collect::<Srcs>();
     srcs[at] = srcs[at].remat([]);

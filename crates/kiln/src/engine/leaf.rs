@@ -230,8 +230,8 @@ pub(super) fn set_history(leaf: &UOp, history: Option<UOp>) {
     }
 }
 
-/// Makes a leaf forget what it was computed from. The node may stay, in the graph of a gradient: from now on it keeps the
-/// leaf, which may not be overwritten before it is read.
+/// Makes a leaf forget the node that it was computed from. The node may stay, in the graph of a gradient. From now on it
+/// keeps the leaf, so the leaf is not overwritten before the gradient is read.
 pub(super) fn forget_history(leaf: &UOp) {
     let Some(node) = history(leaf) else { return };
     set_history(leaf, None);

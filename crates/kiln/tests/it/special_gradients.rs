@@ -227,7 +227,7 @@ fn the_error_function_keeps_nothing_for_its_gradient() {
     assert!(counts.kernels <= 4, "{} kernels", counts.kernels);
 }
 
-/// Numbers without an order.
+/// Sines: numbers in no order.
 fn wave(shape: &[usize], step: f64) -> Tensor {
     let n = shape.iter().product::<usize>() as i64;
     let wave = (Tensor::arange(n).cast(kiln::DType::F64) * step).sin().reshape(shape);
@@ -243,8 +243,8 @@ fn extremes_of_what_is_computed_again_have_gradients() -> Result<(), kiln::Error
         |x| x.unsqueeze(0).max_pool1d(2),
         |x| x.max(-1),
         |x| x.min(0),
-        |x| fixed(x, "amax"),
-        |x| fixed(x, "amin"),
+        |x| of_fifths(x, "amax"),
+        |x| of_fifths(x, "amin"),
     ];
     for (m, k, n) in [(7, 7, 7), (5, 7, 7), (4, 33, 6), (1, 7, 7)] {
         for dtype in [kiln::DType::F32, kiln::DType::F64] {
@@ -256,6 +256,7 @@ fn extremes_of_what_is_computed_again_have_gradients() -> Result<(), kiln::Error
                     if is_read {
                         y.realize()?;
                     }
+                    // near the top of a sine the slope is small, and so its roundings count much
                     let slope = (a.matmul(&b) * 0.3 + bias.detach()).cos() * 1.5;
                     y.sum(..).backward()?;
                     let passed = (bias.grad().expect("reached") / slope).cast(kiln::DType::F64);
@@ -270,7 +271,7 @@ fn extremes_of_what_is_computed_again_have_gradients() -> Result<(), kiln::Error
 }
 
 /// The extremes of every fifth element. Each of them has some.
-fn fixed(x: &Tensor, reduce: &str) -> Tensor {
+fn of_fifths(x: &Tensor, reduce: &str) -> Tensor {
     let at = (Tensor::arange(x.numel() as i64) * 7).modulo(5);
     let base = Tensor::zeros_with([5], x.dtype());
     base.scatter_reduce(0, &at, &x.flatten(), reduce, false)
