@@ -94,6 +94,14 @@ pub fn lower(kernel: &UOp, target: &Target, checks: Checks) -> Result<Program, B
     Ok(LOWER.run(|| Lowering::of(kernel), target, checks)?.program(name))
 }
 
+/// Kernel -> program without text, as [`compile`] makes it.
+///
+/// # Errors
+/// A pass that fails.
+pub fn program(kernel: &UOp, target: &Target, settings: Settings) -> Result<Program, Bug> {
+    Ok(within_limits(kernel, target, settings)?.1)
+}
+
 /// Kernel -> program text.
 ///
 /// # Errors

@@ -1,9 +1,12 @@
 //! What the compiler hands to a device: a linear program, its text, and what a launch needs to know.
 
 use crate::arg::Space;
-use crate::dtype::DType;
+use crate::dtype::{Const, DType};
+use crate::eval::eval;
 use crate::op::Op;
 use crate::uop::{UOp, toposort};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// One compiled-to-text kernel. Everything in it is plain data; a backend turns it into something that runs.
@@ -43,18 +46,21 @@ impl Program {
         self.ops.iter().any(|op| op.op() == Op::Mma)
     }
 
-    /// About how many instructions one launch executes: each op once for each iteration of the loops around it. A loop whose
-    /// length only a launch knows counts as long as it may be.
-    pub fn instructions(&self) -> u64 {
+    /// About how many instructions a launch with these launch-time scalars (by slot) executes: each op once for each iteration
+    /// of the loops around it. A loop whose length depends on those around it counts as in their first iterations: the last
+    /// block counts as a whole one. One whose length depends on a scalar that is not given counts as long as it may be.
+    pub fn instructions(&self, vars: &[i64]) -> u64 {
         let (mut times, mut count) = (vec![1u64], 0u64);
+        let mut known = Known { vars, values: FxHashMap::default() };
         for op in &self.ops {
             let now = times.last().copied().unwrap_or(1);
             match op.op() {
-                Op::Range => times.push(now.saturating_mul(op.src(0).max().max(0) as u64)),
+                Op::Range => times.push(now.saturating_mul(known.trip_count(op))),
                 Op::End => drop(times.pop()),
                 Op::Const | Op::Param | Op::Var | Op::Local => {}
                 _ => count = count.saturating_add(now),
             }
+            known.add(op);
         }
         count
     }
@@ -64,6 +70,49 @@ impl Program {
         let lists = size_of_val(&self.params[..]) + size_of_val(&self.vars[..]);
         let ops = self.ops.len() * UOp::SIZE;
         size_of::<Program>() + self.name.len() + self.source.len() + lists + ops
+    }
+}
+
+/// The scalars of a program that a launch knows before it starts, with their values.
+struct Known<'a> {
+    vars: &'a [i64],
+    values: FxHashMap<&'a UOp, Const>,
+}
+
+impl<'a> Known<'a> {
+    /// The next op of the program.
+    fn add(&mut self, op: &'a UOp) {
+        let value = match op.op() {
+            Op::Var => self.var(op),
+            Op::Range => Some(Const::Int(0).cast(op.dtype())),
+            Op::Cast => self.computed(op),
+            alu if alu.is_alu() && op.lanes() == 1 => self.computed(op),
+            _ => None,
+        };
+        if let Some(value) = value {
+            self.values.insert(op, value);
+        }
+    }
+
+    fn var(&self, op: &UOp) -> Option<Const> {
+        let value = *self.vars.get(op.arg().slot()?)?;
+        op.dtype().is_int().then(|| Const::Int(value).cast(op.dtype()))
+    }
+
+    fn computed(&self, op: &UOp) -> Option<Const> {
+        let values = op.srcs().iter().map(|src| self.value(src));
+        eval(op.op(), op.dtype(), &values.collect::<Option<SmallVec<[Const; 3]>>>()?)
+    }
+
+    /// A constant may be no op of the program.
+    fn value(&self, op: &UOp) -> Option<Const> {
+        op.as_const().or_else(|| self.values.get(op).copied())
+    }
+
+    fn trip_count(&self, range: &UOp) -> u64 {
+        let of = range.src(0);
+        let known = || self.value(of)?.as_i128()?.try_into().ok();
+        known().unwrap_or(of.max()).max(0) as u64
     }
 }
 

@@ -200,6 +200,11 @@ costs! {
     /// Blocks of such a reduction, at most.
     split_most_blocks: usize = 64, BENCH;
 
+    /// How many times as many instructions as a kernel for the same numbers a kernel for many numbers may execute.
+    general_times: f64 = 1.5, Source::Fitted("cargo bench -p kiln --bench lengths");
+    /// So many more do not count: a compilation takes as long as hundreds of such launches.
+    general_more: f64 = 200_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
+
     /// Cycles until the result of a multiply-add can be used.
     latency: f64 = 4.0, TABLES;
     /// Operations that a processor starts while one addition waits for the one before: two units, four cycles.

@@ -2,6 +2,7 @@
 
 use crate::stages::{lower, optimize};
 use kiln_compile::optimize::{General, Opt, Skeleton, apply, collapsed};
+use kiln_compile::pipeline::{self, Settings};
 use kiln_compile::target::Target;
 use kiln_ir::arg::RangeKind::{self, Loop, Reduce, Thread};
 use kiln_ir::arg::ReduceOp;
@@ -113,6 +114,21 @@ fn products_of_any_lengths_are_tiled_and_end_at_their_lengths() {
     };
     assert!(has(RangeKind::Vector) && has(RangeKind::Upcast), "{:?}", optimized.applied);
     assert_ends_at_launch(&optimized.ast);
+}
+
+/// A row of sums costs as many instructions as its lengths say, and as many as it ever may if they are not known.
+#[test]
+fn instructions_are_counted_for_the_lengths_of_a_launch() {
+    let kernel = general(&[rows(3, 5), rows(4, 7), rows(9, 6)]);
+    let settings = Settings::default();
+    let program = pipeline::program(&kernel.ast, &Target::interp(), settings).expect("no bug");
+    let count = |m, n| {
+        let scalars = kernel.fits(&Skeleton::of(&rows(m, n)).numbers).expect("of the family");
+        let scalars = scalars.iter().filter_map(|(n, _)| n.as_i128()?.try_into().ok());
+        program.instructions(&scalars.collect::<Vec<i64>>())
+    };
+    let (few, more, most) = (count(4, 10), count(8, 20), program.instructions(&[]));
+    assert!(3 * few < more && more < 5 * few && more < most, "{few} {more} {most}");
 }
 
 /// No loop of a general kernel, also none that threads share, runs as often as it ever may.

@@ -8,14 +8,15 @@ use super::capture::Closed;
 use super::device::Opened;
 use super::families::{self, Found};
 use super::generations::Generations;
+use super::made::{Made, made, settings};
 use super::measure::count;
+use super::number::raw;
 use super::observed::Graph;
 use super::parallel::in_parallel;
 use super::testing::Stages;
 use super::{Failure, debug, env, observed, report, search, testing};
 use crate::device::Device;
 use kiln_compile::optimize::{Opt, Work};
-use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, BufferRef, Choices, ScheduledKernel};
 use kiln_ir::arg::Shape;
@@ -174,22 +175,6 @@ fn overwrites(
     found
 }
 
-/// A scalar's bits as kernels take them.
-pub(super) fn raw(value: Const, dtype: DType) -> i64 {
-    match value.cast(dtype) {
-        Const::Bool(b) => b as i64,
-        Const::Int(i) => i,
-        Const::UInt(u) => u as i64,
-        Const::Float(f) => match dtype {
-            _ if dtype.is_fp8() => kiln_ir::eval::to_bits(value, dtype) as i64,
-            DType::F64 => f.to_bits() as i64,
-            DType::F16 => half::f16::from_f64(f).to_bits() as i64,
-            DType::BF16 => half::bf16::from_f64(f).to_bits() as i64,
-            _ => (f as f32).to_bits() as i64,
-        },
-    }
-}
-
 /// By the graph's shape, the device, and how its kernels are compiled.
 type Schedules = Generations<(u128, Way), Vec<Arc<Ready>>>;
 
@@ -198,8 +183,6 @@ pub(super) type Way = (Arc<str>, How);
 
 /// The width of the search for kernels, how they are made, and `LENGTHS`.
 pub(super) type How = (usize, Made, i64);
-/// Whether kernels are optimized, and whether their machine code tells its lines.
-pub(super) type Made = (bool, bool);
 static SCHEDULES: LazyLock<Mutex<Schedules>> = LazyLock::new(remembering);
 
 /// An empty map of schedules or kernels. It may hold twice its bound, so both maps together hold what `KILN_CACHE_MB`
@@ -230,10 +213,6 @@ pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<A
 /// How kernels of a device are compiled now.
 pub(super) fn way(device: &Device) -> Way {
     (device.shared_name(), (search::width(), made(), env::LENGTHS.get()))
-}
-
-fn made() -> Made {
-    (env::NOOPT.get() == 0, env::VIZ_CODE.get() != 0)
 }
 
 fn variants(key: &(u128, Way)) -> Vec<Arc<Ready>> {
@@ -295,7 +274,7 @@ pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<
     });
     let mut plans = std::mem::take(&mut schedule.kernels);
     let found = match search::width() {
-        0 => families::general(closed.outline, plans.iter().map(|plan| &plan.ast)),
+        0 => families::general(closed.outline, plans.iter().map(|plan| &plan.ast), opened),
         _ => plans.iter().map(|_| None).collect(),
     };
     let more: Vec<_> = plans.iter_mut().zip(found).map(general).collect();
@@ -399,14 +378,6 @@ fn key(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Key {
 
 fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option<Arc<Code>> {
     CODES.lock().expect("kernel cache").get(&key(kernel, opened, width)).cloned()
-}
-
-/// How to compile. If graphs are verified, a pass that fails is an error; otherwise the kernel gets fewer options.
-fn settings() -> Settings {
-    let verify = cfg!(debug_assertions) || env::SPEC.get() != 0;
-    let optimize = env::NOOPT.get() == 0;
-    let checks = Checks { verify, spoiled: None };
-    Settings { optimize, fall_back: !verify, checks, most_options: None }
 }
 
 /// Compiles a kernel, under `options` if a search has found some.

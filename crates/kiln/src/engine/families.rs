@@ -6,13 +6,15 @@
 //!
 //! What a kernel gets depends on the kernels that the program has made before, in their order, and on nothing else.
 
+use super::device::Opened;
 use super::env;
-use super::generations::Generations;
+use super::generations::{Generations, locked};
+use super::priced::{Candidate, MOST_ITERATIONS};
 use kiln_compile::optimize::{self, Skeleton, Work};
 use kiln_ir::uop::Mixer;
 use kiln_ir::{Const, DType, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// Kernels with one skeleton.
 struct Family {
@@ -38,6 +40,15 @@ pub(super) struct Found {
     pub(super) work: Work,
 }
 
+impl Found {
+    /// Whether it takes about as long as the kernel that it stands for.
+    fn pays(&self, exact: &Skeleton, opened: &Opened) -> bool {
+        let Found { ast, slot, numbers, work } = self;
+        let candidate = Candidate { ast, slot: *slot, numbers, iterations: work.iterations };
+        candidate.pays(|| Some(exact.kernel().clone()), opened)
+    }
+}
+
 /// With so many lengths, each kernel gets code of its own. A third one says that lengths vary.
 const EXACT_LENGTHS: usize = 2;
 
@@ -53,10 +64,6 @@ const MOST_SEEN: usize = 16;
 /// How many kernels must find a general kernel before another one is made.
 const WORTH: usize = 4;
 
-/// A kernel that runs its loops more often than this gets code of its own. General code takes up to twice as long,
-/// compiling about ten milliseconds, as long as so many iterations.
-pub(super) const MOST_ITERATIONS: u64 = 8_000_000;
-
 /// About how much memory an entry takes: the nodes of a kernel or two, and lists of numbers.
 const ENTRY: usize = 64 << 10;
 
@@ -64,16 +71,12 @@ type Known = Generations<u128, Arc<Mutex<Family>>>;
 static FAMILIES: LazyLock<Mutex<Known>> =
     LazyLock::new(|| Mutex::new(Generations::new(env::cache_bytes() / 8)));
 
-/// A panic leaves what is behind the lock as it was, or with one entry more.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// For each kernel of a graph, in order, a general kernel that computes the same, if its family or its siblings have one.
 /// `outline` is a hash of the graph without numbers.
 pub(super) fn general<'a>(
     outline: u128,
     kernels: impl Iterator<Item = &'a UOp> + Clone,
+    opened: &Opened,
 ) -> Vec<Option<Found>> {
     let mode = env::LENGTHS.get();
     if mode == 0 {
@@ -82,7 +85,10 @@ pub(super) fn general<'a>(
     let skeletons: Vec<Skeleton> = kernels.map(Skeleton::of).collect();
     let of_siblings = of_siblings(&skeletons);
     let mut families = Families { outline, met: FxHashMap::default() };
-    let mut of_family = |skeleton| locked(&families.family(skeleton)).general(skeleton, mode);
+    let mut of_family = |skeleton| {
+        let found = locked(&families.family(skeleton)).general(skeleton, mode)?;
+        found.pays(skeleton, opened).then_some(found)
+    };
     skeletons.iter().zip(of_siblings).map(|(s, of_siblings)| of_family(s).or(of_siblings)).collect()
 }
 

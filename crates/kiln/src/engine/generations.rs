@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A map that certainly holds the entries that were used last, up to `limit` bytes. It holds at most twice as many
 /// bytes, plus one larger entry.
@@ -51,6 +52,11 @@ impl<K: Hash + Eq, V> Generations<K, V> {
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.young.values().chain(self.old.values()).map(|entry| &entry.value)
     }
+}
+
+/// A panic leaves what is behind the lock as it was, or with one entry more.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

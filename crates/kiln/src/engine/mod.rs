@@ -44,6 +44,10 @@ mod donated;
 mod families;
 /// General schedules, each for graphs that differ in lengths.
 mod general;
+/// How kernels are made.
+mod made;
+/// Whether a general kernel is worth what it takes longer.
+mod priced;
 /// The schedule of a graph, wherever it comes from.
 mod ready;
 /// Files as memory.

@@ -25,3 +25,19 @@ pub(crate) fn value_of(number: &UOp) -> Option<Const> {
         _ => None,
     }
 }
+
+/// A scalar's bits as kernels take them.
+pub(super) fn raw(value: Const, dtype: DType) -> i64 {
+    match value.cast(dtype) {
+        Const::Bool(b) => b as i64,
+        Const::Int(i) => i,
+        Const::UInt(u) => u as i64,
+        Const::Float(f) => match dtype {
+            _ if dtype.is_fp8() => kiln_ir::eval::to_bits(value, dtype) as i64,
+            DType::F64 => f.to_bits() as i64,
+            DType::F16 => half::f16::from_f64(f).to_bits() as i64,
+            DType::BF16 => half::bf16::from_f64(f).to_bits() as i64,
+            _ => (f as f32).to_bits() as i64,
+        },
+    }
+}

@@ -5,6 +5,7 @@ mod causal;
 mod equal;
 mod history;
 mod loops;
+mod priced;
 mod random;
 mod regions;
 mod tokens;

@@ -26,7 +26,12 @@ impl Chooser {
             return;
         }
         let apart = self.apart(axis);
-        let most = self.costs.most_apart / (lanes * apart.len().max(1));
+        let each = |access: &&Access| match access.gate.contains(axis) {
+            true => self.costs.gated_element,
+            false => 1.0,
+        };
+        let elements = lanes as f64 * apart.iter().map(each).sum::<f64>().max(1.0);
+        let most = (self.costs.most_apart as f64 / elements) as usize;
         if let Some(j) = self.loop_along(&apart, i) {
             let most = self.costs.transposed_side.min(self.room).min(most);
             let by = self.unrolled_side(j, most);
@@ -53,7 +58,7 @@ impl Chooser {
     }
 
     /// The accesses that step over memory along an axis.
-    fn apart(&self, axis: u32) -> Vec<&Access> {
+    pub(super) fn apart(&self, axis: u32) -> Vec<&Access> {
         let is_apart = |a: &&Access| !matches!(a.stride(axis), Some(0 | 1));
         self.kernel.accesses.iter().filter(is_apart).collect()
     }

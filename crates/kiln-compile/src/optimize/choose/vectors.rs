@@ -140,7 +140,9 @@ impl Chooser {
         let alone = |scope: &AxisSet| scope.len() == 1 && scope.contains(axis);
         let gains = self.left.len() > 1
             && self.options.iter().any(vector)
-            && self.kernel.operations.iter().any(alone);
+            && self.kernel.operations.iter().any(alone)
+            // each such lane is code of its own, which is long
+            && !self.apart(axis).iter().any(|access| access.gate.contains(axis));
         if gains && !reduces && vectors <= self.costs.most_written_out.min(self.room) {
             self.apply(RangeKind::Upcast, i, vectors);
         }

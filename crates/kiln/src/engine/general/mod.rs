@@ -16,16 +16,17 @@ mod witnesses;
 use super::cache::{self, Code, Ready, ReadyKernel};
 use super::capture::Closed;
 use super::device::Opened;
-use super::families::{MOST_ITERATIONS, locked};
-use super::generations::Generations;
+use super::generations::{Generations, locked};
 use super::measure::count;
+use super::number::raw;
 use super::observed::{self, Graph};
+use super::priced::Candidate;
 use super::{Failure, env, search, testing};
 use crate::device::Device;
 use kiln_compile::lengths::{GeneralSchedule, Instance, KernelInstance};
 use kiln_compile::schedule::ScheduledKernel;
-use kiln_ir::Const;
 use kiln_ir::observe::{self, Kind};
+use kiln_ir::{Const, DType};
 use named::Named;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -281,7 +282,7 @@ impl General {
         Instance { schedule, kernels }: Instance,
         made_since: Option<Instant>,
     ) -> Result<Ready, Failure> {
-        let plans: Vec<_> = (0..kernels.len()).map(|k| self.plan(k, &kernels[k])).collect();
+        let plans: Vec<_> = (0..kernels.len()).map(|k| self.plan(k, &kernels[k], opened)).collect();
         if let Some(start) = made_since.filter(|_| observe::is_wanted(Kind::News)) {
             let roots = closed.build(&self.variable);
             let kernels: Vec<_> = plans.iter().map(|plan| plan.kernel.clone()).collect();
@@ -297,7 +298,7 @@ impl General {
                 code,
                 plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
                 stored: instance.stored,
-                numbers: numbers.into_iter().map(|(n, dtype)| cache::raw(n, dtype)).collect(),
+                numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
                 work: general.map(|v| v.work),
             }
         };
@@ -305,12 +306,17 @@ impl General {
         Ok(Ready::new(closed, kernels, schedule, self.variable.clone()))
     }
 
-    /// The kernel that runs: one for all numbers, or one for these if it runs for long.
-    fn plan(&self, k: usize, instance: &KernelInstance) -> Plan {
+    /// The kernel that runs: one for all numbers, or one for these if that takes much less time.
+    fn plan(&self, k: usize, instance: &KernelInstance, opened: &Opened) -> Plan {
         let general = &self.schedule.kernels[k];
         let mut kernel = general.plan.clone();
         let Some(varying) = &instance.varying else { return Plan { kernel, is_general: true } };
-        let is_general = varying.scalars.is_some() && varying.work.iterations <= MOST_ITERATIONS;
+        let pays = |numbers: &[(Const, DType)]| {
+            let (ast, iterations) = (&general.plan.ast, varying.work.iterations);
+            let candidate = Candidate { ast, slot: kernel.vars.len(), numbers, iterations };
+            candidate.pays(|| general.exact(varying), opened)
+        };
+        let is_general = varying.scalars.as_deref().is_some_and(pays);
         if !is_general {
             kernel.ast = general.exact(varying).expect("its numbers vary");
         }

@@ -1,0 +1,28 @@
+//! How kernels are made, as the environment says.
+
+use super::device::Opened;
+use super::{env, testing};
+use kiln_compile::pass::Checks;
+use kiln_compile::pipeline::{self, Bug, Settings};
+use kiln_ir::UOp;
+use kiln_ir::program::Program;
+
+/// Whether kernels are optimized, and whether their machine code tells its lines.
+pub(super) type Made = (bool, bool);
+
+pub(super) fn made() -> Made {
+    (env::NOOPT.get() == 0, env::VIZ_CODE.get() != 0)
+}
+
+/// How to compile. If graphs are verified, a pass that fails is an error; otherwise the kernel gets fewer options.
+pub(super) fn settings() -> Settings {
+    let verify = cfg!(debug_assertions) || env::SPEC.get() != 0;
+    let optimize = env::NOOPT.get() == 0;
+    let checks = Checks { verify, spoiled: None };
+    Settings { optimize, fall_back: !verify, checks, most_options: None }
+}
+
+/// The program of a kernel, without text.
+pub(super) fn program(kernel: &UOp, opened: &Opened) -> Result<Program, Bug> {
+    pipeline::program(kernel, &opened.target, testing::settings(settings()))
+}

@@ -1,0 +1,55 @@
+//! A general kernel runs only if it takes about as long as a kernel for the same numbers.
+
+use super::with_lengths;
+use kiln::Tensor;
+use kiln_ir::observe::{self, Log, Observer, Seen};
+use std::sync::Arc;
+
+/// What was decided by counting instructions while `f` ran.
+fn decided(f: impl FnOnce()) -> Vec<String> {
+    let log = Arc::new(Log::default());
+    let observer: Arc<dyn Observer> = log.clone();
+    observe::with(Some(observer), || with_lengths(1, f));
+    let text = |seen: Seen| match seen {
+        Seen::Decision(text) if text.contains("instructions") => Some(text),
+        _ => None,
+    };
+    log.seen().into_iter().filter_map(text).collect()
+}
+
+/// The shortcuts of a ResNet. A kernel for all three sizes has vectors of 48 positions of a row, which has 7 here, and loads
+/// each element alone: it took 100 times as long.
+#[test]
+fn a_kernel_that_suits_other_lengths_is_not_used() {
+    let found = decided(|| {
+        for (channels, size, outputs) in [(64, 56, 128), (128, 28, 256), (256, 14, 512)] {
+            let x = Tensor::full([1, channels, size, size], 0.5f32).contiguous();
+            let weights = Tensor::full([outputs, channels, 1, 1], 0.25f32).contiguous();
+            kiln::realize([&x, &weights]).expect("there is memory");
+            let y = x.conv2d(&weights, None, 1, 2, 1, 0);
+            let wanted = vec![channels as f32 / 8.0; outputs * (size / 2) * (size / 2)];
+            assert_eq!(y.to_vec::<f32>().expect("computes"), wanted);
+        }
+    });
+    assert!(!found.is_empty(), "nothing was decided");
+    assert!(found.iter().all(|text| text.contains(" exact (general ")), "{found:?}");
+}
+
+/// A row longer at each step, as text is decoded: many instructions, and one kernel for all steps.
+#[test]
+fn a_kernel_that_suits_all_lengths_is_used() {
+    let rows = Tensor::full([64, 900], 0.5f32).contiguous();
+    rows.realize().expect("there is memory");
+    let mut compiled = 0;
+    let found = decided(|| {
+        for n in 800..820 {
+            let x = rows.narrow(1, 0, n);
+            let (sums, counts) = kiln::measure(|| x.sin().exp().sum(1).to_vec::<f32>());
+            assert_eq!(sums.expect("computes").len(), 64);
+            compiled += counts.compiled + counts.loaded;
+        }
+    });
+    assert!(compiled <= 4, "{compiled} kernels");
+    assert!(found.iter().all(|text| text.contains(" general (general ")), "{found:?}");
+    assert!(found.len() <= 2, "asked again and again: {found:?}");
+}
