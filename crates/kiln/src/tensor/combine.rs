@@ -10,14 +10,24 @@ use kiln_ir::arg::{Axes, ReduceOp, Shape};
 use kiln_ir::{DType, UOp};
 use std::borrow::Borrow;
 
-/// Tensors made into one; an iterator of `Tensor` or `&Tensor`.
+/// A list of references can be borrowed: `Tensor::cat(&[&a, &b], 0)`. Its items are then `&&Tensor`.
+impl Borrow<Tensor> for &&Tensor {
+    fn borrow(&self) -> &Tensor {
+        self
+    }
+}
+
+/// Tensors made into one; an iterator or a list of `Tensor` or `&Tensor`.
 impl Tensor {
     /// Tensors one after the other along `axis`, in their common dtype.
     ///
     /// ```
     /// use kiln::Tensor;
-    /// let t = Tensor::cat([&Tensor::from([1, 2]), &Tensor::from([3])], 0);
+    /// let (a, b) = (Tensor::from([1, 2]), Tensor::from([3]));
+    /// let t = Tensor::cat([&a, &b], 0);
     /// assert_eq!(t.to_vec::<i32>()?, [1, 2, 3]);
+    /// // the list may also be borrowed
+    /// assert_eq!(Tensor::cat(&[&a, &b, &a], 0).shape(), [5]);
     /// # Ok::<(), kiln::Error>(())
     /// ```
     ///
