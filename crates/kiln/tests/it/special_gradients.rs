@@ -306,3 +306,29 @@ fn the_norm_of_a_window_of_zeros_is_flat() {
     check(&of(&x, |x| x.reshape([1, 1, 4]).lp_pool1d(2.0, 2)), &[0.0, 0.0, 0.6, 0.8]);
     check(&of(&x, |x| x.reshape([1, 2, 2]).lp_pool2d(2.0, 2)), &[0.0, 0.0, 0.6, 0.8]);
 }
+
+/// Every second element is in one window, the others are in two or in none. In the kernel, every second lane of a quotient is
+/// 0 / 0, and nothing uses it.
+#[test]
+fn the_gradient_of_pooled_windows_that_overlap() -> Result<(), kiln::Error> {
+    for (rows, n, size, stride) in [(21, 69, 3, 2), (6, 91, 4, 2), (8, 40, 3, 2), (5, 70, 5, 3)] {
+        let values: Vec<f64> = (0..rows * n).map(|i| ((i * 7919) % 1009) as f64).collect();
+        let x = Tensor::from_vec(values.clone(), [rows, n]);
+        x.realize()?;
+        let x = x.set_requires_grad(true);
+        let y = x.max_pool1d(kiln::PoolOptions::new(size).stride(stride));
+        let windows = y.shape()[1];
+        let seed = (Tensor::arange(rows * windows).cast(kiln::DType::F64) + 1.0).contiguous();
+        let seed = seed.reshape([rows, windows]);
+        seed.realize()?;
+        let slope = y.gradient_with([&x], &seed)?.remove(0);
+        let mut want = vec![0.0; rows * n];
+        for (row, window) in (0..rows).flat_map(|row| (0..windows).map(move |w| (row, w))) {
+            let places = (0..size).map(|i| row * n + window * stride + i);
+            let most = places.max_by(|&a, &b| values[a].total_cmp(&values[b]));
+            want[most.expect("a window")] += (row * windows + window + 1) as f64;
+        }
+        check(&slope, &want);
+    }
+    Ok(())
+}

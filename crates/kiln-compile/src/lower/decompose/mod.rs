@@ -10,6 +10,7 @@
 //! `Not`.
 
 mod convert;
+mod division;
 mod double;
 mod exp;
 mod integer;
@@ -50,6 +51,7 @@ fn arithmetic(node: &UOp, srcs: Srcs, sums: Sums) -> UOp {
     match (node.op(), srcs.as_slice()) {
         (op, [x]) if op.is_transcendental() => transcendental(op, x, sums),
         (Op::MulAdd, [a, b, c]) => sums.mul_add(a, b, c),
+        (Op::Div, [a, b]) => division::div(a, b),
         (Op::Pow, [a, b]) => pow::pow(a, b, sums),
         (Op::FloorDiv, [a, b]) if a.dtype().is_float() => remainder::floor_div(a, b, sums),
         (Op::FloorMod, [a, b]) if a.dtype().is_float() => remainder::floor_mod(a, b, sums),
