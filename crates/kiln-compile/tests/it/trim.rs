@@ -5,7 +5,7 @@ use kiln_compile::optimize::{Opt, apply};
 use kiln_compile::target::Target;
 use kiln_ir::arg::{Axes, PadAxis, RangeKind, ReduceOp};
 use kiln_ir::uop::toposort;
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{DType, Op, UOp, spec, text};
 
 /// `column <= row` over `shape`, whose axes `row` and `column` these are.
 fn seen(shape: &[usize], row: usize, column: usize) -> UOp {
@@ -211,4 +211,15 @@ fn tensors_that_are_joined_have_a_loop_each() {
     let last = *axes(&kernel, RangeKind::Loop).last().expect("a loop");
     let vectors = apply(&kernel, &[split(RangeKind::Vector, last, 8)]).expect("legal").ast;
     assert!(loads(&vectors)[1] >= 2, "{:?}", loads(&vectors));
+}
+
+/// Rows of a convolution and a mean of each, for lengths that a launch decides, four rows at a time of ten. The loops around a
+/// store kept the predicate of the rows in their lengths, and what ends them did not: two loops of one number.
+#[test]
+fn loops_around_a_store_are_those_that_its_end_names() {
+    let kernel =
+        text::parse(include_str!("../../../../testdata/rows_of_a_launch.uop")).expect("a kernel");
+    let options = ["ROWS(4, 0)".parse().expect("an option")];
+    let optimized = apply(&kernel, &options).expect("legal");
+    spec::verify(&spec::KERNEL, &optimized.ast).unwrap_or_else(|why| panic!("{why}"));
 }

@@ -4,7 +4,7 @@ use super::super::ranges::{axis_of, kind_of, replace_ranges};
 use super::bounds::{Bounds, Outside};
 use kiln_ir::affine::Affine;
 use kiln_ir::rules::simplify;
-use kiln_ir::uop::{Srcs, rebuild, substitute, toposort};
+use kiln_ir::uop::{Srcs, rebuild, substitute, toposort, toposort_all};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -44,7 +44,10 @@ impl Part {
         };
         let map = FxHashMap::from_iter([(range.clone(), (place, smallvec![new]))]);
         let mut known = self.holds.clone();
-        known.extend(elsewhere(closer, range).map(|n| (n.clone(), n)));
+        let kept: Vec<UOp> = elsewhere(closer, range).collect();
+        // a loop around one of those is the same loop for everything inside of it
+        let around = toposort_all(&kept, |_| true).into_iter().filter(|n| n.op() == Op::Range);
+        known.extend(around.chain(kept.iter().cloned()).map(|n| (n.clone(), n)));
         let closer = substitute(std::slice::from_ref(closer), &known);
         replace_ranges(&closer[0], &map)
     }
