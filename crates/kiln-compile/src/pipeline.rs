@@ -164,7 +164,7 @@ fn within_limits(
     let limits = Limits::of(kernel);
     let first = attempt(kernel, target, Room::of(limits.nodes), settings)?;
     // with another number of threads it is not twice as long
-    if first.1.ops.len() <= limits.ops / 2 {
+    if first.1.ops.len() <= limits.ops / 2 && has_little_scratch(&first.1, target) {
         return Ok(first);
     }
     let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
@@ -173,8 +173,14 @@ fn within_limits(
     Ok((own.1, own.2))
 }
 
-/// Halves the limit until the program is short enough. A program that is too long even without options keeps those of the
-/// least limit, unless they double its length.
+/// Whether the scratch of a thread fits the last cache. A general kernel has scratch for its longest lengths, which may be
+/// gigabytes.
+fn has_little_scratch(program: &Program, target: &Target) -> bool {
+    program.scratch_bytes <= target.cache_bytes[2].max(MAX_SCRATCH)
+}
+
+/// Halves the limit until the program is short enough, and its scratch small enough. A program that is too long even
+/// without options keeps those of the least limit, unless they double its length.
 fn shrunk(
     kernel: &UOp,
     target: &Target,
@@ -197,11 +203,13 @@ fn shrunk(
             }
         };
         let ops = done.2.ops.len();
-        if ops <= limits.ops {
+        if ops <= limits.ops && has_little_scratch(&done.2, target) {
             return Ok(done);
         }
         if nodes == 0 {
-            let is_close = |(_, _, program): &Done| program.ops.len() < 2 * ops;
+            let is_close = |(_, _, program): &Done| {
+                program.ops.len() < 2 * ops && has_little_scratch(program, target)
+            };
             return Ok(longer.filter(is_close).unwrap_or(done));
         }
         longer = Some(done);

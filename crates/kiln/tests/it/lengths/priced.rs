@@ -1,7 +1,7 @@
 //! A general kernel runs only if it takes about as long as a kernel for the same numbers.
 
 use super::with_lengths;
-use kiln::Tensor;
+use kiln::{DType, Tensor};
 use kiln_ir::observe::{self, Log, Observer, Seen};
 use std::sync::Arc;
 
@@ -52,4 +52,20 @@ fn a_kernel_that_suits_all_lengths_is_used() {
     assert!(compiled <= 4, "{compiled} kernels");
     assert!(found.iter().all(|text| text.contains(" general (general ")), "{found:?}");
     assert!(found.len() <= 2, "asked again and again: {found:?}");
+}
+
+/// A kernel for many lengths has scratch for the longest. That of this gradient took 35 GB.
+#[test]
+fn scratch_for_the_longest_lengths_is_bounded() {
+    let slope = |[channels, outputs, batch, size]: [usize; 4]| {
+        let (x, w) = ([batch, channels, size, size], [outputs, channels, 3, 3]);
+        let [x, w] = [&x, &w].map(|shape| Tensor::full_with(shape, 0.5, DType::F64).contiguous());
+        kiln::realize([&x, &w]).expect("there is memory");
+        let w = w.set_requires_grad(true);
+        x.conv2d(&w, None, 1, 1, 1, 1).square().sum(..).backward().expect("has a gradient");
+        w.grad().expect("has one").to_vec::<f64>().expect("computes")
+    };
+    let shapes = [[5, 10, 2, 6], [5, 10, 10, 13], [3, 4, 5, 9], [3, 6, 7, 7]];
+    let [general, exact] = [2, 0].map(|mode| with_lengths(mode, || shapes.map(slope)));
+    assert_eq!(general, exact);
 }
