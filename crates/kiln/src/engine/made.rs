@@ -2,8 +2,10 @@
 
 use super::device::Opened;
 use super::{env, testing};
+use kiln_compile::optimize::NOMINAL_THREADS;
 use kiln_compile::pass::Checks;
 use kiln_compile::pipeline::{self, Bug, Settings};
+use kiln_compile::target::Target;
 use kiln_ir::UOp;
 use kiln_ir::program::Program;
 
@@ -22,7 +24,9 @@ pub(super) fn settings() -> Settings {
     Settings { optimize, fall_back: !verify, checks, most_options: None }
 }
 
-/// The program of a kernel, without text.
+/// The program of a kernel, without text, as it is for a device with a nominal number of threads: what follows from it must not
+/// depend on how many processors there are.
 pub(super) fn program(kernel: &UOp, opened: &Opened) -> Result<Program, Bug> {
-    pipeline::program(kernel, &opened.target, testing::settings(settings()))
+    let target = Target { threads: NOMINAL_THREADS, ..(*opened.target).clone() };
+    pipeline::program(kernel, &target, testing::settings(settings()))
 }

@@ -57,8 +57,9 @@ impl Candidate<'_> {
         }
         let general = self.program(&key.0, opened);
         let exact = || program(&exact()?, opened).ok();
-        let pays =
-            |general: Arc<Program>| optimize::pays(&opened.target, (&general, &self.vars()), exact);
+        let pays = |general: Arc<Program>| {
+            optimize::pays(&opened.target.costs, (&general, &self.vars()), exact)
+        };
         // a kernel that cannot be lowered says so when it is compiled
         let answer = general.is_none_or(pays);
         locked(&ANSWERS).insert(key, answer, ENTRY);

@@ -26,7 +26,7 @@ impl Chooser {
             return;
         }
         let apart = self.apart(axis);
-        let each = |access: &&Access| match access.gate.contains(axis) {
+        let each = |access: &&Access| match self.is_cut_anywhere(access, axis) {
             true => self.costs.gated_element,
             false => 1.0,
         };
@@ -61,6 +61,12 @@ impl Chooser {
     pub(super) fn apart(&self, axis: u32) -> Vec<&Access> {
         let is_apart = |a: &&Access| !matches!(a.stride(axis), Some(0 | 1));
         self.kernel.accesses.iter().filter(is_apart).collect()
+    }
+
+    /// Whether each lane of an access has a predicate of its own, as a launch decides which is the last lane: then each is code of
+    /// its own, which is long.
+    pub(super) fn is_cut_anywhere(&self, access: &Access, axis: u32) -> bool {
+        self.kernel.has_lengths() && access.gate.contains(axis)
     }
 
     /// The loop but `lanes` whose neighbours are neighbours in the memory of most of the accesses, the innermost of equals.

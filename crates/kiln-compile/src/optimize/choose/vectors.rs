@@ -141,8 +141,7 @@ impl Chooser {
         let gains = self.left.len() > 1
             && self.options.iter().any(vector)
             && self.kernel.operations.iter().any(alone)
-            // each such lane is code of its own, which is long
-            && !self.apart(axis).iter().any(|access| access.gate.contains(axis));
+            && !self.apart(axis).iter().any(|access| self.is_cut_anywhere(access, axis));
         if gains && !reduces && vectors <= self.costs.most_written_out.min(self.room) {
             self.apply(RangeKind::Upcast, i, vectors);
         }

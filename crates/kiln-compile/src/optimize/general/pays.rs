@@ -2,24 +2,23 @@
 //! numbers alone. The options of a general kernel are chosen for all lengths, so they may suit one length badly. Example: with
 //! 48 lanes for a loop that now runs 7 times, most lanes compute nothing.
 
-use crate::target::Target;
+use crate::target::Costs;
 use kiln_ir::observe::{self, Decision};
-use kiln_ir::program::{Program, value_at_launch};
+use kiln_ir::program::Program;
 
 /// Whether the general program, with these launch-time scalars, executes few instructions, or about as few as the exact one.
 /// Without an exact one it does.
 pub fn pays(
-    target: &Target,
+    costs: &Costs,
     (general, vars): (&Program, &[i64]),
     exact: impl FnOnce() -> Option<Program>,
 ) -> bool {
-    let costs = &target.costs;
-    let many = each(target, general, vars);
+    let many = general.instructions(vars) as f64;
     if many <= costs.general_more {
         return true;
     }
     let Some(exact) = exact() else { return true };
-    let few = each(target, &exact, &[]);
+    let few = exact.instructions(&[]) as f64;
     let pays = many <= few * costs.general_times + costs.general_more;
     observe::decision(|| Decision {
         about: general.name.to_string(),
@@ -30,10 +29,4 @@ pub fn pays(
         note: "a kernel for many numbers, or one for these".to_string(),
     });
     pays
-}
-
-/// The instructions of each thread.
-fn each(target: &Target, program: &Program, vars: &[i64]) -> f64 {
-    let shares = value_at_launch(&program.threads, vars).unwrap_or(1);
-    program.instructions(vars) as f64 / shares.clamp(1, target.threads as i64) as f64
 }
