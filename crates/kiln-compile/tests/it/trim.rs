@@ -217,8 +217,8 @@ fn tensors_that_are_joined_have_a_loop_each() {
 /// store kept the predicate of the rows in their lengths, and what ends them did not: two loops of one number.
 #[test]
 fn loops_around_a_store_are_those_that_its_end_names() {
-    let kernel =
-        text::parse(include_str!("../../../../testdata/rows_of_a_launch.uop")).expect("a kernel");
+    let kernel = text::parse(include_str!("../../../../testdata/general/rows_of_a_launch.uop"))
+        .expect("a kernel");
     let options = ["ROWS(4, 0)".parse().expect("an option")];
     let optimized = apply(&kernel, &options).expect("legal");
     spec::verify(&spec::KERNEL, &optimized.ast).unwrap_or_else(|why| panic!("{why}"));
