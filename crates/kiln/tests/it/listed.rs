@@ -185,6 +185,8 @@ fn every_method_is_listed_with_what_checks_it() {
         fs::write(&path, &now).expect("written");
     }
     let before = fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+    // a test that computes an equal graph at the same time may leave a part of it in memory, which changes a count
+    let now = if known(&before).eq(known(&now)) { now } else { page() };
     let differs = known(&before).zip(known(&now)).find(|(a, b)| a != b);
     assert!(
         differs.is_none(),
