@@ -245,7 +245,7 @@ fn lowered(optimized: &Optimized, target: &Target, settings: Settings) -> Result
     lower(&optimized.ast, target, settings.checks)
 }
 
-/// The most scratch of a program that a search tries.
+/// The most scratch of a program that a search tries. Others may have as much as the last cache holds.
 const MAX_SCRATCH: usize = 16 << 20;
 
 /// Kernel -> program text, with these options instead of the heuristic's.

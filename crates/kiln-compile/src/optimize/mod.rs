@@ -59,7 +59,7 @@ mod choose;
 /// Kernel names.
 mod name;
 
-pub use general::{Counting, General, Skeleton, Work, pays};
+pub use general::{Counting, General, Skeleton, Work, is_profitable};
 pub use neighbours::{drawn, neighbours};
 pub use opt::Opt;
 pub(crate) use room::Limits;

@@ -9,7 +9,7 @@
 use super::device::Opened;
 use super::env;
 use super::generations::{Generations, locked};
-use super::priced::{Candidate, MOST_ITERATIONS};
+use super::profitable::{Candidate, MOST_ITERATIONS};
 use kiln_compile::optimize::{self, Skeleton, Work};
 use kiln_ir::uop::Mixer;
 use kiln_ir::{Const, DType, UOp};
@@ -42,10 +42,10 @@ pub(super) struct Found {
 
 impl Found {
     /// Whether it takes about as long as the kernel that it stands for.
-    fn pays(&self, exact: &Skeleton, opened: &Opened) -> bool {
+    fn is_profitable(&self, exact: &Skeleton, opened: &Opened) -> bool {
         let Found { ast, slot, numbers, work } = self;
         let candidate = Candidate { ast, slot: *slot, numbers, iterations: work.iterations };
-        candidate.pays(|| Some(exact.kernel().clone()), opened)
+        candidate.is_profitable(|| Some(exact.kernel().clone()), opened)
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn general<'a>(
     let mut families = Families { outline, met: FxHashMap::default() };
     let mut of_family = |skeleton| {
         let found = locked(&families.family(skeleton)).general(skeleton, mode)?;
-        found.pays(skeleton, opened).then_some(found)
+        found.is_profitable(skeleton, opened).then_some(found)
     };
     skeletons.iter().zip(of_siblings).map(|(s, of_siblings)| of_family(s).or(of_siblings)).collect()
 }

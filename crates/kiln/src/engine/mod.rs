@@ -47,7 +47,7 @@ mod general;
 /// How kernels are made.
 mod made;
 /// Whether a general kernel is worth what it takes longer.
-mod priced;
+mod profitable;
 /// The schedule of a graph, wherever it comes from.
 mod ready;
 /// Files as memory.

@@ -5,7 +5,7 @@ mod causal;
 mod equal;
 mod history;
 mod loops;
-mod priced;
+mod profitable;
 mod random;
 mod regions;
 mod tokens;

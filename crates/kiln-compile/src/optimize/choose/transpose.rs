@@ -26,7 +26,7 @@ impl Chooser {
             return;
         }
         let apart = self.apart(axis);
-        let each = |access: &&Access| match self.is_cut_anywhere(access, axis) {
+        let each = |access: &&Access| match self.has_predicates_by_lane(access, axis) {
             true => self.costs.gated_element,
             false => 1.0,
         };
@@ -63,9 +63,9 @@ impl Chooser {
         self.kernel.accesses.iter().filter(is_apart).collect()
     }
 
-    /// Whether each lane of an access has a predicate of its own, as a launch decides which is the last lane: then each is code of
+    /// Whether each lane of an access has a predicate of its own, because a launch decides which lane is the last. Each is code of
     /// its own, which is long.
-    pub(super) fn is_cut_anywhere(&self, access: &Access, axis: u32) -> bool {
+    pub(super) fn has_predicates_by_lane(&self, access: &Access, axis: u32) -> bool {
         self.kernel.has_lengths() && access.gate.contains(axis)
     }
 

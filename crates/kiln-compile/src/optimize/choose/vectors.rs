@@ -141,7 +141,7 @@ impl Chooser {
         let gains = self.left.len() > 1
             && self.options.iter().any(vector)
             && self.kernel.operations.iter().any(alone)
-            && !self.apart(axis).iter().any(|access| self.is_cut_anywhere(access, axis));
+            && !self.apart(axis).iter().any(|access| self.has_predicates_by_lane(access, axis));
         if gains && !reduces && vectors <= self.costs.most_written_out.min(self.room) {
             self.apply(RangeKind::Upcast, i, vectors);
         }

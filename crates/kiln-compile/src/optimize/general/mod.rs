@@ -11,11 +11,11 @@
 //! A loop that runs `n` times becomes a loop with a constant bound, the largest `n`, in which what is done from `n` on has
 //! a predicate. Pass `trim` then ends the loop at `n`. So all other passes see loops of constant length.
 
-mod pays;
+mod profitable;
 mod skeleton;
 mod work;
 
-pub use pays::pays;
+pub use profitable::is_profitable;
 pub use skeleton::Skeleton;
 pub use work::{Counting, Work};
 

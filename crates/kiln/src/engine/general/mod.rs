@@ -20,7 +20,7 @@ use super::generations::{Generations, locked};
 use super::measure::count;
 use super::number::raw;
 use super::observed::{self, Graph};
-use super::priced::Candidate;
+use super::profitable::Candidate;
 use super::{Failure, env, search, testing};
 use crate::device::Device;
 use kiln_compile::lengths::{GeneralSchedule, Instance, KernelInstance};
@@ -311,12 +311,12 @@ impl General {
         let general = &self.schedule.kernels[k];
         let mut kernel = general.plan.clone();
         let Some(varying) = &instance.varying else { return Plan { kernel, is_general: true } };
-        let pays = |numbers: &[(Const, DType)]| {
+        let is_profitable = |numbers: &[(Const, DType)]| {
             let (ast, iterations) = (&general.plan.ast, varying.work.iterations);
             let candidate = Candidate { ast, slot: kernel.vars.len(), numbers, iterations };
-            candidate.pays(|| general.exact(varying), opened)
+            candidate.is_profitable(|| general.exact(varying), opened)
         };
-        let is_general = varying.scalars.as_deref().is_some_and(pays);
+        let is_general = varying.scalars.as_deref().is_some_and(is_profitable);
         if !is_general {
             kernel.ast = general.exact(varying).expect("its numbers vary");
         }

@@ -8,7 +8,7 @@ use kiln_ir::program::Program;
 
 /// Whether the general program, with these launch-time scalars, executes few instructions, or about as few as the exact one.
 /// Without an exact one it does.
-pub fn pays(
+pub fn is_profitable(
     costs: &Costs,
     (general, vars): (&Program, &[i64]),
     exact: impl FnOnce() -> Option<Program>,
@@ -19,14 +19,14 @@ pub fn pays(
     }
     let Some(exact) = exact() else { return true };
     let few = exact.instructions(&[]) as f64;
-    let pays = many <= few * costs.general_times + costs.general_more;
+    let profits = many <= few * costs.general_times + costs.general_more;
     observe::decision(|| Decision {
         about: general.name.to_string(),
         node: None,
         alternatives: vec![("general".into(), Some(many)), ("exact".into(), Some(few))],
         unit: "instructions",
-        chosen: !pays as usize,
+        chosen: !profits as usize,
         note: "a kernel for many numbers, or one for these".to_string(),
     });
-    pays
+    profits
 }

@@ -41,15 +41,21 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Whether it takes about as long as the exact kernel. With `LENGTHS=2` it only must not run for long.
-    pub(super) fn pays(&self, exact: impl FnOnce() -> Option<UOp>, opened: &Opened) -> bool {
+    /// Whether it takes about as long as the exact kernel. Under `LENGTHS=2` every one does that does not run for long.
+    pub(super) fn is_profitable(
+        &self,
+        exact: impl FnOnce() -> Option<UOp>,
+        opened: &Opened,
+    ) -> bool {
         match self.iterations {
-            ..=MOST_ITERATIONS => env::LENGTHS.get() > 1 || self.known_or(exact, opened),
+            ..=MOST_ITERATIONS => {
+                env::LENGTHS.get() > 1 || self.remembered_or_counted(exact, opened)
+            }
             _ => false,
         }
     }
 
-    fn known_or(&self, exact: impl FnOnce() -> Option<UOp>, opened: &Opened) -> bool {
+    fn remembered_or_counted(&self, exact: impl FnOnce() -> Option<UOp>, opened: &Opened) -> bool {
         let which = (self.ast.hash(), opened.target.clone(), made());
         let key = (which, self.magnitudes());
         if let Some(answer) = locked(&ANSWERS).get(&key) {
@@ -57,11 +63,11 @@ impl Candidate<'_> {
         }
         let general = self.program(&key.0, opened);
         let exact = || program(&exact()?, opened).ok();
-        let pays = |general: Arc<Program>| {
-            optimize::pays(&opened.target.costs, (&general, &self.vars()), exact)
+        let is_profitable = |general: Arc<Program>| {
+            optimize::is_profitable(&opened.target.costs, (&general, &self.vars()), exact)
         };
         // a kernel that cannot be lowered says so when it is compiled
-        let answer = general.is_none_or(pays);
+        let answer = general.is_none_or(is_profitable);
         locked(&ANSWERS).insert(key, answer, ENTRY);
         answer
     }
