@@ -4,7 +4,8 @@
 //! windows slide along (convolution, pooling) is a bad last axis: one kernel writes it in a row, another reads it
 //! shifted, strided and at borders. So another axis is last, one along which all its kernels count by one, such as
 //! channels: `[8, 64, 28, 28]` is stored as `[8, 28, 28, 64]`. Whatever the same kernels touch at the same index
-//! follows. Programs never see a temporary, so they cannot tell.
+//! follows, and what they touch at an index that differs along this axis alone: both sides of a convolution of 1 x 1.
+//! Programs never see a temporary, so they cannot tell.
 //!
 //! One case keeps its layout: a kernel also reads windows of a leaf or root, along that axis (a convolution of each
 //! channel on its own). Those are row-major, and its lanes should be neighbours in them.
@@ -40,7 +41,7 @@ pub(super) fn choose(plan: &Plan) -> Layouts {
     let mut chooser = Chooser {
         plan,
         sliding: FxHashMap::default(),
-        together: FxHashMap::default(),
+        accesses: FxHashMap::default(),
         ends: FxHashMap::default(),
         fixed: FxHashMap::default(),
         free: temporaries(plan),
@@ -85,8 +86,8 @@ struct Chooser<'a> {
     plan: &'a Plan,
     /// By kernel and loop: how the loop slides along an axis of some access.
     sliding: FxHashMap<(usize, UOp), Slide>,
-    /// By kernel and index: the nodes that are accessed there.
-    together: FxHashMap<(usize, Index), Vec<usize>>,
+    /// By kernel: the indices at which it accesses nodes.
+    accesses: FxHashMap<usize, Vec<(&'a Index, usize)>>,
     /// By kernel: the nodes along whose last axis something slides.
     ends: FxHashMap<usize, Vec<usize>>,
     /// By kernel: the indices at which it reads windows of memory whose layout is fixed.
@@ -110,8 +111,7 @@ impl Chooser<'_> {
 
     fn find_neighbours(&mut self, i: usize) {
         for (r, request) in self.plan.requests[i].iter().enumerate() {
-            let place = (request.kernel, request.index.clone());
-            self.together.entry(place).or_default().push(i);
+            self.accesses.entry(request.kernel).or_default().push((&request.index, i));
             if self.at_the_end(i, r).is_some() {
                 self.ends.entry(request.kernel).or_default().push(i);
             }
@@ -136,22 +136,24 @@ impl Chooser<'_> {
         (0..self.plan.requests[i].len()).any(overlaps)
     }
 
-    /// The best axis to put last: the next one outward that has whole vectors and along which all kernels count by one.
-    /// If there is none, one along which kernels count by one here, and elsewhere in steps.
-    fn plain_axis(&self, i: usize) -> Option<usize> {
-        let shape = self.plan.nodes[i].shape();
+    /// The axis to put last: `wanted` if it is a good one, else the best one, the next outward along which all kernels
+    /// count by one. If there is none, one along which kernels count by one here, and elsewhere in steps.
+    fn plain_axis(&self, i: usize, wanted: Option<usize>) -> Option<usize> {
+        let outer = self.plan.nodes[i].shape().len().checked_sub(1)?;
+        let candidates =
+            || wanted.into_iter().chain((1..outer).rev()).filter(|a| (1..outer).contains(a));
+        let axis = |allowed| candidates().find(|&a| self.has_vectors(i, a, allowed));
+        axis(None).or_else(|| axis(Some(Slide::Apart)))
+    }
+
+    /// Whether an axis has whole vectors, and kernels slide along it at most as is allowed.
+    fn has_vectors(&self, i: usize, axis: usize, allowed: Option<Slide>) -> bool {
         let slide = |kernel, at: &UOp| match at.op() {
             Op::Range => self.sliding.get(&(kernel, at.clone())).copied(),
             _ => Some(Slide::Overlapping),
         };
-        let worst =
-            |a: usize| self.plan.requests[i].iter().map(|r| slide(r.kernel, &r.index[a])).max();
-        let outer = shape.len().checked_sub(1)?;
-        let axis = |allowed| {
-            let fits = |&a: &usize| shape[a].is_multiple_of(LANES) && worst(a) <= Some(allowed);
-            (1..outer).rev().find(fits)
-        };
-        axis(None).or_else(|| axis(Some(Slide::Apart)))
+        let mut slides = self.plan.requests[i].iter().map(|r| slide(r.kernel, &r.index[axis]));
+        self.plan.nodes[i].shape()[axis].is_multiple_of(LANES) && slides.all(|s| s <= allowed)
     }
 
     /// Whether a kernel that touches the node moves windows of memory with a fixed layout along this axis.
@@ -164,19 +166,31 @@ impl Chooser<'_> {
 
     /// Puts an axis last for a node, and for everything that kernels touch together with it.
     fn spread(&mut self, first: usize) {
-        let mut stack = vec![first];
-        while let Some(i) = stack.pop() {
+        let mut stack = vec![(first, None)];
+        while let Some((i, wanted)) = stack.pop() {
             if !self.free.remove(&i) {
                 continue;
             }
-            let Some(axis) = self.plain_axis(i).filter(|&a| !self.is_fixed(i, a)) else { continue };
+            let Some(axis) = self.plain_axis(i, wanted).filter(|&a| !self.is_fixed(i, a)) else {
+                continue;
+            };
             self.chosen.0.insert(i, axis);
             for request in &self.plan.requests[i] {
-                stack.extend(&self.together[&(request.kernel, request.index.clone())]);
-                stack.extend(self.ends.get(&request.kernel).into_iter().flatten());
+                let ends = self.ends.get(&request.kernel).into_iter().flatten();
+                stack.extend(ends.map(|&end| (end, None)));
+                let accesses = self.accesses[&request.kernel].iter();
+                let beside = accesses.filter(|(index, _)| is_beside(index, &request.index, axis));
+                stack.extend(beside.map(|&(_, node)| (node, Some(axis))));
             }
         }
     }
+}
+
+/// Whether two indices agree but along an axis: those at which a convolution of 1 x 1 reads and writes differ in the
+/// channel.
+fn is_beside(one: &Index, other: &Index, axis: usize) -> bool {
+    let agree = |a: usize| a == axis || one[a] == other[a];
+    one.len() == other.len() && (0..one.len()).all(agree)
 }
 
 /// The loops that an index adds up, if they are several, or divides by a constant.

@@ -351,15 +351,16 @@ fn doubling_is_linear() {
     run(&[x], &[&[1, 2, 3, 4]]);
 }
 
-/// `[n, c, h, w]` with `[o, c, 3, 3]`, without padding.
+/// `[n, c, h, w]` with `[o, c, size, size]`, without padding.
 fn convolution(x: &UOp, k: &UOp) -> UOp {
     let [n, c, h, w] = x.shape()[..] else { panic!("an image") };
-    let o = k.shape()[0];
-    let window = |axis, len| WindowArg { axis, len, size: 3, stride: 1, dilation: 1 };
-    let all = &[n, o, c, h - 2, 3, w - 2, 3][..];
+    let [o, _, size, _] = k.shape()[..] else { panic!("windows") };
+    let window = |axis, len| WindowArg { axis, len, size, stride: 1, dilation: 1 };
+    let (rows, columns) = (h + 1 - size, w + 1 - size);
+    let all = &[n, o, c, rows, size, columns, size][..];
     let x = x.window(window(2, h)).window(window(4, w));
-    let x = x.reshape(&[n, 1, c, h - 2, 3, w - 2, 3][..]).expand(all);
-    let k = k.reshape(&[1, o, c, 1, 3, 1, 3][..]).expand(all);
+    let x = x.reshape(&[n, 1, c, rows, size, columns, size][..]).expand(all);
+    let k = k.reshape(&[1, o, c, 1, size, 1, size][..]).expand(all);
     (x * k).reduce(ReduceOp::Add, &[2, 4, 6][..])
 }
 
@@ -374,6 +375,20 @@ fn between_convolutions_channels_are_neighbours() {
     assert_eq!(schedule.kernels.len(), 2);
     // the temporary's channels (axis 1) are not scaled, the output's are
     assert_eq!(scaled_channels(&schedule), [false, true]);
+}
+
+/// Convolutions of 1 x 1 read and write the same pixels, so both sides end with channels.
+#[test]
+fn convolutions_of_single_pixels_pass_the_layout_on() {
+    let x = UOp::param(0, DType::I32, &[2, 3, 10, 10][..]);
+    let kernel = |slot, c, size| UOp::param(slot, DType::I32, &[8, c, size, size][..]);
+    let image = convolution(&convolution(&x, &kernel(1, 3, 1)), &kernel(2, 8, 3));
+    let root = convolution(&convolution(&image, &kernel(3, 8, 1)), &kernel(4, 8, 1));
+    let data = |n: usize, by: usize| (0..n).map(|i| (i * by % 11) as i32 - 5).collect::<Vec<_>>();
+    let inputs = [data(600, 3), data(24, 5), data(576, 7), data(64, 2), data(64, 4)];
+    let inputs: Vec<&[i32]> = inputs.iter().map(Vec::as_slice).collect();
+    let (schedule, _) = run(&[root], &inputs);
+    assert_eq!(scaled_channels(&schedule), [false, false, false, true]);
 }
 
 /// For each kernel, whether it stores its channels, axis 1, apart from each other.
