@@ -37,15 +37,17 @@ impl Starts {
     ) {
         let numbers = axes.map(|(slice, &n)| {
             let (least, most) = slice.starts(n);
-            slice.lengths(least != most, |n| length(n, h));
-            (least != most).then(|| self.number(is_positions, *slice, n, h))
+            let has_choice = least != most;
+            // how far apart the elements are is no length: a slice of every third is another program
+            (slice.step, has_choice).hash(h);
+            slice.lengths(has_choice, |n| length(n, h));
+            has_choice.then(|| self.number(is_positions, *slice, n, h))
         });
         let numbers = numbers.collect();
         self.of.insert(at, numbers);
     }
 
     fn number(&mut self, is_positions: bool, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
-        slice.step.hash(h);
         let next = self.values.len();
         let first = *self.first.entry((n, slice)).or_insert(next);
         let number = if is_positions { first } else { next };

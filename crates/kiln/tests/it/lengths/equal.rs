@@ -147,6 +147,47 @@ fn lengths_shrink_back() {
         .expect("settings");
 }
 
+/// How many elements, and every how many of them, from the last one back. Such a slice can start nowhere else.
+const STEPS: &[Case<(usize, isize)>] = &[
+    (
+        "from the last one back",
+        |(n, step)| (numbers(&[n]) * 2.0 + 1.0).get(s![..; -step]),
+        |(n, step)| {
+            let at = (0..n).rev().step_by(step.unsigned_abs());
+            at.map(|i| 2.0 * small(i) + 1.0).collect()
+        },
+    ),
+    (
+        "columns of a window, far apart",
+        |(n, step)| numbers(&[2, n]).unfold(1, 2, step.unsigned_abs()).sum(1),
+        |(n, step)| {
+            let windows = n.saturating_sub(2) / step.unsigned_abs() + 1;
+            let at = |row: usize, k: usize| {
+                sum(windows, |i| small(row * n + i * step.unsigned_abs() + k))
+            };
+            table(2, 2, at)
+        },
+    ),
+];
+
+#[test]
+fn the_step_of_a_slice_is_no_length() {
+    let others = [
+        (15, 2),
+        (7, 2),
+        (9, 2),
+        (9, 1),
+        (35, 2),
+        (37, 2),
+        (40, 3),
+        (76, 1),
+        (43, 3),
+        (7, 1),
+        (9, 4),
+    ];
+    hold_on_both(STEPS, &others);
+}
+
 /// A number for each length that follows no formula.
 fn any_number(n: usize) -> i32 {
     [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8][n % 12]
