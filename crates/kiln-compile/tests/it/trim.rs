@@ -223,3 +223,14 @@ fn loops_around_a_store_are_those_that_its_end_names() {
     let optimized = apply(&kernel, &options).expect("legal");
     spec::verify(&spec::KERNEL, &optimized.ast).unwrap_or_else(|why| panic!("{why}"));
 }
+
+/// A tensor and the same one with padding, joined, where lengths are decided by a launch. Of two forms of one comparison each
+/// was the smaller in one place, and two rules replaced them by each other without an end.
+#[test]
+fn comparisons_have_one_smallest_form() {
+    let kernel = text::parse(include_str!("../../../../testdata/general/joined_with_padded.uop"))
+        .expect("a kernel");
+    let options = ["VECTOR(axis 0, 16)".parse().expect("an option")];
+    let optimized = apply(&kernel, &options).expect("legal");
+    spec::verify(&spec::KERNEL, &optimized.ast).unwrap_or_else(|why| panic!("{why}"));
+}

@@ -10,7 +10,7 @@ use crate::pattern::Pat;
 use crate::rewrite::graph_rewrite;
 use crate::rule;
 use crate::rule::{Rule, RuleSet};
-use crate::uop::{Seen, UOp, substitute_within};
+use crate::uop::{Seen, UOp, substitute_within, toposort_all};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
@@ -299,9 +299,12 @@ impl Scope {
         graph_rewrite(&new[0], &PLAIN)
     }
 
+    /// The other expression, if it is smaller by itself and wherever it stands. Of two that share nodes with their
+    /// surroundings, each can be the smaller one in one place, and rules would replace them by each other forever.
     fn if_smaller(&self, expr: &UOp) -> Option<Scope> {
         let scope = Scope::of(expr)?;
-        (scope.nodes.len() < self.nodes.len()).then_some(scope)
+        let is_smaller = scope.nodes.len() < self.nodes.len();
+        (is_smaller && written_out(expr) < written_out(&self.expr)).then_some(scope)
     }
 
     fn replace_known(&self, known: &[(UOp, bool)]) -> Option<Scope> {
@@ -338,6 +341,18 @@ impl Scope {
             self.if_smaller(&Scope::of(&new)?.replaced([(value.clone(), sum.clone())]))
         })
     }
+}
+
+/// The size of an expression as a tree: each node counts wherever it is used.
+fn written_out(expr: &UOp) -> usize {
+    let inside = |n: &UOp| n.op().is_elementwise();
+    let mut sizes: FxHashMap<UOp, usize> = FxHashMap::default();
+    for node in toposort_all(std::slice::from_ref(expr), inside) {
+        let srcs = if inside(&node) { node.srcs() } else { &[] };
+        let size = srcs.iter().fold(1, |sum: usize, src| sum.saturating_add(sizes[src]));
+        sizes.insert(node, size);
+    }
+    sizes[expr]
 }
 
 /// A node that bounds could simplify.
