@@ -7,7 +7,8 @@
 use super::choices::Choices;
 use super::compared::compared;
 use super::cones::Cones;
-use super::cost::{self, Below, Price, Use};
+use super::cost::{self, Below, Price, Sum, Use};
+use super::epilogue::epilogues;
 use super::hazard::Hazards;
 use super::index::Index;
 use super::lookup::Lookups;
@@ -147,6 +148,7 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
         only_summed: only_summed(&nodes, &position),
         all_tiles: Vec::new(),
         below: vec![SmallVec::new(); nodes.len()],
+        epilogues: Vec::new(),
         seen: FxHashMap::default(),
         plan: Plan {
             requests: vec![Vec::new(); nodes.len()],
@@ -184,6 +186,8 @@ pub(super) struct Planner<'a> {
     pub(super) all_tiles: Vec<usize>,
     /// A node's distinct sources, by its position.
     pub(super) below: Vec<SmallVec<[Below; 3]>>,
+    /// By node: the sums of which it is the epilogue.
+    epilogues: Vec<SmallVec<[usize; 1]>>,
     /// Whether a node's value is only ever summed, as it is or padded with zeros. A sum there becomes part of those
     /// sums.
     only_summed: Vec<bool>,
@@ -207,6 +211,7 @@ impl Planner<'_> {
     fn estimate_work(&mut self) {
         let sources: Vec<SmallVec<[usize; 3]>> =
             self.plan.nodes.iter().map(|n| self.distinct(n)).collect();
+        self.epilogues = epilogues(&self.plan.nodes, &sources, &self.plan.roots);
         let mut cones = Cones::new(sources.iter().map(|own| &own[..]));
         let mut known: Vec<Below> = Vec::with_capacity(self.plan.nodes.len());
         for (i, node) in self.plan.nodes.iter().enumerate() {
@@ -313,15 +318,19 @@ impl Planner<'_> {
     }
 
     fn price(&self, i: usize) -> Price {
-        let node = self.plan.nodes[i].clone();
-        let reduced = match node.op() {
-            Op::Reduce => node.src(0).numel() / node.numel().max(1),
-            _ => 1,
-        };
         let uses: Vec<Use> = (0..self.plan.requests[i].len()).map(|r| self.usage(i, r)).collect();
-        let price = cost::price(&self.costs, &node, &self.below[i], reduced, &uses);
+        let sums: SmallVec<[Sum; 2]> = self.epilogues[i].iter().map(|&s| self.sum(s)).collect();
+        let price = cost::price(&self.costs, &self.plan.nodes[i], &self.below[i], &sums, &uses);
         let matters = price.inline_wins() && !price.along().inline_wins();
         if matters && self.is_stored_along(i) { price.along() } else { price }
+    }
+
+    fn sum(&self, i: usize) -> Sum {
+        let (node, numel) = (&self.plan.nodes[i], self.plan.nodes[i].numel() as f64);
+        Sum {
+            computed: cost::compute(&self.costs, node, &self.below[i], numel),
+            read: numel * cost::memory(&self.costs, node.dtype()),
+        }
     }
 
     /// Whether a kernel that runs anyway, and before all others that need the node, can store it. Example: an LSTM's cell `c`,

@@ -149,37 +149,68 @@ impl Price {
     }
 }
 
-/// Prices a node; `below` are its distinct sources, `reduced` how many source elements make one of it (1 for
-/// everything but reductions).
+/// A sum of which a node is the epilogue: times for all of its elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    /// To compute them once.
+    pub(super) computed: f64,
+    /// To read them once.
+    pub(super) read: f64,
+}
+
+impl Sum {
+    /// What it costs more if the node is computed so many times where it is needed: the sum is computed again, or a kernel
+    /// stores it.
+    fn again(&self, costs: &Costs, times: f64) -> f64 {
+        let stored = costs.write * self.read + costs.launch_ns;
+        ((times - 1.0).max(0.0) * self.computed).min(stored)
+    }
+}
+
+/// How many elements of its source make one element of a node: 1 for everything but reductions.
+fn reduced(node: &UOp) -> usize {
+    match node.op() {
+        Op::Reduce => node.src(0).numel() / node.numel().max(1),
+        _ => 1,
+    }
+}
+
+/// The time to compute `times` elements of a node; `below` are its distinct sources.
+pub(super) fn compute(costs: &Costs, node: &UOp, below: &[Below], times: f64) -> f64 {
+    let own = if node.op() == Op::Reduce { costs.operation_ns } else { own(costs, node) };
+    let times = times * reduced(node) as f64;
+    times * own + below.iter().map(|b| b.demanded(costs, times)).sum::<f64>()
+}
+
+/// Prices a node; `below` are its distinct sources, `sums` those of which it is the epilogue.
 pub(super) fn price(
     costs: &Costs,
     node: &UOp,
     below: &[Below],
-    reduced: usize,
+    sums: &[Sum],
     uses: &[Use],
 ) -> Price {
     let numel = node.numel() as f64;
-    let own = if node.op() == Op::Reduce { costs.operation_ns } else { own(costs, node) };
-    let compute = |times: f64| {
-        let times = times * reduced as f64;
-        times * own + below.iter().map(|b| b.demanded(costs, times)).sum::<f64>()
-    };
+    let compute = |times: f64| compute(costs, node, below, times);
     let all: f64 = uses.iter().map(|u| u.evaluations).sum();
     // whoever needs it, its sources may be stored once for all
     let shared = compute(all) / all.max(1.0);
     let inline = |u: &Use| {
-        shared * u.evaluations * factor(costs, node, reduced, u, compute(u.evaluations))
+        shared * u.evaluations * factor(costs, node, u, compute(u.evaluations))
             + u.beside.map_or(0.0, |others| (costs.sums_beside - 1.0) * others)
     };
-    let inline = uses.iter().map(inline).sum();
+    let again: f64 = sums.iter().map(|s| s.again(costs, all / numel.max(1.0))).sum();
+    let inline = uses.iter().map(inline).sum::<f64>() + again;
     let element = memory(costs, node.dtype());
     let reads: f64 = uses.iter().map(|u| u.evaluations * element).sum();
-    let stored = compute(numel) + numel * costs.write * element + reads + costs.launch_ns;
+    let in_registers: f64 = sums.iter().map(|s| s.read).sum();
+    let stored =
+        compute(numel) - in_registers + numel * costs.write * element + reads + costs.launch_ns;
     Price { inline, stored, uses: uses.len(), launch: costs.launch_ns }
 }
 
 /// The factor on the price of a reduction that is inlined.
-fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64 {
+fn factor(costs: &Costs, node: &UOp, u: &Use, total: f64) -> f64 {
     if node.op() == Op::Reduce && u.in_sum {
         return costs.merged_sums;
     }
@@ -188,7 +219,7 @@ fn factor(costs: &Costs, node: &UOp, reduced: usize, u: &Use, total: f64) -> f64
     }
     let times = |holds: bool, factor: f64| if holds { factor } else { 1.0 };
     let untiled = u.in_reduce || u.in_order;
-    let nested = times(untiled && reduced > costs.short_reduction, costs.nested);
+    let nested = times(untiled && reduced(node) > costs.short_reduction, costs.nested);
     let is_small = total < costs.launch_ns;
     let serial = times(u.parallel < costs.parallel && !is_small, costs.serial);
     let beside = times(u.beside.is_some(), costs.sums_beside);

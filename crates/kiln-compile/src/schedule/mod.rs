@@ -32,6 +32,8 @@ mod cost;
 mod assign;
 /// Sums that comparisons need to be the same in all kernels.
 mod compared;
+/// Values that are stored in the place of a sum.
+mod epilogue;
 /// Which products a kernel will tile.
 mod tiles;
 /// Passes a demand on to the sources of a node.

@@ -282,6 +282,26 @@ fn product(a: &UOp, b: &UOp, n: usize) -> UOp {
     (&a * &b).reduce(ReduceOp::Add, &[1][..])
 }
 
+/// Windows with a step of 2 read each element of a product about twice. What is done with the sum is done in the kernel that
+/// computes it, where it takes no memory, and not at each reading.
+#[test]
+fn the_epilogue_of_a_product_is_stored_in_its_place() {
+    const N: usize = 64;
+    let (a, b) = (param(0, &[N, N]), param(1, &[N, N]));
+    let scaled = product(&a, &b, N) * 3 + 1;
+    let window = |axis| WindowArg { axis, len: N, size: 3, stride: 2, dilation: 1 };
+    let windows = scaled.window(window(0)).window(window(2));
+    let root = windows.reduce(ReduceOp::Max, &[1, 3][..]);
+    let data: Vec<i32> = (0..(N * N) as i32).map(|i| i * 7 % 11 - 5).collect();
+    let (schedule, _) = run(&[root], &[&data, &data]);
+    let multiplies = |k: &ScheduledKernel| {
+        let is_scale = |n: &UOp| n.op() == Op::Mul && n.dtype() == DType::I32;
+        toposort(&k.ast).iter().filter(|n| is_scale(n)).count()
+    };
+    // the product's own, and the scale
+    assert_eq!(schedule.kernels.iter().map(multiplies).collect::<Vec<_>>(), [2, 0]);
+}
+
 #[test]
 fn products_that_share_a_factor_stay_apart() {
     const N: usize = 8;

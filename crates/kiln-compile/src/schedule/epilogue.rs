@@ -1,0 +1,87 @@
+//! Part of pass `assign`: which values are the *epilogue* of a sum: everything that becomes of the sum goes through them.
+//!
+//! Example: `y = relu(x @ w + b)`. The kernel that computes the product can store `y` in its place, with `b` and `relu` done
+//! in registers. So storing `y` costs no memory of its own: if `y` is computed where it is needed, the product is
+//! stored instead.
+//!
+//! A sum starts with all of itself, and a node passes on to each of its users an equal part of what it was given. A node
+//! that is given all of a sum is passed by no other way: it post-dominates the sum.
+
+use super::cost;
+use kiln_ir::arg::Shape;
+use kiln_ir::{Op, UOp};
+use smallvec::SmallVec;
+
+/// The sums that a node is computed from.
+#[derive(Clone, Default)]
+struct Sums {
+    /// Those over the loops of the node: the position of each, and how much of it the node is given.
+    parts: SmallVec<[(usize, f64); 2]>,
+    /// Whether there are others, over fewer loops or in another order. A kernel that computes them too is no tile.
+    has_others: bool,
+}
+
+/// A node of more sums than this is the epilogue of none.
+const MOST_SUMS: usize = 8;
+
+/// How far the parts of a whole may be from 1, which they add up to with roundings.
+const ROUNDING: f64 = 1e-9;
+
+/// By position, the sums of which a node is the epilogue. `sources` are each node's distinct sources. Roots are read from
+/// outside, too.
+pub(super) fn epilogues(
+    nodes: &[UOp],
+    sources: &[SmallVec<[usize; 3]>],
+    roots: &[usize],
+) -> Vec<SmallVec<[usize; 1]>> {
+    let mut users = vec![0usize; nodes.len()];
+    sources.iter().flatten().chain(roots).for_each(|&i| users[i] += 1);
+    let mut sums: Vec<Sums> = Vec::with_capacity(nodes.len());
+    for (i, node) in nodes.iter().enumerate() {
+        sums.push(match node.op() {
+            Op::Reduce => Sums { parts: SmallVec::from_slice(&[(i, 1.0)]), has_others: false },
+            _ if cost::is_read(node) => Sums::default(),
+            _ => given(node, &sources[i], &sums, &users),
+        });
+    }
+    sums.iter().enumerate().map(|(i, sums)| sums.whole(i)).collect()
+}
+
+impl Sums {
+    /// The sums of which node `i` is given all.
+    fn whole(&self, i: usize) -> SmallVec<[usize; 1]> {
+        let whole = self.parts.iter().filter(|&&(sum, part)| sum != i && part > 1.0 - ROUNDING);
+        let whole = whole.filter(|_| !self.has_others);
+        whole.map(|&(sum, _)| sum).collect()
+    }
+
+    fn add(&mut self, sum: usize, part: f64) {
+        match self.parts.iter_mut().find(|(known, _)| *known == sum) {
+            Some((_, known)) => *known += part,
+            None => self.parts.push((sum, part)),
+        }
+    }
+}
+
+/// What the sources of a node pass on to it.
+fn given(node: &UOp, sources: &[usize], sums: &[Sums], users: &[usize]) -> Sums {
+    let mut all = Sums::default();
+    for &source in sources {
+        let parts = sums[source].parts.iter();
+        parts.for_each(|&(sum, part)| all.add(sum, part / users[source] as f64));
+        all.has_others |= sums[source].has_others;
+    }
+    if all.parts.len() > MOST_SUMS || !cost::is_elementwise(node) && !keeps_loops(node) {
+        return Sums {
+            has_others: all.has_others || !all.parts.is_empty(),
+            parts: SmallVec::new(),
+        };
+    }
+    all
+}
+
+/// Whether a view has the loops of its source: it only adds or drops axes of length 1.
+fn keeps_loops(view: &UOp) -> bool {
+    let loops = |n: &UOp| n.shape().iter().copied().filter(|&len| len != 1).collect::<Shape>();
+    view.op() == Op::Reshape && loops(view) == loops(view.src(0))
+}
