@@ -1,6 +1,6 @@
 //! A part of a file: where it is stored, or what it was unpacked to.
 
-use super::source::Source;
+use super::source::{Source, byte_len};
 use crate::error::Fault;
 use crate::tensor::compute::upload;
 use crate::{DType, Device};
@@ -69,8 +69,8 @@ impl<'a> Part<'a> {
         shape: &[usize],
         device: &Device,
     ) -> Result<UOp, Fault> {
-        let len = shape.iter().try_fold(dtype.size(), |n, &len| n.checked_mul(len));
-        let len = len.ok_or_else(|| self.fault(format!("{shape:?} {dtype} is too large")))?;
+        let len = byte_len(dtype, shape)
+            .ok_or_else(|| self.fault(format!("{shape:?} {dtype} is too large")))?;
         self.check(at, len)?;
         match &self.content {
             Content::Stored(start, _) => self.source.elements(start + at, dtype, shape, device),

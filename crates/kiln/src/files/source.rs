@@ -3,6 +3,7 @@
 
 use crate::engine::Mapped;
 use crate::error::Fault;
+use crate::tensor::shape_args::holdable;
 use crate::{DType, Device, Tensor};
 use kiln_ir::UOp;
 use std::fmt::Display;
@@ -46,7 +47,7 @@ impl Source {
         shape: &[usize],
         device: &Device,
     ) -> Result<UOp, Fault> {
-        let bytes = shape.iter().try_fold(dtype.size(), |n, &len| n.checked_mul(len));
+        let bytes = byte_len(dtype, shape);
         let bytes = bytes.ok_or_else(|| self.fault(format!("{shape:?} {dtype} is too large")))?;
         self.check(at, bytes)?;
         self.mapped.elements(at, dtype, shape.into(), device).map_err(Fault::Failed)
@@ -69,4 +70,11 @@ impl Source {
             _ => Err(self.fault(format!("it ends before {len} bytes from byte {at} on"))),
         }
     }
+}
+
+/// How many bytes so many elements take. None if memory could not hold them, or could not if lengths of 0 were longer:
+/// indices of such a tensor overflow, although it has no elements.
+pub(in crate::files) fn byte_len(dtype: DType, shape: &[usize]) -> Option<usize> {
+    let shape = holdable(shape.into()).ok()?;
+    Some(shape.iter().product::<usize>() * dtype.size())
 }

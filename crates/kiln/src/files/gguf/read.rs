@@ -2,8 +2,9 @@
 
 use super::kind::Kind;
 use super::value::GgufValue;
+use crate::DType;
 use crate::error::Fault;
-use crate::files::source::Source;
+use crate::files::source::{Source, byte_len};
 use std::collections::BTreeMap;
 
 /// What a file starts with.
@@ -101,16 +102,15 @@ impl Reader<'_> {
         let kind =
             kind.ok_or_else(|| format!("{name} is of type {code}, which kiln does not have"))?;
         let offset = self.size()?;
-        let numel = shape.iter().try_fold(1, |n: usize, &len| n.checked_mul(len));
         let (elements, _) = kind.block();
         let row = shape.last().copied().unwrap_or(1);
-        match numel {
-            None => Err(format!("{name} {shape:?} is too large")),
-            Some(_) if !row.is_multiple_of(elements) => {
-                Err(format!("{name}: a row of {row} is no whole number of {kind:?} blocks"))
-            }
-            Some(_) => Ok(Info { name, shape, kind, offset }),
+        if byte_len(DType::F32, &shape).is_none() {
+            return Err(format!("{name} {shape:?} is too large"));
         }
+        if !row.is_multiple_of(elements) {
+            return Err(format!("{name}: a row of {row} is no whole number of {kind:?} blocks"));
+        }
+        Ok(Info { name, shape, kind, offset })
     }
 
     fn value(&mut self, code: u32, depth: usize) -> Result<GgufValue, String> {

@@ -4,6 +4,7 @@
 use super::objects::{Objects, Spec};
 use crate::error::Fault;
 use crate::files::part::Part;
+use crate::files::source::byte_len;
 use crate::nn::StateDict;
 use crate::{DType, Device, Tensor};
 
@@ -28,8 +29,7 @@ pub(super) fn named<'a>(
 fn view(part: &Part<'_>, spec: &Spec, device: &Device) -> Result<Tensor, Fault> {
     let Spec { dtype, offset, shape, strides, .. } = spec;
     let wrong = || part.fault(format!("it has no {shape:?} of {dtype} with strides {strides:?}"));
-    let numel = shape.iter().try_fold(1, |n: usize, &len| n.checked_mul(len)).ok_or_else(wrong)?;
-    numel.checked_mul(dtype.size()).filter(|&n| isize::try_from(n).is_ok()).ok_or_else(wrong)?;
+    let numel = byte_len(*dtype, shape).ok_or_else(wrong)? / dtype.size();
     let has = (part.len() / dtype.size()).checked_sub(*offset).ok_or_else(wrong)?;
     let flat = |len: usize| -> Result<Tensor, Fault> {
         let node = part.elements(offset * dtype.size(), *dtype, &[len], device)?;

@@ -42,6 +42,7 @@ fn what_is_no_array_of_numbers_is_an_error() {
     for (from, to, says) in [
         ("(2, 2)", "(2, 3)", "ends before 24 bytes"),
         ("(2, 2)", "(4294967296, 4294967296, 4294967296)", "too large"),
+        ("(2, 2)", "(0, 18446744073709551615)", "too large"),
         ("(2, 2)", "(99999999999999999999,)", "tuple of lengths"),
         ("(2, 2)", "(-1,)", "tuple of lengths"),
         ("(2, 2)", "(2 2)", "','"),
