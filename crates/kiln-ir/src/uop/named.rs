@@ -175,7 +175,8 @@ impl UOp {
     }
 
     /// This is a slice of `inner`, a slice. Its numbers follow from those of `inner`. If both end at one position, they
-    /// will with every length of `inner`.
+    /// will with every length of `inner`: the slice leaves out as many elements, or has as many, whichever number is smaller.
+    /// Examples: `1..` of 20 elements, and the last 3 of them.
     pub(super) fn keep_named(&self, inner: &UOp, slices: &[SliceAxis]) {
         let named = inner.named();
         let (Some(first), false) = (inner.arg().slice(), named.is_empty()) else { return };
@@ -189,10 +190,11 @@ impl UOp {
                 slice.start > 0 && slice.start + 1 == n && (slice.step < 0 || slice.len == 1);
             let is_rest = slice.step == 1 && slice.start + slice.len == n && slice.len > 1;
             let is_whole = slice.len == n;
-            let len = behind(slice.len).filter(|_| is_rest || is_whole);
+            let is_tail = is_rest && slice.start > slice.len && length.is_some();
+            let len = behind(slice.len).filter(|_| is_rest && !is_tail || is_whole);
             new.extend(len.map(|len| (Number::Length(axis), len)));
             let step = first[axis].step as i64;
-            let from = match is_last {
+            let from = match is_last || is_tail {
                 true => behind(slice.start)
                     .and_then(|last| last.times(step).and(start.unwrap_or(fixed))),
                 false => start.map(|start| start.plus(step * slice.start as i64)),

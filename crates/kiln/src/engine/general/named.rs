@@ -203,7 +203,7 @@ impl Quantified {
     }
 
     /// Supposes something that a program may well have meant. A slice up to the end of an axis leaves out as many
-    /// elements as now. One element at the end of an axis stays there. A padding that varies leads to a fixed length.
+    /// elements as now, or has as many, whichever number is smaller. A padding that varies leads to a fixed length.
     fn suppose(&mut self, relation: &Relation) -> bool {
         let (x, len, start, step) = match *relation {
             Relation::Slice { x, len, start, step, .. } => (x, len, start, step),
@@ -219,7 +219,8 @@ impl Quantified {
             return false;
         }
         let behind = |n: i64| self.form(x).plus(&Form::Fixed(n - self.values[x]));
-        match self.values[start] > 0 && self.values[len] == 1 {
+        let (left_out, count) = (self.values[start], self.values[len]);
+        match left_out > 0 && (count == 1 || step == 1 && left_out > count) {
             true => !self.is_known(start) && self.know(start, behind(self.values[start])),
             false => !self.is_known(len) && self.know(len, behind(self.values[len])),
         }

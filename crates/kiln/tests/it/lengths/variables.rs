@@ -40,6 +40,11 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("turned", |n| numbers(&[3, 300]).get(s![.., ..n]).flip(1).contiguous() * 2.0),
     ("cut", |n| numbers(&[300]).get(s![..n]).get(s![1..]) * 2.0),
     ("the last", |n| numbers(&[300, 4]).get(s![..n]).get(s![-1]) * 2.0),
+    ("the last three", |n| numbers(&[300, 4]).get(s![..n]).get(s![-3..]) * 2.0),
+    ("the last three of what is computed", |n| {
+        let x = numbers(&[300, 4]).get(s![..n]);
+        (x.cast(DType::F64) * 2.0).contiguous().get(s![-3..]).sum(0).cast(DType::F32)
+    }),
     ("differences", |n| {
         let x = numbers(&[300]).shrink_to(n);
         x.get(s![1..]) - x.get(s![..n - 1])
