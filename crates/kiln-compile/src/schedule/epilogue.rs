@@ -4,8 +4,8 @@
 //! in registers. So storing `y` costs no memory of its own: if `y` is computed where it is needed, the product is
 //! stored instead.
 //!
-//! A sum starts with all of itself, and a node passes on to each of its users an equal part of what it was given. A node
-//! that is given all of a sum is passed by no other way: it post-dominates the sum.
+//! A sum starts with all of itself, and a node passes on to each of its users an equal part of what it was given. If a
+//! node is given all of a sum, no way leads around it: it post-dominates the sum.
 
 use super::cost;
 use kiln_ir::arg::Shape;
