@@ -217,20 +217,22 @@ fn tensors_that_are_joined_have_a_loop_each() {
 /// store kept the predicate of the rows in their lengths, and what ends them did not: two loops of one number.
 #[test]
 fn loops_around_a_store_are_those_that_its_end_names() {
-    let kernel = text::parse(include_str!("../../../../testdata/general/rows_of_a_launch.uop"))
-        .expect("a kernel");
-    let options = ["ROWS(4, 0)".parse().expect("an option")];
-    let optimized = apply(&kernel, &options).expect("legal");
-    spec::verify(&spec::KERNEL, &optimized.ast).unwrap_or_else(|why| panic!("{why}"));
+    keeps_the_spec(include_str!("../../../../testdata/general/rows_of_a_launch.uop"), "ROWS(4, 0)");
 }
 
 /// A tensor and the same one with padding, joined, where lengths are decided by a launch. Of two forms of one comparison each
 /// was the smaller in one place, and two rules replaced them by each other without an end.
 #[test]
 fn comparisons_have_one_smallest_form() {
-    let kernel = text::parse(include_str!("../../../../testdata/general/joined_with_padded.uop"))
-        .expect("a kernel");
-    let options = ["VECTOR(axis 0, 16)".parse().expect("an option")];
-    let optimized = apply(&kernel, &options).expect("legal");
+    keeps_the_spec(
+        include_str!("../../../../testdata/general/joined_with_padded.uop"),
+        "VECTOR(axis 0, 16)",
+    );
+}
+
+/// A kernel of a file is a kernel with an option, too.
+fn keeps_the_spec(file: &str, option: &str) {
+    let kernel = text::parse(file).expect("a kernel");
+    let optimized = apply(&kernel, &[option.parse().expect("an option")]).expect("legal");
     spec::verify(&spec::KERNEL, &optimized.ast).unwrap_or_else(|why| panic!("{why}"));
 }
