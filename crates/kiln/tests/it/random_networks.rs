@@ -58,19 +58,27 @@ fn computed(
 }
 
 /// How far each value is off, by the largest of its magnitude and a thousandth of the largest of all gradients: one that
-/// vanishes, as of a bias before a norm, is noise.
+/// vanishes is noise. A bias before a norm has such a gradient: its terms are those of the weight's, and cancel. So a bias is
+/// compared with its weight, too.
 fn off(right: &Values, found: &Values) -> Vec<f64> {
-    let largest = |x: &[f64]| x.iter().fold(0.0f64, |a, b| a.max(b.abs()));
     let all = right[2..].iter().map(|(_, x)| largest(x)).fold(1e-30, f64::max);
     let apart = |(right, found): (&f64, &f64)| {
         let apart = (right - found).abs();
         if apart.is_nan() { f64::INFINITY } else { apart }
     };
-    let one = |right: &[f64], found: &[f64]| {
-        let apart = right.iter().zip(found).map(apart).fold(0.0, f64::max);
-        apart / largest(right).max(1e-3 * all)
+    let scale = |name: &str| {
+        let weight = name.replace("bias", "weight");
+        let both = right.iter().filter(|(n, _)| *n == name || *n == weight);
+        both.map(|(_, x)| largest(x)).fold(1e-3 * all, f64::max)
     };
-    right.iter().zip(found).map(|((_, right), (_, found))| one(right, found)).collect()
+    let one = |(name, right): &(String, Vec<f64>), found: &[f64]| {
+        right.iter().zip(found).map(apart).fold(0.0, f64::max) / scale(name)
+    };
+    right.iter().zip(found).map(|(right, (_, found))| one(right, found)).collect()
+}
+
+fn largest(x: &[f64]) -> f64 {
+    x.iter().fold(0.0, |a, b| a.max(b.abs()))
 }
 
 /// How much worse than the interpreter's roundings those of another order of sums may be, and how many are nothing.
