@@ -190,7 +190,7 @@ pub static LOWER: Stage<Lowering, Target> = Stage {
         },
         Pass {
             name: "prefetch",
-            leaves: "loads that also prefetch what is read later are marked (PROGRAM)",
+            leaves: "prefetches of what is read later, beside loads (PROGRAM)",
             run: |s, target| s.prefetch(target),
             spec: |s, _| program(&s.ops),
         },

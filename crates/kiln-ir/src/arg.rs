@@ -81,7 +81,7 @@ pub enum Arg {
     },
     /// `Lane`.
     Lane(u16),
-    /// `Load` of a program: also prefetch the element this many elements further on.
+    /// `Prefetch`: the element this many elements further on.
     Prefetch(usize),
     /// `Dot`: the narrow types of the first and the second operand.
     Parts([DType; 2]),

@@ -197,7 +197,6 @@ ops! {
     /// Memory inside a kernel; `Arg::Memory` says which kind, its number and its length in elements.
     Local "local" Memory;
     /// `load(memory, index)` or `load(memory, index, gate)`: 0 where the gate is false. `lanes` consecutive elements.
-    /// `Arg::Prefetch` is a hint to a program's target, without a meaning.
     Load "load" Memory;
     /// `store(memory, index, value)` or `store(memory, index, value, gate)`.
     Store "store" Memory;
@@ -242,6 +241,9 @@ ops! {
     /// `Arg::Mask`. All items of a group compute it at the same time. (CUDA: `__shfl_xor_sync`; OpenCL:
     /// `sub_group_shuffle_xor`.)
     Shuffle "shuffle" Vector;
+    /// `prefetch(memory, index)`: a later load will read the element `Arg::Prefetch` further on than the index. Linear form only. A hint
+    /// to the target, without a meaning: it may name an element past the end. (LLVM: `llvm.prefetch`.)
+    Prefetch "prefetch" Memory;
 }
 
 impl Op {
@@ -274,6 +276,14 @@ impl Op {
     /// Associative on integers and bool.
     pub const fn is_associative(self) -> bool {
         matches!(self, Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Max | Op::Min)
+    }
+
+    /// Has no value: it changes something, or orders what does. Its type is void.
+    pub const fn is_effect(self) -> bool {
+        matches!(
+            self,
+            Op::Store | Op::Prefetch | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf
+        )
     }
 
     /// Costs tens of machine operations: decomposed into polynomials before rendering.

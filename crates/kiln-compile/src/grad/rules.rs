@@ -77,7 +77,7 @@ pub(super) fn rule(op: Op) -> Option<Rule> {
         Op::CmpLt | Op::CmpEq | Op::CmpNe | Op::Dot => return None,
         Op::Const | Op::Iota | Op::Buffer | Op::Param | Op::Var => return None,
         Op::Range | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf => return None,
-        Op::Local | Op::Load | Op::Store => return None,
+        Op::Local | Op::Load | Op::Store | Op::Prefetch => return None,
         Op::Stack | Op::Splat | Op::Lane | Op::Mma | Op::Shuffle => return None,
     })
 }

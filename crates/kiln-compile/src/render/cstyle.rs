@@ -58,6 +58,7 @@ impl Body {
             }
             Op::Barrier => self.line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"),
             Op::Store => self.store(op),
+            Op::Prefetch => self.prefetch(op),
             Op::Load => {
                 let value = self.load(op);
                 self.define(op, value, in_place);
@@ -176,14 +177,18 @@ impl Body {
         format!("({of}*)(({integer}){name}+{elements}*{size})")
     }
 
+    fn prefetch(&mut self, op: &UOp) {
+        if self.helpers.dialect == Dialect::C {
+            let (ahead, locality) = prefetch(op);
+            let at = self.address(op, ahead);
+            self.line(&format!("__builtin_prefetch({at}, 0, {locality});"));
+        }
+    }
+
     fn load(&mut self, op: &UOp) -> Expr {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let mask = if dtype == DType::Bool && lanes > 1 { 1 } else { 0 };
         let gate = op.gate();
-        if let (Some((n, locality)), Dialect::C) = (prefetch(op), self.helpers.dialect) {
-            let at = self.address(op, n);
-            self.line(&format!("__builtin_prefetch({at}, 0, {locality});"));
-        }
         if let Some(gate) = gate.filter(|g| g.lanes() > 1) {
             let gate = self.value(gate);
             let gate = c_alu::resize_mask(&gate, dtype.size(), lanes, &mut self.helpers);

@@ -37,12 +37,12 @@ pub(super) fn vars(ops: &[UOp]) -> Vec<&UOp> {
     vars
 }
 
-/// How many elements ahead a load prefetches, and into which cache: 3 for the first and 2 for the second, as C and LLVM
-/// number them. What fits half of a first cache of 32 KiB with all before it is still in it when it is read.
-pub(super) fn prefetch(load: &UOp) -> Option<(usize, u8)> {
-    let ahead = load.arg().prefetch()?;
-    let is_near = ahead * load.dtype().size() < 16 << 10;
-    Some((ahead, if is_near { 3 } else { 2 }))
+/// How many elements after its index a prefetch asks for, and into which cache: 3 for the first and 2 for the second, as C
+/// and LLVM number them. What fits half of a first cache of 32 KiB with all before it is still in it when it is read.
+pub(super) fn prefetch(op: &UOp) -> (usize, u8) {
+    let ahead = op.arg().prefetch().expect("a prefetch");
+    let is_near = ahead * op.memory().dtype().size() < 16 << 10;
+    (ahead, if is_near { 3 } else { 2 })
 }
 
 /// Whether the range is the one that a launch divides.

@@ -98,6 +98,7 @@ impl Function<'_> {
                 self.begin(format!("endif{n}"));
             }
             Op::Store => self.store(op),
+            Op::Prefetch => self.prefetch(op),
             Op::Load => {
                 let value = self.load(op);
                 self.values.insert(op.clone(), value);
@@ -180,7 +181,6 @@ impl Function<'_> {
         let (dtype, lanes) = (op.dtype(), op.lanes());
         let gate = op.gate();
         let at = self.address(op, gate.is_some());
-        self.prefetch(op, &at);
         let at = match gate {
             None => at,
             Some(gate) if gate.lanes() > 1 => {
@@ -208,9 +208,10 @@ impl Function<'_> {
         }
     }
 
-    fn prefetch(&mut self, load: &UOp, at: &str) {
-        let Some((n, locality)) = prefetch(load) else { return };
-        let of = memory_type(load.dtype(), 1);
+    fn prefetch(&mut self, op: &UOp) {
+        let (n, locality) = prefetch(op);
+        let at = self.address(op, true);
+        let of = memory_type(op.memory().dtype(), 1);
         let there = self.emit(format_args!("getelementptr {of}, ptr {at}, i64 {n}"));
         let args = [format!("ptr {there}")]
             .into_iter()

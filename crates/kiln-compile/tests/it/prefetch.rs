@@ -1,11 +1,13 @@
-//! Which loads also ask for what is read later.
+//! What is asked for before it is read.
 
 use crate::dots;
 use crate::options::kernel_of;
 use crate::stages::{lower, optimize};
 use kiln_compile::render::render;
 use kiln_compile::target::{Costs, Language, Target};
-use kiln_ir::arg::{ReduceOp, WindowArg};
+use kiln_ir::affine::Affine;
+use kiln_ir::arg::{RangeKind, ReduceOp, WindowArg};
+use kiln_ir::uop::kind_of;
 use kiln_ir::{DType, Op, UOp, spec};
 
 const ROWS: usize = 1 << 10;
@@ -24,7 +26,7 @@ fn target(language: Language) -> Target {
     }
 }
 
-/// The text of the only kernel of `root`, and how many elements ahead its loads fetch.
+/// The text of the only kernel of `root`, and how many elements after their index its prefetches ask for.
 fn compiled(root: &UOp, language: Language) -> (String, Vec<usize>) {
     let target = target(language);
     let program = lower(&optimize(&kernel_of(root), &target, true).ast, &target);
@@ -79,6 +81,26 @@ fn arguments_that_are_read_once_are_asked_for_4096_bytes_ahead() {
     assert_eq!(ahead(&product([1, 768, 50257], true)), [4 * 768; 4]);
     // twelve vectors of each row of 768 elements: six rows on
     assert_eq!(ahead(&product([1, 3072, 768], false)), [6 * 768; 12]);
+}
+
+#[test]
+fn the_next_panel_is_asked_for_while_this_one_is_computed_with() {
+    let target = target(Language::Llvm);
+    let kernel = optimize(&kernel_of(&product([64, 3072, 768], false)), &target, true);
+    let program = lower(&kernel.ast, &target);
+    spec::verify_program(&program.ops).expect("a program");
+    let asked: Vec<&UOp> = program.ops.iter().filter(|op| op.op() == Op::Prefetch).collect();
+    // each line of a row of the panel; the next panel is the next columns
+    assert!(!asked.is_empty(), "{:?}", kernel.applied);
+    let ahead = 16 * asked.len();
+    for (i, prefetch) in asked.into_iter().enumerate() {
+        assert_eq!(prefetch.arg().prefetch(), Some(ahead));
+        let index = Affine::of(prefetch.src(1)).expect("an affine index");
+        assert_eq!(index.constant, 16 * i as i64);
+        let row = index.terms.iter().find(|(_, stride)| *stride == 768);
+        let (row, _) = row.expect("a loop over the rows of the matrix");
+        assert_eq!(kind_of(row), RangeKind::Reduce, "the loop that sums, not that of the copy");
+    }
 }
 
 #[test]

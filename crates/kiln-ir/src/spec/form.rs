@@ -64,6 +64,7 @@ fn arity(op: Op) -> (usize, usize) {
         Op::Sink | Op::Barrier => (0, usize::MAX),
         Op::Local => (0, 0),
         Op::Load => (2, 3),
+        Op::Prefetch => (2, 2),
         Op::Store => (3, 4),
         _ => match op.group() {
             Group::Leaf => (0, 0),
@@ -99,7 +100,7 @@ fn arg_fits(op: Op, srcs: &[UOp], arg: &Arg) -> bool {
         Op::Local => matches!(arg, Arg::Memory { .. }),
         Op::Lane => matches!(arg, Arg::Lane(_)),
         Op::Shuffle => matches!(arg, Arg::Mask(_)),
-        Op::Load => matches!(arg, Arg::None | Arg::Prefetch(_)),
+        Op::Prefetch => matches!(arg, Arg::Prefetch(_)),
         Op::Dot => matches!(arg, Arg::Parts(parts) if packable(*parts)),
         Op::Mma => matches!(arg, Arg::Mma { parts, .. } if packable(*parts)),
         Op::Mark => matches!(arg, Arg::Mark { .. }),

@@ -92,7 +92,7 @@ pub static PROGRAM: Spec = Spec {
     ops: (ARITHMETIC & !set(&[Op::FloorDiv, Op::FloorMod]) & !TRANSCENDENTAL)
         | group(Group::Vector)
         | set(&[Op::Const, Op::Param, Op::Var, Op::Local, Op::Load, Op::Store, Op::Range, Op::End])
-        | set(&[Op::If, Op::EndIf, Op::Barrier]),
+        | set(&[Op::If, Op::EndIf, Op::Barrier, Op::Prefetch]),
     dtype: |d| !matches!(d, DType::Index | DType::Void),
     kind: |kind| !kind.is_expanded(),
     node: program::node,
@@ -207,8 +207,7 @@ impl Spec {
         {
             return Err(format!("no {} range may be left", kind.name()));
         }
-        let effect =
-            matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf);
+        let effect = op.is_effect();
         if effect != (dtype == DType::Void) || !(effect || (self.dtype)(dtype)) {
             return Err(format!("the type {dtype} is not allowed at this stage"));
         }

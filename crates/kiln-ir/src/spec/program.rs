@@ -25,6 +25,7 @@ pub(super) fn node(node: &UOp) -> Result<(), String> {
             typed(node, 2, node.src(0).dtype())?;
             access(node, node.src(2).lanes())
         }
+        (Op::Prefetch, _) => place(node).map(drop),
         (Op::Range, _) => {
             ensure(node.src(0).lanes() == 1, || "the bound is a vector".to_string())?;
             integer(node)?;
@@ -50,14 +51,20 @@ fn integer(node: &UOp) -> Result<(), String> {
     ensure(fits, || "an index is an i32 or i64".to_string())
 }
 
-/// Memory, index and gate of a load or store of `lanes` elements; `gate` is where the gate would be.
-fn access(node: &UOp, lanes: u16) -> Result<(), String> {
+/// Memory and index.
+fn place(node: &UOp) -> Result<&UOp, String> {
     let memory = node.src(0).memory();
     integer(node.src(1))?;
     let direct = matches!(node.src(0).op(), Op::Param | Op::Local | Op::After);
     ensure(direct && matches!(memory.op(), Op::Param | Op::Local), || {
         "source 0 is no memory".to_string()
     })?;
+    Ok(memory)
+}
+
+/// Memory, index and gate of a load or store of `lanes` elements; `gate` is where the gate would be.
+fn access(node: &UOp, lanes: u16) -> Result<(), String> {
+    let memory = place(node)?;
     if let Arg::Memory { space: Space::Register, len, .. } = memory.arg() {
         let index = node.src(1).as_int().and_then(|i| usize::try_from(i).ok());
         ensure(index.is_some_and(|i| i < *len), || {
@@ -153,7 +160,7 @@ impl Walk {
     }
 
     fn source(&self, node: &UOp, i: usize, src: &UOp) -> Result<(), String> {
-        let access = matches!(node.op(), Op::Load | Op::Store) && i == 0;
+        let access = matches!(node.op(), Op::Load | Op::Store | Op::Prefetch) && i == 0;
         let src = if access { src.memory() } else { src };
         if src.op() == Op::Const {
             return ensure(src.dtype() != DType::Index, || format!("source {i} is an index"));

@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
             }
             Op::Lane => Arg::Lane(self.number("lane")?),
             Op::Shuffle => Arg::Mask(self.number("mask")?),
-            Op::Load if !self.keys.is_empty() => Arg::Prefetch(self.number("prefetch")?),
+            Op::Prefetch => Arg::Prefetch(self.number("ahead")?),
             Op::Dot => Arg::Parts([self.dtype("x")?, self.dtype("y")?]),
             Op::Mma => Arg::Mma {
                 parts: [self.dtype("x")?, self.dtype("y")?],

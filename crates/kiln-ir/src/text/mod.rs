@@ -160,7 +160,7 @@ impl Printer {
 fn head(node: &UOp) -> String {
     let op = node.op();
     let mut out = op.name().to_string();
-    if node.dtype() != DType::Void || node.lanes() != 1 || !is_effect(op) {
+    if node.dtype() != DType::Void || node.lanes() != 1 || !op.is_effect() {
         out += &format!(" {}", type_name(node.dtype(), node.lanes()));
     }
     if op != Op::After || matches!(node.arg(), Arg::Check(_)) {
@@ -176,11 +176,6 @@ fn ungated(node: &UOp) -> usize {
         Op::Store => node.srcs().len().min(3),
         _ => node.srcs().len(),
     }
-}
-
-/// Ops whose type is void unless the text says otherwise.
-fn is_effect(op: Op) -> bool {
-    matches!(op, Op::Store | Op::End | Op::Sink | Op::Barrier | Op::If | Op::EndIf)
 }
 
 fn type_name(dtype: DType, lanes: u16) -> String {
@@ -228,7 +223,7 @@ fn print_arg(out: &mut String, arg: &Arg) {
         Arg::Memory { space, id, len } => *out += &format!(" {} id={id} len={len}", space.name()),
         Arg::Lane(i) => *out += &format!(" lane={i}"),
         Arg::Mask(bits) => *out += &format!(" mask={bits}"),
-        Arg::Prefetch(n) => *out += &format!(" prefetch={n}"),
+        Arg::Prefetch(n) => *out += &format!(" ahead={n}"),
         Arg::Parts([x, y]) => *out += &format!(" x={x} y={y}"),
         Arg::Mma { parts: [x, y], shape: [rows, depth, columns] } => {
             *out += &format!(" x={x} y={y} rows={rows} depth={depth} columns={columns}");

@@ -3,7 +3,6 @@
 
 use super::cursor::{Cursor, Names, parse_type};
 use super::fields::Fields;
-use super::is_effect;
 use super::lex::{Fail, Kind, fail, tokens};
 use crate::dtype::DType;
 use crate::op::{Group, Op};
@@ -106,7 +105,7 @@ fn node(cursor: &mut Cursor<'_, '_>, names: &Names<'_>) -> Result<UOp, Fail> {
 fn infer(op: Op, srcs: &[UOp]) -> (DType, u16) {
     let lanes = srcs.iter().map(UOp::lanes).max().unwrap_or(1);
     let dtype = match (op.group(), srcs) {
-        _ if is_effect(op) => return (DType::Void, 1),
+        _ if op.is_effect() => return (DType::Void, 1),
         _ if op.is_comparison() => DType::Bool,
         _ if op == Op::Range => return (DType::Index, 1),
         (Group::Ternary, [.., last]) => last.dtype(),

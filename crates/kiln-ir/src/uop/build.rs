@@ -572,10 +572,16 @@ impl UOp {
     /// The memory that a load, a store or an `After` is about: a `Param` or a `Local`.
     pub fn memory(&self) -> &UOp {
         let mut node = self;
-        while matches!(node.op(), Op::After | Op::Load | Op::Store) {
+        while matches!(node.op(), Op::After | Op::Load | Op::Store | Op::Prefetch) {
             node = node.src(0);
         }
         node
+    }
+
+    /// A hint that the element `ahead` after `index` will be read.
+    pub fn prefetch(memory: &UOp, index: &UOp, ahead: usize) -> UOp {
+        let srcs = Srcs::from([memory.clone(), index.clone()].as_slice());
+        UOp::new(Op::Prefetch, DType::Void, 1, srcs, Arg::Prefetch(ahead))
     }
 
     /// Whether that memory is registers, whose elements have no neighbours.

@@ -22,7 +22,9 @@ pub(super) fn facts(
         }
         (Op::Update | Op::Vjp | Op::Remat, _) => srcs[0].0.shape.clone(),
         (Op::Gather, _) => srcs[1].0.shape.clone(),
-        (Op::Load | Op::Store | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => None,
+        (Op::Load | Op::Store | Op::Prefetch | Op::End | Op::Sink | Op::Range | Op::Barrier, _) => {
+            None
+        }
         _ => match shape(op, dtype, srcs, arg) {
             Some(own) => Some(own).filter(|s| !s.is_empty()).map(Arc::new),
             None => elementwise_shape(srcs),

@@ -120,6 +120,7 @@ fn samples() -> Vec<UOp> {
         UOp::sink([]),
         UOp::load(&register, &UOp::index(1)).lane(3),
         UOp::load(&register, &UOp::index(1)).shuffle(8),
+        UOp::prefetch(&m, &r, 48),
         UOp::stack(smallvec![load.clone(), UOp::constant(2, DType::F32)]),
         load.splat(16),
         t.where_(&load, &load),

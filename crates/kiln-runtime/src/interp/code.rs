@@ -202,7 +202,7 @@ impl Resolver<'_> {
                 Step::Nothing
             }
             Op::Local => self.local(op),
-            Op::After => Step::Nothing,
+            Op::After | Op::Prefetch => Step::Nothing,
             Op::Var => self.var(op)?,
             Op::Range => self.range(op)?,
             Op::If => {

@@ -8,8 +8,18 @@ use rustc_hash::FxHashMap;
 /// Smaller arguments, in multiples of the first cache, are in a near cache anyway.
 const LARGE: usize = 16;
 
-/// Which loads prefetch, and how many elements further on.
-pub(super) type Marks = FxHashMap<UOp, usize>;
+/// By load, the prefetches before it.
+pub(super) type Marks = FxHashMap<UOp, Vec<UOp>>;
+
+/// One more prefetch before a load.
+pub(super) fn mark(marks: &mut Marks, load: &UOp, prefetch: UOp) {
+    marks.entry(load.clone()).or_default().push(prefetch);
+}
+
+/// A load asks for what is so many elements after its own.
+pub(super) fn mark_ahead(marks: &mut Marks, load: &UOp, ahead: usize) {
+    mark(marks, load, UOp::prefetch(load.src(0), load.src(1), ahead));
+}
 
 /// Whether the load reads vectors of a large argument.
 pub(super) fn reads_large(load: &UOp, target: &Target) -> bool {

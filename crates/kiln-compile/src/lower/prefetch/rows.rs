@@ -4,7 +4,7 @@
 //! cache and computes much, while memory is idle. So each load of the second loop says how far on the same element of
 //! the next row is, and that is fetched meanwhile.
 
-use super::reads::{Marks, reads_large, step};
+use super::reads::{Marks, mark_ahead, reads_large, step};
 use crate::target::Target;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -15,12 +15,11 @@ const PART: usize = 8;
 /// Operations per vector of the row from which on the second loop takes longer than memory.
 const BUSY: usize = 10;
 
-/// The loads that read a row for the second time, and how many elements a row has.
-pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
+/// Marks the loads that read a row for the second time.
+pub(super) fn marks(ops: &[UOp], target: &Target, marks: &mut Marks) {
     let work = LazyCell::new(|| work(ops));
     let mut open: Vec<&UOp> = Vec::new();
     let mut rows: FxHashMap<usize, Row<'_>> = FxHashMap::default();
-    let mut marks = Marks::default();
     for op in ops {
         match (op.op(), op.memory().arg().slot()) {
             (Op::Range, _) => open.push(op),
@@ -34,17 +33,16 @@ pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
                     && first.by != row.by
                     && *first.again.get_or_insert(row.by) == row.by;
                 if again && work.get(row.by).is_some_and(|n| *n >= BUSY * row.vectors) {
-                    marks.insert(op.clone(), row.len);
+                    mark_ahead(marks, op, row.len);
                 }
             }
             _ => {}
         }
     }
-    marks
 }
 
 /// How many operations on vectors each loop does in an iteration, those of loops inside it left out.
-fn work(ops: &[UOp]) -> FxHashMap<UOp, usize> {
+pub(super) fn work(ops: &[UOp]) -> FxHashMap<UOp, usize> {
     let mut open: Vec<&UOp> = Vec::new();
     let mut work = FxHashMap::default();
     for op in ops {

@@ -4,11 +4,11 @@
 //! on the way is the latency times its bandwidth (Little's law). A processor's own prefetches follow few streams, and each
 //! to the end of its page only. So each load asks for what the same load reads some iterations later.
 
-use super::reads::{Marks, reads_large, step};
+use super::reads::{Marks, mark_ahead, reads_large, step};
 use crate::target::Target;
 use kiln_ir::uop::trip_count;
 use kiln_ir::{Op, UOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What a thread has on the way, in bytes: 200 ns times 20 bytes a nanosecond.
 const AHEAD: u64 = 4096;
@@ -21,8 +21,8 @@ struct Stream<'a> {
     loops: Vec<&'a UOp>,
 }
 
-/// The loads of streams, and how many elements ahead each asks.
-pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
+/// Marks the loads of streams, but for `asked`: those that something else asks for.
+pub(super) fn marks(ops: &[UOp], target: &Target, asked: &FxHashSet<&UOp>, marks: &mut Marks) {
     let streams = streams(ops, target);
     // by innermost loop: what an iteration reads
     let mut bytes: FxHashMap<Option<&&UOp>, u64> = FxHashMap::default();
@@ -30,8 +30,11 @@ pub(super) fn marks(ops: &[UOp], target: &Target) -> Marks {
         let of_load = load.lanes() as u64 * load.dtype().size() as u64;
         *bytes.entry(loops.last()).or_default() += of_load;
     }
-    let mark = |s: &Stream<'_>| Some((s.load.clone(), s.ahead(bytes[&s.loops.last()])?));
-    streams.iter().filter_map(mark).collect()
+    for stream in streams.iter().filter(|s| !asked.contains(s.load)) {
+        if let Some(ahead) = stream.ahead(bytes[&stream.loops.last()]) {
+            mark_ahead(marks, stream.load, ahead);
+        }
+    }
 }
 
 /// The loads of arguments of which a kernel reads no element twice.

@@ -150,14 +150,14 @@ impl Planner<'_> {
         // all rows if they fit the second cache beside a tile's lanes
         let all_fit = row_bytes * trips(tile.row_loop) as f64 + lane_bytes <= second;
         let rows = divided(tile.row_loop, row_bytes, if all_fit { second } else { second / 2.0 });
-        let by_tile = chunk.is_none() && rows.1 == 1 && self.is_copied_by_tile(tile, staged);
+        let by_tile = rows.1 == 1 && self.is_copied_by_tile(tile);
         let room = if by_tile { lane_bytes } else { last / (2 * threads) as f64 };
         Blocks {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
             columns_around,
             others,
             chunk,
-            chunk_around: !self.is_alone(tile),
+            chunk_around: by_tile || !self.is_alone(tile),
             rows,
             columns: divided(tile.lane_loop, lane_bytes, room),
         }
@@ -201,14 +201,10 @@ impl Planner<'_> {
         all.filter(move |(o, staged)| **staged && o.moves(lane)).map(|(o, _)| o)
     }
 
-    /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from the nearest cache. Only
-    /// one block of rows reads it. The memory of its lanes is read in rows of the reduction: if the lanes were neighbours
-    /// there, the copy of one tile would be short pieces of rows.
-    fn is_copied_by_tile(&self, tile: &Tile, staged: &[bool]) -> bool {
-        let in_a_row = |o: &Operand| o.stride(self.axis(tile.lane_loop)) == Some(1);
-        self.is_alone(tile)
-            && self.chooser.around.is_none()
-            && !self.staged_along_lanes(tile, staged).any(in_a_row)
+    /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from a near cache. Only one
+    /// block of rows reads it. Meanwhile the next panel is fetched: see pass `prefetch`.
+    fn is_copied_by_tile(&self, tile: &Tile) -> bool {
+        self.is_alone(tile) && self.chooser.around.is_none()
     }
 
     /// Iterations in each part of a loop that threads share. Parts are equal if twice as many parts as threads are enough for that.
