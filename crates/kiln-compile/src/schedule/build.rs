@@ -7,7 +7,7 @@ use super::layout::{self, Layouts};
 use super::scheduled::BufferRef;
 use super::writes::same_memory;
 use kiln_ir::arg::{ReduceOp, Shape};
-use kiln_ir::uop::{Srcs, rebuild, toposort};
+use kiln_ir::uop::{Srcs, axis_of, rebuild};
 use kiln_ir::{Arg, Const, DType, Op, UOp};
 use rustc_hash::FxHashMap;
 use smallvec::smallvec;
@@ -223,11 +223,15 @@ fn elementwise(node: &UOp, srcs: Srcs) -> UOp {
 }
 
 /// A sum of sums is one sum over both their loops, also with zeros between (`where(c, sum, 0)`), if the inner one is
-/// computed again in every iteration of the outer. The order of a sum is free (docs/rules.md).
+/// computed again in every iteration of the outer. The order of a sum is free (docs/rules.md). Others may use the inner sum,
+/// too. So nothing goes into it that varies over more loops than it does.
 fn reduce(op: ReduceOp, value: &UOp, ranges: &Index) -> UOp {
-    if let Some((inner, condition)) = inner_sum(op, value) {
-        let scope = toposort(inner.src(0));
-        if ranges.iter().all(|r| scope.contains(r)) {
+    if let Some((inner, condition)) = inner_sum(op, value)
+        && !ranges.is_empty()
+    {
+        let scope = inner.src(0).scope();
+        let varies = |r: &UOp| scope.contains(axis_of(r));
+        if ranges.iter().all(varies) && condition.is_none_or(|c| c.scope().is_subset(scope)) {
             let summand = match condition {
                 Some(c) => c.where_(inner.src(0), &inner.const_like(0)),
                 None => inner.src(0).clone(),

@@ -2,7 +2,7 @@
 //! Places in windows.
 
 use crate::fuzz::{Rng, seeds};
-use kiln::{Counts, DType, Device, PoolOptions, Tensor, measure};
+use kiln::{ConvOptions, Counts, DType, Device, PadMode, PoolOptions, Tensor, measure};
 
 /// One convolution of 3 x 3, between others.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +206,16 @@ fn gradients_are_those_of_products_of_matrices() {
 
 /// Whole numbers, so that every order of a sum gives the same; enough of them that residues are apart.
 #[test]
+fn gradients_of_the_edges_of_an_image_are_sums() {
+    let x = Tensor::ones([2, 1, 1, 2]).set_requires_grad(true);
+    let w = Tensor::from_vec(vec![0.0f32, 1.0], [2, 1, 1, 1]);
+    let options = ConvOptions::new().stride(2).dilation(2).padding([1, 2]);
+    let y = x.conv2d_with(&w, None, &options.padding_mode(PadMode::Replicate));
+    let grad = y.sum(..).gradient([&x]).expect("a gradient").remove(0);
+    assert_eq!(grad.to_vec::<f32>().expect("a gradient"), [4.0, 2.0, 4.0, 2.0]);
+}
+
+#[test]
 fn random_gradients_are_exact() {
     let failures: Vec<String> = seeds(12).into_iter().filter_map(mismatch).collect();
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
@@ -220,7 +230,12 @@ struct Random {
     stride: [usize; 2],
     dilation: [usize; 2],
     padding: [usize; 2],
+    /// Zeros without one.
+    mode: Option<PadMode>,
 }
+
+const MODES: [Option<PadMode>; 4] =
+    [None, Some(PadMode::Reflect), Some(PadMode::Replicate), Some(PadMode::Circular)];
 
 impl Random {
     fn new(rng: &mut Rng) -> Random {
@@ -230,7 +245,26 @@ impl Random {
         let reach = [0, 1].map(|i| dilation[i] * (kernel[i] - 1) + 1);
         let [h, w] = [0, 1].map(|i| reach[i] + rng.below(12));
         let image = [1 + rng.below(3), 1 + rng.below(20), h, w];
-        Random { image, outputs: 1 + rng.below(200), kernel, stride, dilation, padding }
+        let outputs = 1 + rng.below(200);
+        // an image too small to be reflected
+        let mode = match rng.pick(&MODES) {
+            Some(_) if h.min(w) <= 2 => Some(PadMode::Replicate),
+            mode => mode,
+        };
+        Random { image, outputs, kernel, stride, dilation, padding, mode }
+    }
+
+    /// Which element of an axis of length `n` is at this place, counted from the axis's first; none in zeros.
+    fn element(&self, at: isize, n: usize) -> Option<usize> {
+        let last = n as isize - 1;
+        let at = match self.mode {
+            None => at,
+            Some(PadMode::Reflect) if at < 0 => -at,
+            Some(PadMode::Reflect) if at > last => 2 * last - at,
+            Some(PadMode::Circular) => at.rem_euclid(n as isize),
+            Some(_) => at.clamp(0, last),
+        };
+        usize::try_from(at).ok().filter(|at| *at < n)
     }
 
     fn windows(&self) -> [usize; 2] {
@@ -246,7 +280,7 @@ impl Random {
         let mut sum = vec![0.0; n * c * h * w];
         let place = |axis: usize, window: usize, position: usize| {
             let at = window * self.stride[axis] + position * self.dilation[axis];
-            at.checked_sub(self.padding[axis]).filter(|&at| at < self.image[2 + axis])
+            self.element(at as isize - self.padding[axis] as isize, self.image[2 + axis])
         };
         for (i, by) in by.iter().enumerate() {
             let (column, row) = (i % columns, i / columns % rows);
@@ -274,7 +308,9 @@ fn mismatch(seed: u64) -> Option<String> {
     let x = Tensor::zeros(r.image).set_requires_grad(true);
     let w = Tensor::from_vec(weights.clone(), [r.outputs, c, kh, kw]);
     let g = Tensor::from_vec(by.clone(), [n, r.outputs, rows, columns]);
-    let y = x.conv2d(&w, None, 1, r.stride, r.dilation, r.padding);
+    let options = ConvOptions::new().stride(r.stride).dilation(r.dilation).padding(r.padding);
+    let options = r.mode.iter().fold(options, |options, mode| options.padding_mode(*mode));
+    let y = x.conv2d_with(&w, None, &options);
     let grad = (y * g).sum(..).gradient([&x]).expect("a gradient").remove(0);
     // alone, and asked for in two places
     let (alone, doubled) = (grad.copy(), grad.square() + grad.sum_keepdim([2]));
