@@ -10,7 +10,7 @@ use crate::pattern::Pat;
 use crate::rewrite::graph_rewrite;
 use crate::rule;
 use crate::rule::{Rule, RuleSet};
-use crate::uop::{Seen, UOp, substitute_within, toposort_all};
+use crate::uop::{Seen, UOp, reaches, substitute_within, toposort_all};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
@@ -292,8 +292,6 @@ impl Scope {
     fn replaced(&self, map: impl IntoIterator<Item = (UOp, UOp)>) -> UOp {
         let (roots, map) = (std::slice::from_ref(&self.expr), map.into_iter().collect());
         let map: &FxHashMap<UOp, UOp> = &map;
-        let may_have =
-            |n: &UOp, old: &UOp| old.depth() < n.depth() && old.scope().is_subset(n.scope());
         let enter = |n: &UOp| n.op().is_elementwise() && map.keys().any(|old| may_have(n, old));
         let new = substitute_within(roots, map, enter);
         graph_rewrite(&new[0], &PLAIN)
@@ -343,6 +341,11 @@ impl Scope {
     }
 }
 
+/// Whether another node can be below this one, as far as is known without looking.
+fn may_have(node: &UOp, other: &UOp) -> bool {
+    other.depth() < node.depth() && other.scope().is_subset(node.scope())
+}
+
 /// The size of an expression as a tree: each node counts wherever it is used.
 fn written_out(expr: &UOp) -> usize {
     let inside = |n: &UOp| n.op().is_elementwise();
@@ -367,42 +370,84 @@ impl Gainer {
         Gainer { node: node.clone(), difference: OnceCell::new() }
     }
 
-    /// Of a comparison, the difference of its sides, if that is an affine sum.
+    /// Of a comparison, a minimum or a maximum, the difference of its sides, if that is an affine sum.
     fn difference(&self) -> Option<&Affine> {
         let [a, b] = [self.node.src(0), self.node.src(1)];
         let difference = || Affine::of(a)?.plus(&Affine::of(b)?, -1);
         self.difference.get_or_init(difference).as_ref()
     }
 
-    /// Whether bounds of a sum could simplify the node by way of one term: a comparison of indices only if they decide
-    /// it, which is found out without rewriting anything.
+    /// Whether bounds of a sum could simplify the node by way of one term. Which side of a comparison, a minimum or a maximum of
+    /// indices is the larger is found out without rewriting anything.
     fn may_gain(&self, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> bool {
         match self.node.op() {
             Op::Where => false,
-            op if op.is_comparison() && is_index(self.node.src(0)) => {
+            op if (op.is_comparison() || matches!(op, Op::Max | Op::Min))
+                && is_index(self.node.src(0)) =>
+            {
                 self.is_decided(sum, pivot, bounds).unwrap_or(true)
             }
-            _ => true,
+            Op::FloorDiv | Op::FloorMod => self
+                .has_one_quotient(sum, pivot, bounds)
+                .unwrap_or_else(|| self.is_computed_from(&pivot.0)),
+            _ => self.is_computed_from(&pivot.0),
         }
     }
 
-    /// Whether the comparison `difference < 0`, or `== 0`, has one value where the sum has these bounds. The difference
-    /// is a multiple of the sum, and a rest that has bounds of its own.
-    fn is_decided(&self, sum: &Affine, (atom, k): &Term, (lo, hi): (i64, i64)) -> Option<bool> {
-        let difference = self.difference()?;
-        let times = difference.coefficient(atom).checked_mul(*k)?;
-        if times == 0 {
-            return Some(false);
-        }
-        let rest = difference.plus(sum, times.checked_neg()?)?.bounds()?;
-        let [first, last] = if times > 0 { [lo, hi] } else { [hi, lo] };
-        let known = |bound: i64| bound != i64::MIN && bound != i64::MAX;
-        let end = |bound: i64, rest: i64| bound.checked_mul(times)?.checked_add(rest);
-        let low = if known(first) { end(first, rest.0)? } else { i64::MIN };
-        let high = if known(last) { end(last, rest.1)? } else { i64::MAX };
-        let is_equality = self.node.op() != Op::CmpLt;
-        Some(high < 0 || low >= is_equality as i64 || is_equality && (low, high) == (0, 0))
+    /// Whether the atom is below the node. A load that varies with it is an end.
+    fn is_computed_from(&self, atom: &UOp) -> bool {
+        let enter = |n: &UOp| n.op().is_elementwise() && may_have(n, atom);
+        self.node != *atom && reaches(&self.node, enter, |n| n == atom)
     }
+
+    /// Whether the comparison `difference < 0`, or `== 0`, has one value where the sum has these bounds, or one side is always the
+    /// minimum.
+    fn is_decided(&self, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> Option<bool> {
+        let (low, high) = match bounds_under(self.difference()?.clone(), 1, sum, pivot, bounds)? {
+            Some(range) => range,
+            None => return Some(false),
+        };
+        Some(match self.node.op() {
+            Op::CmpLt => high < 0 || low >= 0,
+            Op::Max | Op::Min => high <= 0 || low >= 0,
+            _ => high < 0 || low > 0 || (low, high) == (0, 0),
+        })
+    }
+
+    /// Whether the quotient, but for multiples of the divisor, is one number where the sum has these bounds.
+    fn has_one_quotient(&self, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> Option<bool> {
+        let divisor = self.node.src(1).as_int().filter(|divisor| *divisor > 0)?;
+        let number = Affine::of(self.node.src(0))?;
+        let Some((low, high)) = bounds_under(number, divisor, sum, pivot, bounds)? else {
+            return Some(false);
+        };
+        let is_known = low != i64::MIN && high != i64::MAX;
+        Some(is_known && low.div_euclid(divisor) == high.div_euclid(divisor))
+    }
+}
+
+/// Bounds of a number where a sum is from `lo` to `hi`, without the multiples of `divisor` among its other terms (if that is not
+/// 1). The number is a multiple of the sum, and a rest that has bounds of its own. `Some(None)` if the atom is in no term of it.
+fn bounds_under(
+    number: Affine,
+    divisor: i64,
+    sum: &Affine,
+    (atom, k): &Term,
+    (lo, hi): (i64, i64),
+) -> Option<Option<(i64, i64)>> {
+    let times = number.coefficient(atom).checked_mul(*k)?;
+    if times == 0 {
+        return Some(None);
+    }
+    let mut rest = number.plus(sum, times.checked_neg()?)?;
+    rest.terms.retain(|(_, k)| divisor == 1 || *k % divisor != 0);
+    let rest = rest.bounds()?;
+    let [first, last] = if times > 0 { [lo, hi] } else { [hi, lo] };
+    let known = |bound: i64| bound != i64::MIN && bound != i64::MAX;
+    let end = |bound: i64, rest: i64| bound.checked_mul(times)?.checked_add(rest);
+    let low = if known(first) { end(first, rest.0)? } else { i64::MIN };
+    let high = if known(last) { end(last, rest.1)? } else { i64::MAX };
+    Some(Some((low, high)))
 }
 
 /// A variable that replaces `sum` while its bounds are known. Its number, 63 bits of a hash, occurs in no program.

@@ -15,8 +15,7 @@ pub(super) static RULES: &[Rule] = &[
     rule!(grows index_less   [n, a: Index, b] n.bind(a.lt(b))                            => compare::less(n)),
     rule!(grows index_equal  [n, a: Index, b] n.bind(a.eq_(b))                           => compare::equal(n)),
     rule!(grows index_differ [n, a: Index, b] n.bind(a.ne_(b))                           => compare::equal(n)),
-    rule!(index_max    [x: Index, y: Index]  x.maximum(y)                                => larger(x, y)),
-    rule!(index_min    [x: Index, y: Index]  x.minimum(y)                                => smaller(x, y)),
+    rule!(index_extremes [n: Index]          n.on(&[Op::Max, Op::Min])                   => extreme(n)),
 ];
 
 /// A sum with like terms combined, constants last, and quotients joined with their remainders.
@@ -41,30 +40,53 @@ fn below_its_end(i: &UOp, n: &UOp) -> Option<UOp> {
     None
 }
 
-/// The larger of two indices, where bounds of their difference tell.
-fn larger(x: &UOp, y: &UOp) -> Option<UOp> {
-    let (lo, hi) = difference(x, y)?;
-    match () {
-        () if lo >= 0 => Some(x.clone()),
-        () if hi <= 0 => Some(y.clone()),
-        () => None,
+/// Minima of minima have at most so many operands, or are left alone: each is compared with each.
+const MAX_OPERANDS: usize = 8;
+
+/// A minimum of minima, or a maximum of maxima, without the operands that are never the only result.
+fn extreme(n: &UOp) -> Option<UOp> {
+    let operands = operands(n, n.op()).filter(|_| is_index(n))?;
+    let mut kept: SmallVec<[&UOp; MAX_OPERANDS]> = SmallVec::new();
+    for (i, &x) in operands.iter().enumerate() {
+        let mut others = kept.iter().chain(&operands[i + 1..]);
+        if !others.any(|y| is_beaten(n.op(), x, y)) {
+            kept.push(x);
+        }
     }
+    if kept.len() == operands.len() {
+        return None;
+    }
+    kept.into_iter().cloned().reduce(|x, y| UOp::binary(n.op(), &x, &y))
 }
 
-/// The smaller of two indices, where bounds of their difference tell.
-fn smaller(x: &UOp, y: &UOp) -> Option<UOp> {
-    let (lo, hi) = difference(x, y)?;
-    match () {
-        () if hi <= 0 => Some(x.clone()),
-        () if lo >= 0 => Some(y.clone()),
-        () => None,
+/// The operands of nested minima or maxima, in order.
+fn operands(n: &UOp, op: Op) -> Option<SmallVec<[&UOp; MAX_OPERANDS]>> {
+    let (mut operands, mut todo) = (SmallVec::new(), SmallVec::<[&UOp; 8]>::from_slice(&[n]));
+    while let Some(x) = todo.pop() {
+        if x.op() == op {
+            todo.extend([x.src(1), x.src(0)]);
+        } else {
+            operands.push(x);
+        }
+        if operands.len() + todo.len() > MAX_OPERANDS {
+            return None;
+        }
     }
+    Some(operands)
+}
+
+/// Whether bounds of a difference tell that the minimum (or maximum) of two is always the second. If the first is a maximum, it
+/// is at least each of its operands: `min(max(x, 0), 0)` is 0 (the law of absorption).
+fn is_beaten(op: Op, x: &UOp, y: &UOp) -> bool {
+    let is_beyond = |x: &UOp| {
+        difference(x, y).is_some_and(|(lo, hi)| if op == Op::Min { lo >= 0 } else { hi <= 0 })
+    };
+    let dual = if op == Op::Min { Op::Max } else { Op::Min };
+    is_beyond(x)
+        || operands(x, dual).is_some_and(|all| all.len() > 1 && all.into_iter().any(is_beyond))
 }
 
 /// Bounds of `x - y`, terms that both have cancelled.
 fn difference(x: &UOp, y: &UOp) -> Option<(i64, i64)> {
-    if !is_index(x) {
-        return None;
-    }
     Affine::of(x)?.plus(&Affine::of(y)?, -1)?.bounds()
 }

@@ -105,6 +105,12 @@ fn quotients_and_remainders() {
     check(&div(&(i(7) - &a), 4), expect!["(r0*-1 + 7)//4"]);
     check(&(&a + &b).maximum(&(&a + 3)), expect!["r0 + 3"]);
     check(&(&a + &b).minimum(&(&b - 1)), expect!["r1 - 1"]);
+    // of several operands, also those of the dual
+    let (x, y) = (&var(0, DType::Index), &var(1, DType::Index));
+    check(&x.minimum(&i(6)).minimum(&y.minimum(&(x + 1))), expect!["min(min(v0, 6), v1)"]);
+    check(&x.maximum(&y.maximum(&i(0))).minimum(y), expect!["v1"]);
+    check(&i(0).minimum(&x.maximum(&i(0)).minimum(y)), expect!["min(0, v1)"]);
+    check(&x.minimum(&y.minimum(&i(3))).maximum(&i(3)), expect!["3"]);
     check(&div(&(&b - 4), 4), expect!["-1"]);
     check(&rem(&(&b - 4), 4), expect!["r1"]);
 }
