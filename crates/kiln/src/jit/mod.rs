@@ -60,6 +60,9 @@ pub use value::Value;
 /// [`no_grad`](crate::no_grad). Random numbers go on as they would without `jit`, and so do the steps and rates of
 /// optimizers.
 ///
+/// A replay runs the kernels of the call that it replays. Without `jit` a call may by then use kernels for many lengths, if
+/// other lengths ran in between. They may sum in another order, so the last bits may differ.
+///
 /// A call is never replayed if the function
 ///
 /// - reads a value (`item`, `to_vec`), or starts a thread that, before the function returns, reads one computed from an argument;
