@@ -204,7 +204,6 @@ fn gradients_are_those_of_products_of_matrices() {
     }
 }
 
-/// Whole numbers, so that every order of a sum gives the same; enough of them that residues are apart.
 #[test]
 fn gradients_of_the_edges_of_an_image_are_sums() {
     let x = Tensor::ones([2, 1, 1, 2]).set_requires_grad(true);
@@ -215,6 +214,7 @@ fn gradients_of_the_edges_of_an_image_are_sums() {
     assert_eq!(grad.to_vec::<f32>().expect("a gradient"), [4.0, 2.0, 4.0, 2.0]);
 }
 
+/// Whole numbers, so that every order of a sum gives the same; enough of them that residues are apart.
 #[test]
 fn random_gradients_are_exact() {
     let failures: Vec<String> = seeds(12).into_iter().filter_map(mismatch).collect();
