@@ -403,10 +403,7 @@ impl Gainer {
     /// Whether the comparison `difference < 0`, or `== 0`, has one value where the sum has these bounds, or one side is always the
     /// minimum.
     fn is_decided(&self, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> Option<bool> {
-        let (low, high) = match bounds_under(self.difference()?.clone(), 1, sum, pivot, bounds)? {
-            Some(range) => range,
-            None => return Some(false),
-        };
+        let (low, high) = bounds_under(self.difference()?, 1, sum, pivot, bounds)?;
         Some(match self.node.op() {
             Op::CmpLt => high < 0 || low >= 0,
             Op::Max | Op::Min => high <= 0 || low >= 0,
@@ -418,26 +415,25 @@ impl Gainer {
     fn has_one_quotient(&self, sum: &Affine, pivot: &Term, bounds: (i64, i64)) -> Option<bool> {
         let divisor = self.node.src(1).as_int().filter(|divisor| *divisor > 0)?;
         let number = Affine::of(self.node.src(0))?;
-        let Some((low, high)) = bounds_under(number, divisor, sum, pivot, bounds)? else {
-            return Some(false);
-        };
+        let (low, high) = bounds_under(&number, divisor, sum, pivot, bounds)?;
         let is_known = low != i64::MIN && high != i64::MAX;
         Some(is_known && low.div_euclid(divisor) == high.div_euclid(divisor))
     }
 }
 
 /// Bounds of a number where a sum is from `lo` to `hi`, without the multiples of `divisor` among its other terms (if that is not
-/// 1). The number is a multiple of the sum, and a rest that has bounds of its own. `Some(None)` if the atom is in no term of it.
+/// 1). The number is a multiple of the sum, and a rest that has bounds of its own. A number without the atom gets no bounds: the
+/// ends of i64.
 fn bounds_under(
-    number: Affine,
+    number: &Affine,
     divisor: i64,
     sum: &Affine,
     (atom, k): &Term,
     (lo, hi): (i64, i64),
-) -> Option<Option<(i64, i64)>> {
+) -> Option<(i64, i64)> {
     let times = number.coefficient(atom).checked_mul(*k)?;
     if times == 0 {
-        return Some(None);
+        return Some((i64::MIN, i64::MAX));
     }
     let mut rest = number.plus(sum, times.checked_neg()?)?;
     rest.terms.retain(|(_, k)| divisor == 1 || *k % divisor != 0);
@@ -447,7 +443,7 @@ fn bounds_under(
     let end = |bound: i64, rest: i64| bound.checked_mul(times)?.checked_add(rest);
     let low = if known(first) { end(first, rest.0)? } else { i64::MIN };
     let high = if known(last) { end(last, rest.1)? } else { i64::MAX };
-    Some(Some((low, high)))
+    Some((low, high))
 }
 
 /// A variable that replaces `sum` while its bounds are known. Its number, 63 bits of a hash, occurs in no program.

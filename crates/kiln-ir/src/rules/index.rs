@@ -49,7 +49,7 @@ fn extreme(n: &UOp) -> Option<UOp> {
     let mut kept: SmallVec<[&UOp; MAX_OPERANDS]> = SmallVec::new();
     for (i, &x) in operands.iter().enumerate() {
         let mut others = kept.iter().chain(&operands[i + 1..]);
-        if !others.any(|y| is_beaten(n.op(), x, y)) {
+        if !others.any(|y| is_dominated(n.op(), x, y)) {
             kept.push(x);
         }
     }
@@ -77,7 +77,7 @@ fn operands(n: &UOp, op: Op) -> Option<SmallVec<[&UOp; MAX_OPERANDS]>> {
 
 /// Whether bounds of a difference tell that the minimum (or maximum) of two is always the second. If the first is a maximum, it
 /// is at least each of its operands: `min(max(x, 0), 0)` is 0 (the law of absorption).
-fn is_beaten(op: Op, x: &UOp, y: &UOp) -> bool {
+fn is_dominated(op: Op, x: &UOp, y: &UOp) -> bool {
     let is_beyond = |x: &UOp| {
         difference(x, y).is_some_and(|(lo, hi)| if op == Op::Min { lo >= 0 } else { hi <= 0 })
     };
