@@ -5,7 +5,7 @@
 //! are multiplied with them. The copy waits for memory, and memory is idle while the product is computed. So the loop that
 //! reads the panel from scratch memory also asks for what the copy of the next panel will read at the same place.
 
-use super::reads::{Marks, mark, reads_large, step};
+use super::reads::{Marks, mark, reads_large, step, work};
 use crate::target::{LINE, Target};
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::{RangeKind, Space};
@@ -25,9 +25,12 @@ struct Access<'a> {
 /// Marks loads of panels, and returns the loads that copy what these ask for.
 pub(super) fn marks<'a>(ops: &'a [UOp], target: &Target, marks: &mut Marks) -> FxHashSet<&'a UOp> {
     let (copies, reads) = accesses(ops, target);
-    let work = super::rows::work(ops);
-    let mut asked: FxHashMap<&UOp, usize> = FxHashMap::default();
     let mut found = FxHashSet::default();
+    if copies.is_empty() {
+        return found;
+    }
+    let work = work(ops);
+    let mut asked: FxHashMap<&UOp, usize> = FxHashMap::default();
     for copy in &copies {
         // the loop that reads most, not the one of a few last rows
         let pairs = reads.iter().filter_map(|read| Some((read, next(copy, read)?)));

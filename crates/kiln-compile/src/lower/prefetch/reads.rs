@@ -1,4 +1,4 @@
-//! Part of pass `prefetch`: what is known of loads of large arguments.
+//! Part of pass `prefetch`: what is known of loads of large arguments, and of the loops around them.
 
 use crate::target::Target;
 use kiln_ir::affine::Affine;
@@ -26,6 +26,23 @@ pub(super) fn reads_large(load: &UOp, target: &Target) -> bool {
     let bytes = |n: usize| n * load.dtype().size();
     let is_large = |n| bytes(n) >= LARGE * target.cache_bytes[0];
     load.lanes() > 1 && load.memory().known_len().is_some_and(is_large)
+}
+
+/// How many operations on vectors each loop does in an iteration, those of loops inside it left out.
+pub(super) fn work(ops: &[UOp]) -> FxHashMap<UOp, usize> {
+    let mut open: Vec<&UOp> = Vec::new();
+    let mut work = FxHashMap::default();
+    for op in ops {
+        match op.op() {
+            Op::Range => open.push(op),
+            Op::End => drop(open.pop()),
+            of if of.is_alu() && op.lanes() > 1 => {
+                open.last().into_iter().for_each(|&r| *work.entry(r.clone()).or_default() += 1);
+            }
+            _ => {}
+        }
+    }
+    work
 }
 
 /// How much the index grows with each iteration of `range`, if that is always the same. Parts of a cache line do not

@@ -4,7 +4,7 @@
 //! cache and computes much, while memory is idle. So each load of the second loop says how far on the same element of
 //! the next row is, and that is fetched meanwhile.
 
-use super::reads::{Marks, mark_ahead, reads_large, step};
+use super::reads::{Marks, mark_ahead, reads_large, step, work};
 use crate::target::Target;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -39,23 +39,6 @@ pub(super) fn marks(ops: &[UOp], target: &Target, marks: &mut Marks) {
             _ => {}
         }
     }
-}
-
-/// How many operations on vectors each loop does in an iteration, those of loops inside it left out.
-pub(super) fn work(ops: &[UOp]) -> FxHashMap<UOp, usize> {
-    let mut open: Vec<&UOp> = Vec::new();
-    let mut work = FxHashMap::default();
-    for op in ops {
-        match op.op() {
-            Op::Range => open.push(op),
-            Op::End => drop(open.pop()),
-            of if of.is_alu() && op.lanes() > 1 => {
-                open.last().into_iter().for_each(|&r| *work.entry(r.clone()).or_default() += 1);
-            }
-            _ => {}
-        }
-    }
-    work
 }
 
 /// A row that a loop reads from end to end.
