@@ -342,7 +342,19 @@ fn what_a_launch_may_make_short_is_divided_by_few_and_not_among_threads() {
     assert!(splits.contains(&(RangeKind::Thread, 1, 1)), "{options:?}");
 }
 
-/// The numbers of loops around the panels of a product whose rows are 3 KiB, where the second cache has 1 MiB.
+#[test]
+fn a_block_of_all_rows_is_one_block_in_the_longest_launch_too() {
+    // a loop over blocks would be around everything, and each of them would copy all columns
+    let options = chosen_for(&rows_of_any_number(), &wide());
+    let of_rows = |option: &Opt| match *option {
+        Opt::Split { axis: 0, by, .. } | Opt::Block { axis: 0, by } => Some(by),
+        _ => None,
+    };
+    let left = options.iter().filter_map(of_rows).fold(1024, usize::div_ceil);
+    assert_eq!(left, 1, "{options:?}");
+}
+
+/// The numbers of loops around the panels of a product whose rows are 3 KiB, where the second cache has 1 MiB, and the last 32.
 fn depths(rows: usize) -> Vec<usize> {
     let target = Target { cache_bytes: [32 << 10, 1 << 20, 32 << 20], threads: 1, ..wide() };
     let depth = |option| match option {
@@ -353,11 +365,12 @@ fn depths(rows: usize) -> Vec<usize> {
 }
 
 #[test]
-fn a_panel_that_one_block_of_rows_reads_is_filled_for_one_tile() {
-    // the rows fit the second cache beside the columns of a tile
+fn a_panel_is_filled_for_one_tile_if_all_rows_can_pass_it() {
+    // the rows fit the second cache beside the columns of a tile, or the last cache
     assert_eq!(depths(197).last(), Some(&1));
+    assert_eq!(depths(1000).last(), Some(&1));
     // they do not: several blocks of rows read what is copied once for all of them
-    assert_eq!(depths(1000).last(), Some(&0));
+    assert_eq!(depths(6000).last(), Some(&0));
 }
 
 /// A convolution 3 x 3 with a border, of 8 images of `side` x `side` pixels, whose channels are last or before the rows.

@@ -147,10 +147,11 @@ impl Planner<'_> {
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
         let others: Vec<usize> = others.collect();
         let columns_around = self.stays(tile, staged, &others);
+        let by_tile = self.is_copied_by_tile(tile, row_bytes);
         // all rows if they fit the second cache beside a tile's lanes
-        let all_fit = row_bytes * trips(tile.row_loop) as f64 + lane_bytes <= second;
-        let rows = divided(tile.row_loop, row_bytes, if all_fit { second } else { second / 2.0 });
-        let by_tile = rows.1 == 1 && self.is_copied_by_tile(tile);
+        let fits = row_bytes * trips(tile.row_loop) as f64 + lane_bytes <= second;
+        let rows_room = if by_tile || fits { f64::INFINITY } else { second / 2.0 };
+        let rows = divided(tile.row_loop, row_bytes, rows_room);
         let room = if by_tile { lane_bytes } else { last / (2 * threads) as f64 };
         Blocks {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
@@ -201,10 +202,13 @@ impl Planner<'_> {
         all.filter(move |(o, staged)| **staged && o.moves(lane)).map(|(o, _)| o)
     }
 
-    /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from a near cache. Only one
-    /// block of rows reads it. Meanwhile the next panel is fetched: see pass `prefetch`.
-    fn is_copied_by_tile(&self, tile: &Tile) -> bool {
-        self.is_alone(tile) && self.chooser.around.is_none()
+    /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from a near cache. Meanwhile the
+    /// next panel is fetched: see pass `prefetch`. All rows, of so many bytes each, pass every panel: they must fit the last cache.
+    /// A core fetches lines that follow each other in time.
+    fn is_copied_by_tile(&self, tile: &Tile, row_bytes: f64) -> bool {
+        let rows = row_bytes * self.chooser.left[tile.row_loop].0 as f64;
+        let passes = rows <= self.target.cache_bytes[2] as f64 / 2.0;
+        passes && self.is_alone(tile) && self.chooser.around.is_none()
     }
 
     /// Iterations in each part of a loop that threads share. Parts are equal if twice as many parts as threads are enough for that.

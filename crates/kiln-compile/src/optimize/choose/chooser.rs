@@ -2,7 +2,7 @@
 
 use super::super::access::Kernel;
 use super::super::opt::Opt;
-use super::super::ranges::axis_of;
+use super::super::ranges::{axis_of, size_of};
 use super::order::Order;
 use crate::target::{Costs, Target};
 use kiln_ir::UOp;
@@ -101,12 +101,27 @@ impl Chooser {
         self.left.iter().position(|(_, r)| axis_of(r) == thread)
     }
 
-    /// Splits off a loop over blocks of `by` iterations, outside of earlier blocks.
+    /// Splits off a loop over blocks of `by` iterations, outside of earlier blocks. If that is all of a launch of usual length,
+    /// a block is as long as the longest launch: a loop over several blocks would be around everything.
     pub(super) fn block(&mut self, i: usize, by: usize) {
+        let is_all = by >= self.left[i].0;
+        let by = if is_all { self.most_left(i) } else { by };
         if by > 1 {
             self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
             self.left[i].0 = self.left[i].0.div_ceil(by);
         }
+    }
+
+    /// How many iterations of a loop are left in the longest launch.
+    fn most_left(&self, i: usize) -> usize {
+        let (_, range) = &self.left[i];
+        let own = axis_of(range);
+        let by = |option: &Opt| match *option {
+            Opt::Split { axis, by, .. } | Opt::Block { axis, by } => (axis == own).then_some(by),
+            Opt::Mma { axes, by } => axes.iter().position(|&axis| axis == own).map(|side| by[side]),
+            _ => None,
+        };
+        self.options.iter().filter_map(by).fold(size_of(range), usize::div_ceil)
     }
 
     /// The largest size of a value that is kept: a share of the second cache.
