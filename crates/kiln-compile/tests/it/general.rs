@@ -209,6 +209,23 @@ fn blocks_of_rows_end_with_the_rows() {
     assert_ends_at_launch(&optimized.ast);
 }
 
+/// Sums that are carried in scratch from block to block are begun, added to and read as far as the lengths go.
+#[test]
+fn carried_sums_end_at_their_lengths() {
+    let kernel = general(&[product(3, 12, 4), product(4, 12, 9), product(30, 12, 40)]);
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let options = [
+        split(RangeKind::Vector, 1, 8),
+        split(RangeKind::Upcast, 0, 4),
+        Opt::Block { axis: 0, by: 64 },
+        Opt::Block { axis: 2, by: 4 },
+    ];
+    let optimized = apply(&collapsed(&kernel.ast), &options).expect("legal").ast;
+    let is_carried = |n: &UOp| n.op() == Op::Store && n.memory().op() == Op::Local;
+    assert_eq!(toposort(&optimized).into_iter().filter(is_carried).count(), 2);
+    assert_ends_at_launch(&optimized);
+}
+
 #[test]
 fn numbers_that_go_together_are_one_scalar() {
     // the stride, the trip count and both lengths

@@ -1,12 +1,14 @@
 //! Part of pass `trim`: how far a loop that fills scratch is read.
 //!
 //! A general kernel stages up to 100 blocks of rows, of which a launch needs `n`. The loop that reads the panel has been
-//! trimmed to `n`. The panel is row-major: block `b` is what is written for `b` and nothing else, and what is read for
-//! `b` and nothing else. So the loop that fills it needs the iterations of the loop that reads.
+//! trimmed to `n`. The panel is row-major: block `b` is what is written for `b` and nothing else. So the loop that fills it
+//! needs as many iterations as it takes to come to the last position that is read. The reader may go in other steps: where 16
+//! lanes fill and single elements are read, up to element `n`, the loop that fills runs `(n + 15) / 16` times.
 
 use super::super::ranges::{axis_of, is_outer};
 use super::ends::Ends;
 use kiln_ir::affine::Affine;
+use kiln_ir::rules::simplify;
 use kiln_ir::scope::inside;
 use kiln_ir::uop::{find_all, toposort};
 use kiln_ir::{Op, UOp};
@@ -22,12 +24,16 @@ pub(super) fn read_of(ast: &UOp, end: &UOp, range: &UOp, ends: &Ends) -> Option<
     }
     let memory = store.memory();
     let reads = find_all(ast, |n| n.op() == Op::Load && n.memory() == memory);
-    let counts = |read: &UOp| {
-        let reader = digit.of(&Affine::of(read.src(1))?)?;
+    let positions = reads.iter().map(|read| Affine::of(read.src(1)));
+    let mut positions: Vec<Affine> = positions.collect::<Option<_>>()?;
+    // a sum that is carried in scratch reads there what the same iteration stores
+    positions.retain(|position| *position != own);
+    let count = |reader: &UOp| {
         let count = reader.src(0).clone();
-        (ends.ranges.contains(&reader) && is_known_at(&count, end, range)).then_some(count)
+        (ends.ranges.contains(reader) && is_known_at(&count, end, range)).then_some(count)
     };
-    let counts: Vec<UOp> = reads.iter().map(counts).collect::<Option<_>>()?;
+    let counts = positions.iter().map(|position| digit.reached(position, count));
+    let counts: Vec<UOp> = counts.collect::<Option<_>>()?;
     counts.into_iter().reduce(|a, b| if a == b { a } else { a.maximum(&b) })
 }
 
@@ -55,6 +61,24 @@ impl Digit {
             }
         }
         own.filter(|_| (0..self.unit).contains(&lower)).cloned()
+    }
+
+    /// How many values of this digit come before that of the last position, and that. None if another digit may change, or
+    /// if `count` does not say how often a loop of the position runs.
+    fn reached(&self, position: &Affine, count: impl Fn(&UOp) -> Option<UOp>) -> Option<UOp> {
+        let all = self.unit.checked_mul(self.count)?;
+        let (mut most, mut last) = (position.constant, UOp::index(position.constant));
+        for (range, factor) in &position.terms {
+            if range.op() != Op::Range || *factor < 0 || most < 0 {
+                return None;
+            }
+            if factor % all != 0 {
+                most = most.checked_add(factor.checked_mul(range.max())?)?;
+                last = last + (count(range)? - 1) * *factor;
+            }
+        }
+        let values = (last + self.unit).floordiv(&UOp::index(self.unit));
+        (0..all).contains(&most).then(|| simplify(&values.maximum(&UOp::index(0))))
     }
 }
 

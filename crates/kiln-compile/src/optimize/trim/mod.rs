@@ -6,8 +6,8 @@
 //! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors. Where a predicate
 //! chooses between two values, each has a loop of its own (`switch`): tensors that are joined.
 //!
-//! Loops of general kernels end at a number that a launch gives. They are trimmed first (`needed`): a loop that fills scratch
-//! is then trimmed like the loop that reads it. Both are divided afterwards.
+//! Loops of general kernels end at a number that a launch gives. They are trimmed first (`needed`), readers before writers: a
+//! loop that fills scratch is trimmed like the loop that reads it. Both are divided afterwards.
 
 mod bounds;
 mod demand;
@@ -35,14 +35,20 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
         return ast.clone();
     }
     let ast = if free { switch::split(ast) } else { ast.clone() };
-    let ast = each_loop(ast, needed::decided_at_launch);
-    each_loop(ast, |ast, range, ends| trimmed(ast, range, ends, free))
+    let ends = Ends::of(&ast);
+    let ast = each_loop(ast, ends.last_first(), needed::decided_at_launch);
+    let ranges = Ends::of(&ast).ranges;
+    each_loop(ast, ranges, |ast, range, ends| trimmed(ast, range, ends, free))
 }
 
-/// The kernel after a step for every loop, outermost first.
-fn each_loop(mut ast: UOp, step: impl Fn(&UOp, &UOp, &Ends) -> Option<UOp>) -> UOp {
+/// The kernel after a step for each of its loops, in order.
+fn each_loop(
+    mut ast: UOp,
+    ranges: Vec<UOp>,
+    step: impl Fn(&UOp, &UOp, &Ends) -> Option<UOp>,
+) -> UOp {
     let mut ends = Ends::of(&ast);
-    for range in std::mem::take(&mut ends.ranges) {
+    for range in ranges {
         if let Some(new) = step(&ast, &range, &ends) {
             ends = Ends::of(&new);
             ast = new;
