@@ -256,6 +256,21 @@ pub fn compile_with(kernel: &UOp, target: &Target, options: &[Opt]) -> Result<Co
     with_options(kernel, target, options, Settings::default())
 }
 
+/// Kernel -> program text, for a kernel for which a general kernel ran with `applied` options so far. It gives the same bits.
+///
+/// # Errors
+/// No options give the same order of sums, or the program becomes too large or broken.
+pub fn compile_like(
+    kernel: &UOp,
+    general: (&UOp, &[Opt]),
+    target: &Target,
+    settings: Settings,
+) -> Result<Compiled, String> {
+    let room = Room::of(Limits::of(kernel).nodes);
+    let options = optimize::like(kernel, general, target, room);
+    with_options(kernel, target, &options.ok_or("its sums would add up otherwise")?, settings)
+}
+
 fn with_options(
     kernel: &UOp,
     target: &Target,

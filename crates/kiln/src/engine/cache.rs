@@ -5,9 +5,10 @@
 //! the next value compiles nothing.
 
 use super::capture::Closed;
-use super::device::Opened;
+use super::device::{self, Opened};
 use super::families::{self, Found};
 use super::generations::Generations;
+use super::hot::{self, Pair};
 use super::made::{Made, made, settings};
 use super::measure::count;
 use super::number::raw;
@@ -21,11 +22,13 @@ use kiln_compile::pipeline::{self, Compiled, Settings};
 use kiln_compile::schedule::{self, BufferRef, Choices, ScheduledKernel};
 use kiln_ir::arg::Shape;
 use kiln_ir::observe::{self, Kind};
+use kiln_ir::uop::Mixer;
 use kiln_ir::{Const, DType, UOp};
 use kiln_runtime::{Kernel, Origin};
 use rustc_hash::FxHashSet;
 use std::hash::Hash;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,10 +49,13 @@ pub(super) struct Ready {
     /// All constants, as they were when it was compiled.
     constants: Vec<Const>,
     dtypes: Vec<DType>,
+    /// How often it was found again.
+    pub(super) runs: AtomicU64,
 }
 
 /// A root that may get the memory of a parameter: the kernel that reads this last stores the root, and reads nothing
 /// after it is overwritten.
+#[derive(Clone)]
 pub(super) struct Overwrite {
     pub(super) root: usize,
     pub(super) slot: usize,
@@ -58,6 +64,7 @@ pub(super) struct Overwrite {
 }
 
 /// One kernel of it.
+#[derive(Clone)]
 pub(super) struct ReadyKernel {
     pub(super) code: Arc<Code>,
     /// Its arguments, and which of them may share memory.
@@ -68,6 +75,8 @@ pub(super) struct ReadyKernel {
     pub(super) numbers: Vec<i64>,
     /// What a launch does, if the code does not say so.
     pub(super) work: Option<Work>,
+    /// If the code is general: the kernels of which code for these numbers can be made.
+    pub(super) pair: Option<Pair>,
 }
 
 /// A compiled kernel, shared by all schedules that need the same.
@@ -115,7 +124,22 @@ impl Ready {
         let (dtypes, constants) =
             (closed.constant_dtypes().collect(), closed.constants().collect());
         let overwrites = overwrites(&kernels, &schedule, closed.leaves.len());
-        Ready { kernels, schedule, roots, overwrites, variable, constants, dtypes }
+        let runs = AtomicU64::new(0);
+        Ready { kernels, schedule, roots, overwrites, variable, constants, dtypes, runs }
+    }
+
+    /// The same with other code, after so many runs.
+    pub(super) fn with(&self, kernels: Vec<ReadyKernel>, runs: u64) -> Ready {
+        Ready {
+            kernels,
+            schedule: self.schedule.clone(),
+            roots: self.roots.clone(),
+            overwrites: self.overwrites.clone(),
+            variable: self.variable.clone(),
+            constants: self.constants.clone(),
+            dtypes: self.dtypes.clone(),
+            runs: AtomicU64::new(runs),
+        }
     }
 
     /// About how much memory it takes, as if it alone held its kernels.
@@ -207,7 +231,15 @@ pub fn stages() -> Vec<Stages> {
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
     let ready = fitting(&(key, way(device)), || constants.iter().copied())?;
     observed::remembered(Graph { key, device, last: None }, &ready.schedule, ready.kernels.len());
-    Some(ready)
+    Some(counted(key, device, ready))
+}
+
+/// The schedule, or one with better code if it has been found often enough.
+fn counted(key: u128, device: &Device, ready: Arc<Ready>) -> Arc<Ready> {
+    let Some(better) = hot::counted(&ready, || device::open(device).ok()) else { return ready };
+    let better = Arc::new(better);
+    keep_as(key, device, &better);
+    better
 }
 
 /// How kernels of a device are compiled now.
@@ -232,7 +264,7 @@ fn fitting<I: Iterator<Item = Const>>(
 pub(super) fn found(closed: &Closed, device: &Device) -> Option<Arc<Ready>> {
     let ready = fitting(&(closed.key, way(device)), || closed.constants())?;
     observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
-    Some(ready)
+    Some(counted(closed.key, device, ready))
 }
 
 /// Remembers a schedule of a closed graph.
@@ -242,12 +274,13 @@ pub(super) fn keep(closed: &Closed, device: &Device, ready: Ready) -> Arc<Ready>
     ready
 }
 
-/// Remembers a schedule by the key of a graph that it computes.
+/// Remembers a schedule by the key of a graph that it computes, in place of one for the same constants.
 pub(super) fn keep_as(key: u128, device: &Device, ready: &Arc<Ready>) {
     let key = (key, way(device));
     let mut schedules = SCHEDULES.lock().expect("schedule cache");
+    let is_same = |r: &Ready| r.constants == ready.constants && r.variable == ready.variable;
     // the latest variant is the most general: look at it first
-    let others = schedules.get(&key).into_iter().flatten().cloned();
+    let others = schedules.get(&key).into_iter().flatten().filter(|r| !is_same(r)).cloned();
     let variants: Vec<_> = std::iter::once(ready.clone()).chain(others).collect();
     let bytes = variants.iter().map(|ready| ready.size()).sum();
     schedules.insert(key, variants, bytes);
@@ -282,8 +315,11 @@ pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
         let plan = ScheduledKernel { ast: kept(plan.ast), ..plan };
-        let (numbers, work) = more.unzip();
-        ReadyKernel { code, plan, stored, numbers: numbers.unwrap_or_default(), work }
+        let Some(Found { numbers, work, pair, .. }) = more else {
+            return ReadyKernel { code, plan, stored, numbers: Vec::new(), work: None, pair: None };
+        };
+        let numbers = numbers.into_iter().map(|(value, dtype)| raw(value, dtype)).collect();
+        ReadyKernel { code, plan, stored, numbers, work: Some(work), pair }
     });
     Ok(Ready::new(closed, kernels.collect(), schedule, variable))
 }
@@ -299,15 +335,13 @@ pub(super) fn scheduled(
 }
 
 /// Puts the general kernel in place of one that has one. Returns the bytes that the kernel stores in its first argument,
-/// if it changes that, and of a general kernel the further launch-time scalars and what it does.
-fn general(
-    (plan, found): (&mut ScheduledKernel, Option<Found>),
-) -> (Range<usize>, Option<(Vec<i64>, Work)>) {
+/// if it changes that.
+fn general((plan, found): (&mut ScheduledKernel, Option<Found>)) -> (Range<usize>, Option<Found>) {
     let stored = plan.stored_bytes();
-    let Some(found) = found else { return (stored, None) };
-    (plan.ast, plan.vars) = (found.ast, plan.vars[..found.slot].to_vec());
-    let numbers = found.numbers.into_iter().map(|(value, dtype)| raw(value, dtype));
-    (stored, Some((numbers.collect(), found.work)))
+    if let Some(found) = &found {
+        (plan.ast, plan.vars) = (found.ast.clone(), plan.vars[..found.slot].to_vec());
+    }
+    (stored, found)
 }
 
 /// Which constants become scalars. In the first graph of a key: those by which many equal expressions differ, and those
@@ -371,13 +405,13 @@ fn tally(done: &[(Origin, Duration)], took: Duration) {
     });
 }
 
-fn key(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Key {
+fn key(kernel: &UOp, opened: &Opened, width: usize) -> Key {
     let backend = opened.backend.name().to_owned();
-    (kernel.ast.hash(), backend, opened.target.clone(), made(), width)
+    (kernel.hash(), backend, opened.target.clone(), made(), width)
 }
 
 fn remembered(kernel: &ScheduledKernel, opened: &Opened, width: usize) -> Option<Arc<Code>> {
-    CODES.lock().expect("kernel cache").get(&key(kernel, opened, width)).cloned()
+    CODES.lock().expect("kernel cache").get(&key(&kernel.ast, opened, width)).cloned()
 }
 
 /// Compiles a kernel, under `options` if a search has found some.
@@ -398,18 +432,49 @@ fn compile(
     if let Some(bug) = &compiled.fallen {
         debug::fell_back(&ast, bug, &report::filed(&bug.to_string()));
     }
+    load(&kernel.ast, compiled, start, key(&kernel.ast, opened, width), opened)
+}
+
+/// Machine code of a compiled kernel, remembered by its key.
+fn load(
+    kernel: &UOp,
+    compiled: Compiled,
+    start: Instant,
+    known_by: Key,
+    opened: &Opened,
+) -> Result<(Arc<Code>, (Origin, Duration)), Failure> {
     let lowering = start.elapsed();
     let loaded = match made() {
         (_, true) => opened.backend.load_with_lines(&compiled.program),
         (_, false) => opened.backend.load(&compiled.program),
     };
     let loaded = loaded.map_err(|error| report::short(&error.to_string()))?;
-    observed::compiled(&kernel.ast, &compiled, &loaded, start);
+    observed::compiled(kernel, &compiled, &loaded, start);
     let key = compiled.ast.hash();
     let code = Arc::new(Code { kernel: loaded.kernel, compiled: worth_keeping(compiled), key });
-    let known_by = self::key(kernel, opened, width);
     CODES.lock().expect("kernel cache").insert(known_by, code.clone(), code.size());
     Ok((code, (loaded.origin, lowering)))
+}
+
+/// Code of a kernel for which a general kernel ran with these options so far. None if none gives the same bits.
+pub(super) fn compile_like(
+    kernel: &UOp,
+    (general, applied): (&UOp, &[Opt]),
+    opened: &Opened,
+) -> Option<Arc<Code>> {
+    let mut mixer = Mixer::default();
+    [kernel.hash(), general.hash()].into_iter().for_each(|word| mixer.add(word));
+    let mut known_by = key(kernel, opened, search::width());
+    known_by.0 = mixer.finish128();
+    if let Some(code) = CODES.lock().expect("kernel cache").get(&known_by) {
+        return Some(code.clone());
+    }
+    let start = Instant::now();
+    let settings = testing::settings(settings());
+    let compiled = pipeline::compile_like(kernel, (general, applied), &opened.target, settings);
+    let (code, done) = load(kernel, compiled.ok()?, start, known_by, opened).ok()?;
+    tally(&[done], start.elapsed());
+    Some(code)
 }
 
 /// A compiled kernel without its operations and text, which are most of it.

@@ -9,6 +9,7 @@
 use super::device::Opened;
 use super::env;
 use super::generations::{Generations, locked};
+use super::hot::Pair;
 use super::profitable::{Candidate, MOST_ITERATIONS};
 use kiln_compile::optimize::{self, Skeleton, Work};
 use kiln_ir::uop::Mixer;
@@ -18,7 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 /// Kernels with one skeleton.
 struct Family {
-    first: Skeleton,
+    first: Arc<Skeleton>,
     /// The numbers of the kernels that were seen and had no general one.
     seen: Vec<Vec<Const>>,
     /// How many of those have code of their own.
@@ -38,12 +39,14 @@ pub(super) struct Found {
     pub(super) numbers: Vec<(Const, DType)>,
     /// What this kernel does.
     pub(super) work: Work,
+    /// It and this kernel. None for siblings: their numbers cost nothing as scalars.
+    pub(super) pair: Option<Pair>,
 }
 
 impl Found {
     /// Whether it takes about as long as the kernel that it stands for.
     fn is_profitable(&self, exact: &Skeleton, opened: &Opened) -> bool {
-        let Found { ast, slot, numbers, work } = self;
+        let Found { ast, slot, numbers, work, .. } = self;
         let candidate = Candidate { ast, slot: *slot, numbers, iterations: work.iterations };
         candidate.is_profitable(|| Some(exact.kernel().clone()), opened)
     }
@@ -118,7 +121,13 @@ impl Families {
 
 impl Family {
     fn new(first: &Skeleton) -> Family {
-        Family { first: first.clone(), seen: Vec::new(), exact: 0, general: Vec::new(), found: 0 }
+        Family {
+            first: Arc::new(first.clone()),
+            seen: Vec::new(),
+            exact: 0,
+            general: Vec::new(),
+            found: 0,
+        }
     }
 
     fn general(&mut self, skeleton: &Skeleton, mode: i64) -> Option<Found> {
@@ -132,7 +141,7 @@ impl Family {
         }
         if let Some(found) = self.general.iter().find_map(|g| found(g, numbers, work)) {
             self.found += 1;
-            return Some(found);
+            return Some(self.with_pair(found, numbers));
         }
         if self.seen.len() >= MOST_SEEN || self.seen.contains(numbers) {
             return None;
@@ -147,7 +156,13 @@ impl Family {
         }
         let general = Arc::new(optimize::General::of(&self.first, &self.seen)?);
         self.general.push(general.clone());
-        found(&general, numbers, work)
+        found(&general, numbers, work).map(|found| self.with_pair(found, numbers))
+    }
+
+    fn with_pair(&self, found: Found, numbers: &[Const]) -> Found {
+        let (first, general, numbers) = (self.first.clone(), found.ast.clone(), numbers.to_vec());
+        let pair = move || Some([general.clone(), first.with(&numbers)?]);
+        Found { pair: Some(Arc::new(pair)), ..found }
     }
 
     /// Whether another general kernel is worth its compilation: the ones before were found often enough, or much more
@@ -168,7 +183,7 @@ impl Family {
 
 fn found(general: &optimize::General, numbers: &[Const], work: Work) -> Option<Found> {
     let numbers = general.fits(numbers)?;
-    Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work })
+    Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work, pair: None })
 }
 
 /// By kernel of a graph, the general kernel that it shares with its siblings. They do the same at other places of memory, or with

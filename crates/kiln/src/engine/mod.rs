@@ -44,6 +44,8 @@ mod donated;
 mod families;
 /// General schedules, each for graphs that differ in lengths.
 mod general;
+/// Code for the numbers of a graph that comes again and again.
+mod hot;
 /// How kernels are made.
 mod made;
 /// Whether a general kernel is worth what it takes longer.

@@ -13,9 +13,9 @@ use kiln_ir::{Const, DType, UOp};
 use smallvec::SmallVec;
 use std::sync::{Arc, LazyLock, Mutex};
 
-/// A kernel that runs its loops more often than this gets code of its own. General code takes up to twice as long,
-/// compiling about ten milliseconds, as long as so many iterations.
-pub(super) const MOST_ITERATIONS: u64 = 8_000_000;
+/// A kernel that runs its loops more often than this in one launch gets code of its own at once. General code takes some tenths
+/// longer, compiling about ten milliseconds: as much as such a launch loses (see `hot` for shorter ones).
+pub(super) const MOST_ITERATIONS: u64 = 8_000_000_000;
 
 /// About how much memory an answer takes.
 const ENTRY: usize = 256;

@@ -4,6 +4,7 @@
 mod causal;
 mod equal;
 mod history;
+mod hot;
 mod loops;
 mod profitable;
 mod random;

@@ -63,26 +63,65 @@ pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
         let limits = grid::Limits { groups, costs: &target.costs };
         return if Nests::of(ast).is_some() { Vec::new() } else { groups::choose(ast, &limits) };
     }
-    let (nests, kernel) = (Nests::of(ast), Rc::new(Kernel::of(ast)));
-    let choose = |target: &Target, nodes, orders: Option<&[Order]>| match &nests {
-        Some(nests) => choose_for_nests(&kernel, nests, target, nodes, orders),
-        None => {
-            let order = orders.and_then(|orders| orders.first()).cloned();
-            let context = Context { around: None, order };
-            let chosen = choose_for_nest(ast, &kernel, target, nodes, context);
-            let order = Order::of(&kernel, &chosen, 0);
-            (chosen.options, vec![order])
-        }
-    };
+    let whole = Whole::of(ast);
     let is_nominal = target.threads == NOMINAL_THREADS && room.nodes == room.order;
-    if is_nominal || kernel.sums().is_empty() {
-        return choose(target, room.nodes, None).0;
+    if is_nominal || whole.kernel.sums().is_empty() {
+        return whole.choose(target, room.nodes, None).0;
     }
     let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
-    let (options, orders) = choose(&nominal, room.order, None);
-    let (own, found) = choose(target, room.nodes, Some(&orders));
+    let (options, orders) = whole.choose(&nominal, room.order, None);
+    let (own, found) = whole.choose(target, room.nodes, Some(&orders));
     // if other tiles do not fit that order, the tiles too are those for that number of threads
     if found == orders { own } else { options }
+}
+
+/// The options for a kernel whose sums must add up like those of a general kernel with `applied` options. None if its sums are
+/// over other loops, or no options give that order.
+pub(super) fn choose_like(
+    ast: &UOp,
+    (general, applied): (&UOp, &[Opt]),
+    target: &Target,
+    room: Room,
+) -> Option<Vec<Opt>> {
+    let (whole, other) = (Whole::of(ast), Whole::of(general));
+    if matches!(target.strategy, Strategy::Groups(_)) || whole.kernel.sums() != other.kernel.sums()
+    {
+        return None;
+    }
+    let nominal = Target { threads: NOMINAL_THREADS, ..target.clone() };
+    let (options, orders) = other.choose(&nominal, room.order, None);
+    let (own, found) = whole.choose(target, room.nodes, Some(&orders));
+    (found == orders && same_order(general, &options, applied)).then_some(own)
+}
+
+/// A kernel as a whole.
+struct Whole<'a> {
+    ast: &'a UOp,
+    nests: Option<Nests>,
+    kernel: Rc<Kernel>,
+}
+
+impl Whole<'_> {
+    fn of(ast: &UOp) -> Whole<'_> {
+        Whole { ast, nests: Nests::of(ast), kernel: Rc::new(Kernel::of(ast)) }
+    }
+
+    /// The options and the order of sums of each nest; or the options with a given order.
+    fn choose(
+        &self,
+        target: &Target,
+        nodes: usize,
+        orders: Option<&[Order]>,
+    ) -> (Vec<Opt>, Vec<Order>) {
+        if let Some(nests) = &self.nests {
+            return choose_for_nests(&self.kernel, nests, target, nodes, orders);
+        }
+        let order = orders.and_then(|orders| orders.first()).cloned();
+        let context = Context { around: None, order };
+        let chosen = choose_for_nest(self.ast, &self.kernel, target, nodes, context);
+        let order = Order::of(&self.kernel, &chosen, 0);
+        (chosen.options, vec![order])
+    }
 }
 
 /// First how many rows are computed at a time, then the options of each nest, with the given order of sums.

@@ -17,13 +17,14 @@ use super::cache::{self, Code, Ready, ReadyKernel};
 use super::capture::Closed;
 use super::device::Opened;
 use super::generations::{Generations, locked};
+use super::hot::Pair;
 use super::measure::count;
 use super::number::raw;
 use super::observed::{self, Graph};
 use super::profitable::Candidate;
 use super::{Failure, env, search, testing};
 use crate::device::Device;
-use kiln_compile::lengths::{GeneralSchedule, Instance, KernelInstance};
+use kiln_compile::lengths::{GeneralSchedule, Instance, KernelInstance, VaryingInstance};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_ir::observe::{self, Kind};
 use kiln_ir::{Const, DType};
@@ -277,7 +278,7 @@ impl General {
 
     /// The schedule with its code. Observers are shown it if it is new.
     fn ready(
-        &self,
+        self: &Arc<General>,
         At { closed, device, opened }: At<'_>,
         Instance { schedule, kernels }: Instance,
         made_since: Option<Instant>,
@@ -290,20 +291,32 @@ impl General {
             observed::scheduled(graph, &roots, &schedule, &kernels, (start, start.elapsed()));
         }
         let codes = self.codes(&plans, opened)?;
-        let ready = |((instance, plan), code): ((KernelInstance, Plan), Arc<Code>)| {
-            let general = instance.varying.filter(|_| plan.is_general);
-            let numbers = general.as_ref().and_then(|v| v.scalars.clone()).unwrap_or_default();
-            let kernel = plan.kernel;
-            ReadyKernel {
-                code,
-                plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
-                stored: instance.stored,
-                numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
-                work: general.map(|v| v.work),
-            }
-        };
-        let kernels = kernels.into_iter().zip(plans).zip(codes).map(ready).collect();
+        let ready =
+            |(k, ((instance, plan), code)): (usize, ((KernelInstance, Plan), Arc<Code>))| {
+                let general = instance.varying.filter(|_| plan.is_general);
+                let pair = general.clone().map(|varying| self.pair(k, varying));
+                let numbers = general.as_ref().and_then(|v| v.scalars.clone()).unwrap_or_default();
+                let kernel = plan.kernel;
+                ReadyKernel {
+                    code,
+                    plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
+                    stored: instance.stored,
+                    numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
+                    work: general.map(|v| v.work),
+                    pair,
+                }
+            };
+        let kernels = kernels.into_iter().zip(plans).zip(codes).enumerate().map(ready).collect();
         Ok(Ready::new(closed, kernels, schedule, self.variable.clone()))
+    }
+
+    /// The general kernel `k`, and the one with these numbers in it.
+    fn pair(self: &Arc<General>, k: usize, varying: VaryingInstance) -> Pair {
+        let general = self.clone();
+        Arc::new(move || {
+            let kernel = &general.schedule.kernels[k];
+            Some([kernel.plan.ast.clone(), kernel.exact(&varying)?])
+        })
     }
 
     /// The kernel that runs: one for all numbers, or one for these if that takes much less time.

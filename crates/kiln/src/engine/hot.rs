@@ -1,0 +1,70 @@
+//! Hot schedules: a graph that comes again and again with the same numbers. Its general kernels get code for these numbers alone.
+//!
+//! General code takes some tenths longer, compiling about ten milliseconds. So a kernel is compiled once its launches have lost
+//! about as much (the rule of the ski rental: Karlin, Manasse, Rudolph, Sleator, "Competitive Snoopy Caching", 1988). The new
+//! code adds up in the same order, and so gives the bits that the general code gave. When it comes depends on how often the
+//! graph came, and on no clock: the same program compiles the same kernels.
+
+use super::cache::{self, Code, Ready, ReadyKernel};
+use super::device::Opened;
+use super::parallel::in_parallel;
+use kiln_ir::UOp;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A schedule is looked at after so many runs, and again each time that these have become four times as many. Most graphs
+/// come a few times only, as prompts of one length do.
+const FEWEST_RUNS: u64 = 16;
+
+/// Iterations of a kernel, in all of its launches, that are worth code of its own: about 40 milliseconds.
+const MANY_ITERATIONS: u64 = 4_000_000_000;
+
+/// A general kernel and the one for which it runs, made when they are needed.
+pub(super) type Pair = Arc<dyn Fn() -> Option<[UOp; 2]> + Send + Sync>;
+
+/// Counts a run. Returns the schedule with new code, if this run is one after which some kernel is worth it.
+pub(super) fn counted(ready: &Ready, open: impl FnOnce() -> Option<Opened>) -> Option<Ready> {
+    let runs = ready.runs.fetch_add(1, Relaxed) + 1;
+    let is_time = runs >= FEWEST_RUNS && runs.is_power_of_two() && runs.ilog2().is_multiple_of(2);
+    let is_hot = |kernel: &ReadyKernel| {
+        let iterations = kernel.work.map_or(0, |work| work.iterations);
+        kernel.pair.is_some() && iterations.saturating_mul(runs) >= MANY_ITERATIONS
+    };
+    if !is_time || !ready.kernels.iter().any(is_hot) {
+        return None;
+    }
+    let hot: Vec<usize> = (0..ready.kernels.len()).filter(|&k| is_hot(&ready.kernels[k])).collect();
+    let codes = codes(ready, &hot, &open()?);
+    let mut kernels = ready.kernels.clone();
+    for (k, code) in hot.into_iter().zip(codes) {
+        let kernel = &mut kernels[k];
+        // without code of its own it stays general, and is not tried again
+        kernel.pair = None;
+        if let Some(code) = code {
+            (kernel.code, kernel.work) = (code, None);
+            kernel.numbers.clear();
+        }
+    }
+    Some(ready.with(kernels, runs))
+}
+
+/// Code for the numbers of each of these kernels, where there is such with the same order of sums.
+fn codes(ready: &Ready, hot: &[usize], opened: &Opened) -> Vec<Option<Arc<Code>>> {
+    let pairs: Vec<Option<[UOp; 2]>> =
+        hot.iter().map(|&k| ready.kernels[k].pair.as_ref().and_then(|pair| pair())).collect();
+    let mut seen = FxHashSet::default();
+    // layers of one shape share their code
+    let new = hot.iter().zip(&pairs).filter_map(|(&k, pair)| Some((k, pair.as_ref()?)));
+    let new: Vec<(usize, &[UOp; 2])> =
+        new.filter(|(_, [_, exact])| seen.insert(exact.id())).collect();
+    let compiled = |(k, [general, exact]): &(usize, &[UOp; 2])| {
+        let kernel = &ready.kernels[*k];
+        let applied = &kernel.code.compiled.applied[..];
+        Ok::<_, ()>((exact.id(), cache::compile_like(exact, (general, applied), opened)))
+    };
+    let all: FxHashMap<_, _> =
+        in_parallel(&new, compiled).expect("no item fails").into_iter().collect();
+    let of = |pair: Option<[UOp; 2]>| all[&pair?[1].id()].clone();
+    pairs.into_iter().map(of).collect()
+}
