@@ -201,7 +201,7 @@ costs! {
     split_most_blocks: usize = 64, BENCH;
 
     /// How many times as many instructions as a kernel for the same numbers a kernel for many numbers may execute.
-    general_times: f64 = 1.5, Source::Fitted("cargo bench -p kiln --bench lengths");
+    general_times: f64 = 1.75, Source::Fitted("cargo bench -p kiln --bench lengths");
     /// So many more do not count: a compilation takes as long as hundreds of such launches.
     general_more: f64 = 200_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
 
