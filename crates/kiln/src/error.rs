@@ -54,7 +54,7 @@ impl Error {
     #[track_caller]
     pub(crate) fn invalid(op: &'static str, why: impl Into<String>) -> Error {
         let kind = Kind::Invalid(why.into());
-        let error = Error(Arc::new(Inner { op, kind, at: Location::caller() }));
+        let error = Error(Arc::new(Inner { op, kind, at: origin::caller() }));
         if crate::scoped::text("KILN_PANIC").is_some_and(|v| v == "1") {
             panic!("{error}");
         }
@@ -65,7 +65,7 @@ impl Error {
     #[track_caller]
     pub(crate) fn failed(op: &'static str, why: impl Into<String>) -> Error {
         let kind = Kind::Failed(why.into());
-        Error(Arc::new(Inner { op, kind, at: Location::caller() }))
+        Error(Arc::new(Inner { op, kind, at: origin::caller() }))
     }
 
     /// Whether the program is wrong or the machine failed.
@@ -171,7 +171,7 @@ pub(crate) struct Caller {
 impl Caller {
     #[track_caller]
     pub(crate) fn of(op: &'static str) -> Caller {
-        Caller { op, at: Location::caller() }
+        Caller { op, at: origin::caller() }
     }
 }
 

@@ -11,8 +11,8 @@ use std::panic::Location;
 use std::sync::LazyLock;
 
 thread_local! {
-    /// The outermost method that runs on this thread and is made of others.
-    static METHOD: Cell<Option<Origin>> = const { Cell::new(None) };
+    /// The outermost method that runs on this thread and is made of others, and where it was called.
+    static METHOD: Cell<Option<(Origin, &'static Location<'static>)>> = const { Cell::new(None) };
 }
 
 /// While it lives, new nodes are named after one method.
@@ -47,7 +47,7 @@ fn at_line(method: &'static str) -> Origin {
 pub(crate) fn outermost(method: &'static str) -> Method {
     let is_outermost = METHOD.get().is_none();
     if is_outermost {
-        METHOD.set(Some(at_line(method)));
+        METHOD.set(Some((at_line(method), Location::caller())));
     }
     Method { is_outermost }
 }
@@ -62,14 +62,23 @@ impl Drop for Method {
 
 /// The method that runs on this thread and is made of others.
 pub(crate) fn running() -> Option<&'static str> {
-    METHOD.get().and_then(Origin::method)
+    METHOD.get().and_then(|(origin, _)| origin.method())
+}
+
+/// Where that was called; without one, where this is.
+#[track_caller]
+pub(crate) fn caller() -> &'static Location<'static> {
+    match METHOD.get() {
+        Some((_, line)) => line,
+        None => Location::caller(),
+    }
 }
 
 /// The method that what `method` makes is named after.
 #[track_caller]
 pub(crate) fn maker(method: &'static str) -> Origin {
     match METHOD.get() {
-        Some(outermost) => outermost,
+        Some((outermost, _)) => outermost,
         None => at_line(method),
     }
 }

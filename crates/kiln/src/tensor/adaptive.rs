@@ -112,7 +112,7 @@ fn parts(shape: &[usize], lengths: &Lengths, n: usize) -> Result<Vec<Parts>, Fau
     let Some(first) = shape.len().checked_sub(n) else {
         return refuse!("wants at least {n} axes, not {shape:?}");
     };
-    if ![1, n].contains(&lengths.len()) || lengths.iter().any(|&m| m < -1) {
+    if ![1, n].contains(&lengths.len()) || lengths.iter().any(|&m| m < -1 || m == 0) {
         return refuse!("{lengths:?} is neither a length nor one for each of {n} axes");
     }
     if shape[first..].contains(&0) {

@@ -143,7 +143,9 @@ impl Tensor {
     /// The interval of each element by its distance from `low`; of one outside any.
     #[track_caller]
     fn placed(&self, bins: usize, low: f64, high: f64) -> Result<Tensor, Fault> {
-        if bins == 0 || low >= high || !(high - low).is_finite() {
+        // places are of i32
+        let fits = (1..i32::MAX as usize).contains(&bins);
+        if !fits || low >= high || !(high - low).is_finite() {
             return refuse!("no {bins} intervals from {low} to {high}");
         }
         let distance = self.flatten().cast(DType::F64).sub(low);

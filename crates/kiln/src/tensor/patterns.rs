@@ -97,6 +97,9 @@ fn triangle(
 ) -> Tensor {
     let device = Device::default_device();
     let list = || -> Result<UOp, Fault> {
+        if i64::try_from(rows).is_err() {
+            return refuse!("{rows} rows are more than memory holds");
+        }
         let count = (0..rows as i64).map(|row| columns(row).count()).fold(0, usize::saturating_add);
         let mut at = crate::element::with_room(count.saturating_mul(2))?;
         at.extend((0..rows as i64).flat_map(|row| columns(row).map(move |_| row)));

@@ -254,7 +254,8 @@ impl Tensor {
 /// `n` numbers from `start` to `stop`, counted from the nearer end, so that both are exact.
 fn between(start: f64, stop: f64, n: usize, dtype: DType) -> UOp {
     let last = n.max(2) - 1;
-    let (position, half) = (UOp::iota(n, DType::I32), UOp::constant(n.div_ceil(2), DType::I32));
+    let whole = if i32::try_from(last).is_ok() { DType::I32 } else { DType::I64 };
+    let (position, half) = (UOp::iota(n, whole), UOp::constant(n.div_ceil(2), whole));
     let step = UOp::constant((stop - start) / last as f64, dtype);
     let up = position.cast(dtype) * &step + step.const_like(start);
     let left = position.const_like(last) - &position;

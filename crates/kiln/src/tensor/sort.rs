@@ -47,7 +47,7 @@ impl Tensor {
 
     #[track_caller]
     fn ordered(&self, op: &'static str, axis: impl Int, descending: bool) -> (Tensor, Tensor) {
-        if self.ndim() == 0 && self.error().is_none() {
+        if self.ndim() == 0 && self.error().is_none() && [0, -1].contains(&axis.as_i64()) {
             // a scalar is in order along the axis that PyTorch gives it
             return (
                 self.copy(),

@@ -1,6 +1,6 @@
 //! Errors name the method that the program called, and the program's line; never one of kiln's own.
 
-use kiln::{CtcLoss, DType, Tensor, nn, s};
+use kiln::{CtcLoss, DType, Resize, Tensor, nn, s};
 
 /// An index that only computing shows to be out of range.
 fn unknown() -> Tensor {
@@ -45,6 +45,16 @@ fn errors_are_of_the_method_that_was_called() {
     is_ours(x.clamp(&w, 1.0).error(), "clamp");
     is_ours(x.cross_entropy(&w).error(), "cross_entropy");
     is_ours(x.layernorm(7).error(), "layernorm");
+    is_ours(Tensor::from([1]).frexp().0.error(), "frexp");
+    let planes = Tensor::ones([1, 1, 4, 4]);
+    is_ours(planes.max_unpool2d(&planes, 2).error(), "max_unpool2d");
+    is_ours(planes.adaptive_avg_pool2d(0).error(), "adaptive_avg_pool2d");
+    is_ours(planes.adaptive_avg_pool2d(1i64 << 40).error(), "adaptive_avg_pool2d");
+    is_ours(planes.interpolate(&Resize::by(1e12)).error(), "interpolate");
+    is_ours(planes.prelu(&Tensor::ones([3])).error(), "prelu");
+    is_ours(Tensor::from(3.0f32).sort(5, false).0.error(), "sort");
+    is_ours(Tensor::tril_indices(usize::MAX, 2, 0).error(), "tril_indices");
+    is_ours(planes.histc(usize::MAX, 0.0, 1.0).error(), "histc");
     // and what comes after is of its own
     is_ours(x.matmul(&w).error(), "matmul");
     is_ours((&x + &w).error(), "add");

@@ -192,3 +192,45 @@ fn bessel_functions_far_out_are_infinite() {
     let slopes = x.i0().sum(..).gradient([&x]).expect("a gradient").remove(0);
     assert_eq!(slopes.to_vec::<f64>().expect("computes"), [f64::INFINITY, f64::NEG_INFINITY]);
 }
+
+#[test]
+fn a_matrix_of_zeros_has_a_spectrum() {
+    for n in [1, 2, 5] {
+        let both = Tensor::stack([&Tensor::zeros([n, n]), &Tensor::eye(n)], 0);
+        let (values, vectors) = both.eigh();
+        let wanted = [vec![0.0; n], vec![1.0; n]].concat();
+        assert_eq!(floats(&values), wanted);
+        let products = vectors.matmul(&vectors.transpose(-1, -2));
+        assert_eq!(floats(&products), floats(&Tensor::eye(n).expand([2, n, n])));
+    }
+}
+
+/// More numbers than an i32 counts: only those that are read are computed.
+#[test]
+fn long_lines_of_numbers_have_both_ends() {
+    for n in [(1usize << 31) + 1, 1 << 33] {
+        let line = Tensor::linspace_with(0.0, 1.0, n, DType::F64);
+        let step = 1.0 / (n - 1) as f64;
+        assert_eq!(line.get(s![..2]).to_vec::<f64>().expect("computes"), [0.0, step]);
+        assert_eq!(line.get(s![n - 2..]).to_vec::<f64>().expect("computes"), [1.0 - step, 1.0]);
+        assert_eq!(floats(&Tensor::logspace(0.0, 1.0, n).get(s![..1])), [1.0]);
+    }
+}
+
+#[test]
+fn slopes_are_for_channels() {
+    let x = Tensor::full([1, 3, 2, 2], -1.0f32);
+    assert_eq!(
+        floats(&x.prelu(&Tensor::from([1.0f32, 2.0, 3.0])).sum([0, 2, 3])),
+        [-4.0, -8.0, -12.0]
+    );
+    assert_eq!(floats(&x.prelu(&Tensor::from([2.0f32])).sum(..)), [-24.0]);
+    assert_eq!(
+        floats(&Tensor::full([2, 3], -1.0f32).prelu(&Tensor::from([1.0f32, 2.0, 3.0])))[..3],
+        [-1.0, -2.0, -3.0]
+    );
+    for channels in [1, 2, 4] {
+        let x = Tensor::full([2, channels, 2, 2], -1.0f32);
+        assert!(x.prelu(&Tensor::ones([3])).error().is_some(), "{channels}");
+    }
+}

@@ -3,6 +3,7 @@
 use super::{Typing, as_float, as_full, binary, like, quotient, wide};
 use crate::Tensor;
 use crate::element::Operand;
+use crate::error::Fault;
 use crate::error::refuse;
 use crate::origin::outermost;
 use crate::tensor::shape_args::Int;
@@ -238,11 +239,17 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// A slope that does not broadcast, other devices.
+    /// A slope of another number of channels, or that does not broadcast; other devices.
     #[must_use]
     #[track_caller]
     pub fn prelu(&self, slope: &Tensor) -> Tensor {
         let _method = outermost("prelu");
+        let channels = self.shape().get(1).or(self.shape().first()).copied().unwrap_or(1);
+        if slope.ndim() == 1 && ![1, channels].contains(&slope.numel()) && self.error().is_none() {
+            let why =
+                format!("{} slopes for {channels} channels of {:?}", slope.numel(), self.shape());
+            return Tensor::broken(Fault::New(why).at("prelu"));
+        }
         let channels = slope.ndim() == 1 && slope.numel() > 1 && self.ndim() > 2;
         let slope = match channels {
             true => slope.reshape(

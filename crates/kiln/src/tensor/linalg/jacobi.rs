@@ -135,7 +135,8 @@ pub(super) fn eigh(a: &Matrix, near: f64) -> (Vec<f64>, Vec<Vec<f64>>) {
     let whole: Vec<Vec<f64>> = (0..n).map(|i| (0..n).map(|j| at(i, j) / scale).collect()).collect();
     // all eigenvalues become positive: then they are the singular values
     let sum = |row: &Vec<f64>| row.iter().map(|x| x.abs()).sum::<f64>();
-    let shift = 1.5 * whole.iter().map(sum).fold(0.0, f64::max) + f64::MIN_POSITIVE;
+    // the largest element is 1, or all are zero
+    let shift = 1.5 * whole.iter().map(sum).fold(1.0, f64::max);
     let mut columns = whole.clone();
     (0..n).for_each(|i| columns[i][i] += shift);
     orthogonalize(&mut columns, &mut [], near);
