@@ -5,10 +5,9 @@
 //! the next value compiles nothing.
 
 use super::capture::Closed;
-use super::device::{self, Opened};
-use super::families::{self, Found};
+use super::device::Opened;
+use super::families::{self, Found, Pair};
 use super::generations::Generations;
-use super::hot::{self, Pair};
 use super::made::{Made, made, settings};
 use super::measure::count;
 use super::number::raw;
@@ -231,15 +230,7 @@ pub fn stages() -> Vec<Stages> {
 pub(super) fn known(key: u128, device: &Device, constants: &[Const]) -> Option<Arc<Ready>> {
     let ready = fitting(&(key, way(device)), || constants.iter().copied())?;
     observed::remembered(Graph { key, device, last: None }, &ready.schedule, ready.kernels.len());
-    Some(counted(key, device, ready))
-}
-
-/// The schedule, or one with better code if it has been found often enough.
-fn counted(key: u128, device: &Device, ready: Arc<Ready>) -> Arc<Ready> {
-    let Some(better) = hot::counted(&ready, || device::open(device).ok()) else { return ready };
-    let better = Arc::new(better);
-    keep_as(key, device, &better);
-    better
+    Some(ready)
 }
 
 /// How kernels of a device are compiled now.
@@ -264,7 +255,7 @@ fn fitting<I: Iterator<Item = Const>>(
 pub(super) fn found(closed: &Closed, device: &Device) -> Option<Arc<Ready>> {
     let ready = fitting(&(closed.key, way(device)), || closed.constants())?;
     observed::remembered(graph(closed, device), &ready.schedule, ready.kernels.len());
-    Some(counted(closed.key, device, ready))
+    Some(ready)
 }
 
 /// Remembers a schedule of a closed graph.

@@ -9,7 +9,6 @@
 use super::device::Opened;
 use super::env;
 use super::generations::{Generations, locked};
-use super::hot::Pair;
 use super::profitable::{Candidate, MOST_ITERATIONS};
 use kiln_compile::optimize::{self, Skeleton, Work};
 use kiln_ir::uop::Mixer;
@@ -29,6 +28,9 @@ struct Family {
     /// How many kernels found a general one that had been made for others.
     found: usize,
 }
+
+/// A general kernel and the one for which it runs, made when they are needed.
+pub(super) type Pair = Arc<dyn Fn() -> Option<[UOp; 2]> + Send + Sync>;
 
 /// A general kernel for one run.
 pub(super) struct Found {

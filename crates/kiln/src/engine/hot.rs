@@ -6,8 +6,9 @@
 //! graph came, and on no clock: the same program compiles the same kernels.
 
 use super::cache::{self, Code, Ready, ReadyKernel};
-use super::device::Opened;
+use super::device::{self, Opened};
 use super::parallel::in_parallel;
+use crate::device::Device;
 use kiln_ir::UOp;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -20,11 +21,16 @@ const FEWEST_RUNS: u64 = 16;
 /// Iterations of a kernel, in all of its launches, that are worth code of its own: about 40 milliseconds.
 const MANY_ITERATIONS: u64 = 4_000_000_000;
 
-/// A general kernel and the one for which it runs, made when they are needed.
-pub(super) type Pair = Arc<dyn Fn() -> Option<[UOp; 2]> + Send + Sync>;
+/// Counts that the schedule of a graph with this key was found again. Returns it, or what takes its place from here on.
+pub(super) fn counted(ready: Arc<Ready>, key: u128, device: &Device) -> Arc<Ready> {
+    let Some(better) = improved(&ready, device) else { return ready };
+    let better = Arc::new(better);
+    cache::keep_as(key, device, &better);
+    better
+}
 
-/// Counts a run. Returns the schedule with new code, if this run is one after which some kernel is worth it.
-pub(super) fn counted(ready: &Ready, open: impl FnOnce() -> Option<Opened>) -> Option<Ready> {
+/// The schedule with new code, if this run is one after which some kernel is worth it.
+fn improved(ready: &Ready, device: &Device) -> Option<Ready> {
     let runs = ready.runs.fetch_add(1, Relaxed) + 1;
     let is_time = runs >= FEWEST_RUNS && runs.is_power_of_two() && runs.ilog2().is_multiple_of(2);
     let is_hot = |kernel: &ReadyKernel| {
@@ -35,7 +41,7 @@ pub(super) fn counted(ready: &Ready, open: impl FnOnce() -> Option<Opened>) -> O
         return None;
     }
     let hot: Vec<usize> = (0..ready.kernels.len()).filter(|&k| is_hot(&ready.kernels[k])).collect();
-    let codes = codes(ready, &hot, &open()?);
+    let codes = codes(ready, &hot, &device::open(device).ok()?);
     let mut kernels = ready.kernels.clone();
     for (k, code) in hot.into_iter().zip(codes) {
         let kernel = &mut kernels[k];

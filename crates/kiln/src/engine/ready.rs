@@ -3,7 +3,7 @@
 use super::cache::{self, Ready};
 use super::capture::Closed;
 use super::device::Opened;
-use super::{Failure, general};
+use super::{Failure, general, hot};
 use crate::device::Device;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) fn ready(
     device: &Device,
     opened: &Opened,
 ) -> Result<Arc<Ready>, Failure> {
-    if let Some(ready) = cache::found(closed, device) {
+    if let Some(ready) = found(closed, device) {
         return Ok(ready);
     }
     let ready = match general::ready(closed, device, opened)? {
@@ -21,4 +21,9 @@ pub(super) fn ready(
         None => cache::make(closed, device, opened)?,
     };
     Ok(cache::keep(closed, device, ready))
+}
+
+/// The remembered schedule of a closed graph.
+pub(super) fn found(closed: &Closed, device: &Device) -> Option<Arc<Ready>> {
+    Some(hot::counted(cache::found(closed, device)?, closed.key, device))
 }

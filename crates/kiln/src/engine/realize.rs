@@ -229,7 +229,7 @@ impl Known {
         if !closed.has_whole {
             return Ok(known);
         }
-        known.ready = cache::found(closed, device);
+        known.ready = ready::found(closed, device);
         if known.ready.is_none() {
             known.whole = Some(Box::new(Whole::of(closed)));
             // its references to nodes must not count in the next one

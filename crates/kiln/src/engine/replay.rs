@@ -10,7 +10,7 @@ use super::device::{self, Opened};
 use super::plan::{Plan, Run};
 use super::planning::planning;
 use super::realize::Computing;
-use super::{Failure, Few, leaf};
+use super::{Failure, Few, hot, leaf};
 use crate::device::Device;
 use kiln_ir::arg::Shape;
 use kiln_ir::{Const, DType, UOp};
@@ -32,6 +32,7 @@ impl Plan {
             let Some(found) = cache::known(run.key, &run.device, &run.constants) else {
                 return Ok(None);
             };
+            let found = hot::counted(found, run.key, &run.device);
             ready.push((found, device::open(&run.device)?));
         }
         Ok(Some(Prepared { plan: self, ready }))

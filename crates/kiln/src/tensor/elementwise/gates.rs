@@ -245,9 +245,9 @@ impl Tensor {
     pub fn prelu(&self, slope: &Tensor) -> Tensor {
         let _method = outermost("prelu");
         let channels = self.shape().get(1).or(self.shape().first()).copied().unwrap_or(1);
-        if slope.ndim() == 1 && ![1, channels].contains(&slope.numel()) && self.error().is_none() {
-            let why =
-                format!("{} slopes for {channels} channels of {:?}", slope.numel(), self.shape());
+        // slopes broadcast to the channels; a single channel would broadcast to the slopes
+        if slope.ndim() == 1 && channels == 1 && slope.numel() != 1 && self.error().is_none() {
+            let why = format!("{} slopes for the one channel of {:?}", slope.numel(), self.shape());
             return Tensor::broken(Fault::New(why).at("prelu"));
         }
         let channels = slope.ndim() == 1 && slope.numel() > 1 && self.ndim() > 2;
