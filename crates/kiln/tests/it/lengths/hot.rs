@@ -3,33 +3,47 @@
 use super::with_lengths;
 use kiln::Tensor;
 
-/// A product, a softmax and sums over the length: large enough that code of their own is worth it after sixteen runs.
-fn program(x: &Tensor, weights: &Tensor) -> Vec<u32> {
-    let y = x.matmul(weights);
-    let scores = (y.matmul(&y.t()) * (1.0 / 700.0)).softmax(-1);
-    let z = scores.matmul(&y).sum(0) + y.square().sum(0);
-    z.to_vec::<f32>().expect("computes").into_iter().map(f32::to_bits).collect()
-}
-
-#[test]
-fn a_hot_length_gets_code_with_the_same_bits() {
-    let weights = numbers(700, 500);
-    let runs = |n: usize, times: usize| -> (Vec<Vec<u32>>, Vec<u64>) {
-        let x = numbers(n, 700);
-        let run = || kiln::measure(|| program(&x, &weights));
-        let all = (0..times).map(|_| run());
-        all.map(|(bits, counts)| (bits, counts.compiled + counts.loaded)).unzip()
+/// The bits of sixteen runs and some more at each length, after others, and whether they are compiled as they should be: the
+/// first run, and the one in which the length has become hot.
+fn hot(run: impl Fn(usize) -> Tensor, seen: [usize; 4], lengths: [usize; 2]) {
+    let run = |n| {
+        kiln::measure(|| {
+            let values = run(n).to_vec::<f32>().expect("computes");
+            values.into_iter().map(f32::to_bits).collect::<Vec<u32>>()
+        })
     };
     with_lengths(1, || {
-        [1001, 807, 959, 700].into_iter().for_each(|n| drop(runs(n, 1)));
-        for n in [777, 903, 1024] {
-            let (bits, compiled) = runs(n, 20);
+        seen.into_iter().for_each(|n| drop(run(n)));
+        for n in lengths {
+            let (bits, compiled): (Vec<_>, Vec<_>) = (0..20)
+                .map(|_| run(n))
+                .map(|(bits, counts)| (bits, counts.compiled + counts.loaded))
+                .unzip();
             assert!(bits.iter().all(|other| *other == bits[0]), "{n}: {compiled:?}");
             assert_eq!(compiled[..16].iter().sum::<u64>(), 0, "{n}: {compiled:?}");
             assert!(compiled[16] > 0, "{n}: {compiled:?}");
             assert_eq!(compiled[17..].iter().sum::<u64>(), 0, "{n}: {compiled:?}");
         }
     });
+}
+
+#[test]
+fn a_product_of_a_hot_length_gets_code_with_the_same_bits() {
+    let (x, weights) = (numbers(1024, 700), numbers(700, 500));
+    let program = |n: usize| {
+        let y = x.narrow(0, 0, n).matmul(&weights);
+        let scores = (y.matmul(&y.t()) * (1.0 / 700.0)).softmax(-1);
+        scores.matmul(&y).sum(0) + y.square().sum(0)
+    };
+    hot(program, [1001, 807, 959, 700], [777, 1000]);
+}
+
+/// Code for one length alone would add up in another order.
+#[test]
+fn a_sum_over_a_hot_length_gets_code_with_the_same_bits() {
+    let (a, b) = (numbers(4200, 1), numbers(1, 66_000));
+    let program = |n: usize| (&a - b.narrow(1, 0, n)).abs().sum(1);
+    hot(program, [65_001, 60_007, 50_003, 63_000], [62_000, 64_512]);
 }
 
 fn numbers(rows: usize, columns: usize) -> Tensor {
