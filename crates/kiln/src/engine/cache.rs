@@ -110,6 +110,9 @@ impl Code {
 /// What an entry of a table takes besides its parts, as far as that is known.
 const ENTRY: usize = 256;
 
+/// About how much memory the numbers of a kernel take.
+const PAIR: usize = 1 << 10;
+
 impl Ready {
     /// For a graph with these constants.
     pub(super) fn new(
@@ -147,7 +150,8 @@ impl Ready {
             let ScheduledKernel { args, vars, may_alias, origins, .. } = &k.plan;
             let lists = size_of_val(&args[..]) + size_of_val(&vars[..]);
             let more = size_of_val(&may_alias[..]) + size_of_val(&origins[..]);
-            let more = more + size_of_val(&k.numbers[..]);
+            let pair = if k.pair.is_some() { PAIR } else { 0 };
+            let more = more + size_of_val(&k.numbers[..]) + pair;
             size_of::<ReadyKernel>() + lists + more + k.code.size()
         };
         let schedule::Schedule { outputs, temps, .. } = &self.schedule;

@@ -32,6 +32,10 @@ struct Family {
 /// A general kernel and the one for which it runs, made when they are needed.
 pub(super) type Pair = Arc<dyn Fn() -> Option<[UOp; 2]> + Send + Sync>;
 
+/// A kernel with fewer iterations in a launch is not worth code of its own before a thousand launches: pairs of such kernels are not
+/// remembered. A token of a language model would remember a hundred.
+pub(super) const LEAST_ITERATIONS: u64 = 8_000_000;
+
 /// A general kernel for one run.
 pub(super) struct Found {
     pub(super) ast: UOp,
@@ -41,7 +45,7 @@ pub(super) struct Found {
     pub(super) numbers: Vec<(Const, DType)>,
     /// What this kernel does.
     pub(super) work: Work,
-    /// It and this kernel. None for siblings: their numbers cost nothing as scalars.
+    /// It and this kernel. None for short kernels, and for siblings: their numbers cost nothing as scalars.
     pub(super) pair: Option<Pair>,
 }
 
@@ -162,6 +166,9 @@ impl Family {
     }
 
     fn with_pair(&self, found: Found, numbers: &[Const]) -> Found {
+        if found.work.iterations < LEAST_ITERATIONS {
+            return found;
+        }
         let (first, general, numbers) = (self.first.clone(), found.ast.clone(), numbers.to_vec());
         let pair = move || Some([general.clone(), first.with(&numbers)?]);
         Found { pair: Some(Arc::new(pair)), ..found }

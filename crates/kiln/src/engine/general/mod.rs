@@ -16,7 +16,7 @@ mod witnesses;
 use super::cache::{self, Code, Ready, ReadyKernel};
 use super::capture::Closed;
 use super::device::Opened;
-use super::families::Pair;
+use super::families::{LEAST_ITERATIONS, Pair};
 use super::generations::{Generations, locked};
 use super::measure::count;
 use super::number::raw;
@@ -291,23 +291,32 @@ impl General {
             observed::scheduled(graph, &roots, &schedule, &kernels, (start, start.elapsed()));
         }
         let codes = self.codes(&plans, opened)?;
-        let ready =
-            |(k, ((instance, plan), code)): (usize, ((KernelInstance, Plan), Arc<Code>))| {
-                let general = instance.varying.filter(|_| plan.is_general);
-                let pair = general.clone().map(|varying| self.pair(k, varying));
-                let numbers = general.as_ref().and_then(|v| v.scalars.clone()).unwrap_or_default();
-                let kernel = plan.kernel;
-                ReadyKernel {
-                    code,
-                    plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
-                    stored: instance.stored,
-                    numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
-                    work: general.map(|v| v.work),
-                    pair,
-                }
-            };
-        let kernels = kernels.into_iter().zip(plans).zip(codes).enumerate().map(ready).collect();
+        let all = kernels.into_iter().zip(plans).zip(codes).enumerate();
+        let kernels = all.map(|(k, ((instance, plan), code))| self.kernel(k, instance, plan, code));
+        let kernels = kernels.collect();
         Ok(Ready::new(closed, kernels, schedule, self.variable.clone()))
+    }
+
+    /// Kernel `k` with its code.
+    fn kernel(
+        self: &Arc<General>,
+        k: usize,
+        instance: KernelInstance,
+        Plan { kernel, is_general }: Plan,
+        code: Arc<Code>,
+    ) -> ReadyKernel {
+        let general = instance.varying.filter(|_| is_general);
+        let numbers = general.as_ref().and_then(|v| v.scalars.clone()).unwrap_or_default();
+        ReadyKernel {
+            code,
+            plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
+            stored: instance.stored,
+            numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
+            work: general.as_ref().map(|v| v.work),
+            pair: general
+                .filter(|v| v.work.iterations >= LEAST_ITERATIONS)
+                .map(|v| self.pair(k, v)),
+        }
     }
 
     /// The general kernel `k`, and the one with these numbers in it.
