@@ -23,7 +23,7 @@ impl Ends {
         Ends { ranges, closers: nodes, next_axis }
     }
 
-    /// The loops, those that end last first: what reads scratch before what fills it, and outer loops before inner ones.
+    /// The loops in the order of their ends, the last one first: readers of scratch before its writers, outer loops before inner ones.
     pub(super) fn last_first(&self) -> Vec<UOp> {
         let end = |range: &UOp| self.closers.iter().rposition(|c| c.srcs()[1..].contains(range));
         let mut ranges: Vec<(Option<usize>, UOp)> =

@@ -3,8 +3,7 @@
 use super::{Typing, as_float, as_full, binary, like, quotient, wide};
 use crate::Tensor;
 use crate::element::Operand;
-use crate::error::Fault;
-use crate::error::refuse;
+use crate::error::{Fault, refuse};
 use crate::origin::outermost;
 use crate::tensor::shape_args::Int;
 use kiln_ir::{Op, UOp};
@@ -239,7 +238,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// A slope of another number of channels, or that does not broadcast; other devices.
+    /// Slopes for another number of channels, or a slope that does not broadcast; other devices.
     #[must_use]
     #[track_caller]
     pub fn prelu(&self, slope: &Tensor) -> Tensor {
