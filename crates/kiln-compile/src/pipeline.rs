@@ -260,14 +260,14 @@ pub fn compile_with(kernel: &UOp, target: &Target, options: &[Opt]) -> Result<Co
 ///
 /// # Errors
 /// No options give the same order of sums, or the program becomes too large or broken.
-pub fn compile_like(
+pub fn compile_in_order(
     kernel: &UOp,
     general: (&UOp, &[Opt]),
     target: &Target,
     settings: Settings,
 ) -> Result<Compiled, String> {
     let room = Room::of(Limits::of(kernel).nodes);
-    let options = optimize::like(kernel, general, target, room);
+    let options = optimize::in_order(kernel, general, target, room);
     with_options(kernel, target, &options.ok_or("its sums would add up otherwise")?, settings)
 }
 

@@ -142,13 +142,13 @@ pub fn same_order(ast: &UOp, a: &[Opt], b: &[Opt]) -> bool {
 
 /// The options for a kernel for which a general kernel ran with `applied` options so far: its sums add up in the same order, and
 /// give the same bits. None if no options do that.
-pub(crate) fn like(
+pub(crate) fn in_order(
     ast: &UOp,
     (general, applied): (&UOp, &[Opt]),
     target: &Target,
     room: Room,
 ) -> Option<Vec<Opt>> {
-    choose::choose_like(&collapsed(ast), (&collapsed(general), applied), target, room)
+    choose::choose_in_order(&collapsed(ast), (&collapsed(general), applied), target, room)
 }
 
 /// Applies given options to a collapsed kernel; where one is illegal, the reason.

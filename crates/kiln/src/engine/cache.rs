@@ -6,7 +6,7 @@
 
 use super::capture::Closed;
 use super::device::Opened;
-use super::families::{self, Found, Pair};
+use super::families::{self, Found, Specialization};
 use super::generations::Generations;
 use super::made::{Made, made, settings};
 use super::measure::count;
@@ -74,8 +74,8 @@ pub(super) struct ReadyKernel {
     pub(super) numbers: Vec<i64>,
     /// What a launch does, if the code does not say so.
     pub(super) work: Option<Work>,
-    /// If the code is general: the kernels of which code for these numbers can be made.
-    pub(super) pair: Option<Pair>,
+    /// If the code is general: how to make code for these numbers.
+    pub(super) specialization: Option<Specialization>,
 }
 
 /// A compiled kernel, shared by all schedules that need the same.
@@ -110,8 +110,8 @@ impl Code {
 /// What an entry of a table takes besides its parts, as far as that is known.
 const ENTRY: usize = 256;
 
-/// About how much memory the numbers of a kernel take.
-const PAIR: usize = 1 << 10;
+/// About how much memory a specialization takes: the numbers of a kernel.
+const SPECIALIZATION: usize = 1 << 10;
 
 impl Ready {
     /// For a graph with these constants.
@@ -150,8 +150,8 @@ impl Ready {
             let ScheduledKernel { args, vars, may_alias, origins, .. } = &k.plan;
             let lists = size_of_val(&args[..]) + size_of_val(&vars[..]);
             let more = size_of_val(&may_alias[..]) + size_of_val(&origins[..]);
-            let pair = if k.pair.is_some() { PAIR } else { 0 };
-            let more = more + size_of_val(&k.numbers[..]) + pair;
+            let own = if k.specialization.is_some() { SPECIALIZATION } else { 0 };
+            let more = more + size_of_val(&k.numbers[..]) + own;
             size_of::<ReadyKernel>() + lists + more + k.code.size()
         };
         let schedule::Schedule { outputs, temps, .. } = &self.schedule;
@@ -310,11 +310,12 @@ pub(super) fn make(closed: &Closed, device: &Device, opened: &Opened) -> Result<
     let codes = compile_all(&plans, opened)?;
     let kernels = codes.into_iter().zip(plans).zip(more).map(|((code, plan), (stored, more))| {
         let plan = ScheduledKernel { ast: kept(plan.ast), ..plan };
-        let Some(Found { numbers, work, pair, .. }) = more else {
-            return ReadyKernel { code, plan, stored, numbers: Vec::new(), work: None, pair: None };
+        let Some(Found { numbers, work, specialization, .. }) = more else {
+            let (numbers, work, specialization) = Default::default();
+            return ReadyKernel { code, plan, stored, numbers, work, specialization };
         };
         let numbers = numbers.into_iter().map(|(value, dtype)| raw(value, dtype)).collect();
-        ReadyKernel { code, plan, stored, numbers, work: Some(work), pair }
+        ReadyKernel { code, plan, stored, numbers, work: Some(work), specialization }
     });
     Ok(Ready::new(closed, kernels.collect(), schedule, variable))
 }
@@ -452,7 +453,7 @@ fn load(
 }
 
 /// Code of a kernel for which a general kernel ran with these options so far. None if none gives the same bits.
-pub(super) fn compile_like(
+pub(super) fn compile_in_order(
     kernel: &UOp,
     (general, applied): (&UOp, &[Opt]),
     opened: &Opened,
@@ -466,7 +467,7 @@ pub(super) fn compile_like(
     }
     let start = Instant::now();
     let settings = testing::settings(settings());
-    let compiled = pipeline::compile_like(kernel, (general, applied), &opened.target, settings);
+    let compiled = pipeline::compile_in_order(kernel, (general, applied), &opened.target, settings);
     let (code, done) = load(kernel, compiled.ok()?, start, known_by, opened).ok()?;
     tally(&[done], start.elapsed());
     Some(code)

@@ -29,11 +29,11 @@ struct Family {
     found: usize,
 }
 
-/// A general kernel and the one for which it runs, made when they are needed.
-pub(super) type Pair = Arc<dyn Fn() -> Option<[UOp; 2]> + Send + Sync>;
+/// To specialize a general kernel (partial evaluation): it, and the kernel with the numbers of a run, made when they are needed.
+pub(super) type Specialization = Arc<dyn Fn() -> Option<[UOp; 2]> + Send + Sync>;
 
-/// A kernel with fewer iterations in a launch is not worth code of its own before a thousand launches: pairs of such kernels are not
-/// remembered. A token of a language model would remember a hundred.
+/// A kernel with fewer iterations in a launch is not specialized: its code would not pay before a thousand launches, and each token of a
+/// language model would remember the numbers of a hundred kernels.
 pub(super) const LEAST_ITERATIONS: u64 = 8_000_000;
 
 /// A general kernel for one run.
@@ -46,7 +46,7 @@ pub(super) struct Found {
     /// What this kernel does.
     pub(super) work: Work,
     /// It and this kernel. None for short kernels, and for siblings: their numbers cost nothing as scalars.
-    pub(super) pair: Option<Pair>,
+    pub(super) specialization: Option<Specialization>,
 }
 
 impl Found {
@@ -147,7 +147,7 @@ impl Family {
         }
         if let Some(found) = self.general.iter().find_map(|g| found(g, numbers, work)) {
             self.found += 1;
-            return Some(self.with_pair(found, numbers));
+            return Some(self.with_specialization(found, numbers));
         }
         if self.seen.len() >= MOST_SEEN || self.seen.contains(numbers) {
             return None;
@@ -162,16 +162,16 @@ impl Family {
         }
         let general = Arc::new(optimize::General::of(&self.first, &self.seen)?);
         self.general.push(general.clone());
-        found(&general, numbers, work).map(|found| self.with_pair(found, numbers))
+        found(&general, numbers, work).map(|found| self.with_specialization(found, numbers))
     }
 
-    fn with_pair(&self, found: Found, numbers: &[Const]) -> Found {
+    fn with_specialization(&self, found: Found, numbers: &[Const]) -> Found {
         if found.work.iterations < LEAST_ITERATIONS {
             return found;
         }
         let (first, general, numbers) = (self.first.clone(), found.ast.clone(), numbers.to_vec());
-        let pair = move || Some([general.clone(), first.with(&numbers)?]);
-        Found { pair: Some(Arc::new(pair)), ..found }
+        let both = move || Some([general.clone(), first.with(&numbers)?]);
+        Found { specialization: Some(Arc::new(both)), ..found }
     }
 
     /// Whether another general kernel is worth its compilation: the ones before were found often enough, or much more
@@ -192,7 +192,13 @@ impl Family {
 
 fn found(general: &optimize::General, numbers: &[Const], work: Work) -> Option<Found> {
     let numbers = general.fits(numbers)?;
-    Some(Found { ast: general.ast.clone(), slot: general.slot, numbers, work, pair: None })
+    Some(Found {
+        ast: general.ast.clone(),
+        slot: general.slot,
+        numbers,
+        work,
+        specialization: None,
+    })
 }
 
 /// By kernel of a graph, the general kernel that it shares with its siblings. They do the same at other places of memory, or with

@@ -11,6 +11,7 @@ use super::parallel::in_parallel;
 use crate::device::Device;
 use kiln_ir::UOp;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,7 +36,7 @@ fn improved(ready: &Ready, device: &Device) -> Option<Ready> {
     let is_time = runs >= FEWEST_RUNS && runs.is_power_of_two() && runs.ilog2().is_multiple_of(2);
     let is_hot = |kernel: &ReadyKernel| {
         let iterations = kernel.work.map_or(0, |work| work.iterations);
-        kernel.pair.is_some() && iterations.saturating_mul(runs) >= MANY_ITERATIONS
+        kernel.specialization.is_some() && iterations.saturating_mul(runs) >= MANY_ITERATIONS
     };
     if !is_time || !ready.kernels.iter().any(is_hot) {
         return None;
@@ -46,7 +47,7 @@ fn improved(ready: &Ready, device: &Device) -> Option<Ready> {
     for (k, code) in hot.into_iter().zip(codes) {
         let kernel = &mut kernels[k];
         // without code of its own it stays general, and is not tried again
-        kernel.pair = None;
+        kernel.specialization = None;
         if let Some(code) = code {
             (kernel.code, kernel.work) = (code, None);
             kernel.numbers.clear();
@@ -55,22 +56,20 @@ fn improved(ready: &Ready, device: &Device) -> Option<Ready> {
     Some(ready.with(kernels, runs))
 }
 
-/// Code for the numbers of each of these kernels, where there is such with the same order of sums.
+/// Code for the numbers of each of these kernels. None where no options give the same order of sums.
 fn codes(ready: &Ready, hot: &[usize], opened: &Opened) -> Vec<Option<Arc<Code>>> {
-    let pairs: Vec<Option<[UOp; 2]>> =
-        hot.iter().map(|&k| ready.kernels[k].pair.as_ref().and_then(|pair| pair())).collect();
-    let mut seen = FxHashSet::default();
+    let both = |&k: &usize| ready.kernels[k].specialization.as_ref().and_then(|both| both());
+    let all: Vec<Option<[UOp; 2]>> = hot.iter().map(both).collect();
     // layers of one shape share their code
-    let new = hot.iter().zip(&pairs).filter_map(|(&k, pair)| Some((k, pair.as_ref()?)));
-    let new: Vec<(usize, &[UOp; 2])> =
-        new.filter(|(_, [_, exact])| seen.insert(exact.id())).collect();
-    let compiled = |(k, [general, exact]): &(usize, &[UOp; 2])| {
-        let kernel = &ready.kernels[*k];
-        let applied = &kernel.code.compiled.applied[..];
-        Ok::<_, ()>((exact.id(), cache::compile_like(exact, (general, applied), opened)))
+    let mut seen = FxHashSet::default();
+    let of_kernels = hot.iter().zip(&all).filter_map(|(&k, both)| Some((k, both.as_ref()?)));
+    let new: Vec<(usize, &[UOp; 2])> = of_kernels.filter(|(_, both)| seen.insert(*both)).collect();
+    let compiled = |&(k, both): &(usize, &[UOp; 2])| {
+        let ([general, exact], code) = (both, &ready.kernels[k].code);
+        let code = cache::compile_in_order(exact, (general, &code.compiled.applied), opened);
+        Ok::<_, Infallible>((both.clone(), code))
     };
-    let all: FxHashMap<_, _> =
-        in_parallel(&new, compiled).expect("no item fails").into_iter().collect();
-    let of = |pair: Option<[UOp; 2]>| all[&pair?[1].id()].clone();
-    pairs.into_iter().map(of).collect()
+    let Ok(codes) = in_parallel(&new, compiled);
+    let codes: FxHashMap<[UOp; 2], Option<Arc<Code>>> = codes.into_iter().collect();
+    all.iter().map(|both| codes[both.as_ref()?].clone()).collect()
 }

@@ -77,7 +77,7 @@ pub(super) fn choose(ast: &UOp, target: &Target, room: Room) -> Vec<Opt> {
 
 /// The options for a kernel whose sums must add up like those of a general kernel with `applied` options. None if its sums are
 /// over other loops, or no options give that order.
-pub(super) fn choose_like(
+pub(super) fn choose_in_order(
     ast: &UOp,
     (general, applied): (&UOp, &[Opt]),
     target: &Target,

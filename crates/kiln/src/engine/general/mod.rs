@@ -16,7 +16,7 @@ mod witnesses;
 use super::cache::{self, Code, Ready, ReadyKernel};
 use super::capture::Closed;
 use super::device::Opened;
-use super::families::{LEAST_ITERATIONS, Pair};
+use super::families::{LEAST_ITERATIONS, Specialization};
 use super::generations::{Generations, locked};
 use super::measure::count;
 use super::number::raw;
@@ -313,14 +313,14 @@ impl General {
             stored: instance.stored,
             numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
             work: general.as_ref().map(|v| v.work),
-            pair: general
+            specialization: general
                 .filter(|v| v.work.iterations >= LEAST_ITERATIONS)
-                .map(|v| self.pair(k, v)),
+                .map(|v| self.specialization(k, v)),
         }
     }
 
     /// The general kernel `k`, and the one with these numbers in it.
-    fn pair(self: &Arc<General>, k: usize, varying: VaryingInstance) -> Pair {
+    fn specialization(self: &Arc<General>, k: usize, varying: VaryingInstance) -> Specialization {
         let general = self.clone();
         Arc::new(move || {
             let kernel = &general.schedule.kernels[k];
