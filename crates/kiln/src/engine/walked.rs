@@ -85,6 +85,9 @@ impl Walked {
     /// Writes that wait: versions that are not computed, but referred to from outside of the walk. Each writes to memory, or
     /// to one of `again`. They are stored with the roots, which costs as much as is written. So a loop may write a part of
     /// a cache in each step and read the whole: each part is computed once, and nothing is left for the next step.
+    ///
+    /// A cache that begins as zeros is memory from the first write on, if only a part of it is read: more will be
+    /// written behind that part, and by then it has to be memory.
     fn pending_writes(&self, is_asked: &[bool], again: &[usize]) -> Vec<usize> {
         if !self.walk.has_versions {
             return Vec::new();
@@ -92,18 +95,47 @@ impl Walked {
         // by position: whether it is memory, or will be
         let mut is_stored: Vec<bool> = self.walk.nodes.iter().map(is_memory).collect();
         again.iter().for_each(|&at| is_stored[at] = true);
-        // or writes to such a version
-        let mut in_memory = is_stored.clone();
+        let is_whole = self.read_whole(is_asked);
+        // or writes to such a version, or to a filler
+        let (mut in_memory, mut over_filler) = (is_stored.clone(), vec![false; is_stored.len()]);
         let mut pending = Vec::new();
         for (at, reached) in self.walk.nodes.iter().enumerate() {
             let is_version = reached.node.op() == Op::Update && reached.computed.is_none();
-            in_memory[at] |= is_version && in_memory[reached.edges[0]];
-            let is_pending = is_version && in_memory[at] && !is_stored[at] && reached.is_held();
+            let base = |of: &[bool]| is_version && of[reached.edges[0]];
+            in_memory[at] |= base(&in_memory);
+            over_filler[at] = base(&over_filler) || is_version && self.is_filled(reached);
+            let to_memory = in_memory[at] || over_filler[at] && !is_whole[at];
+            let is_pending = is_version && to_memory && !is_stored[at] && reached.is_held();
             if is_pending && !is_asked[at] && !reached.differentiable {
                 pending.push(at);
             }
         }
         pending
+    }
+
+    /// Whether an update writes into a filler, or into the copy of one.
+    fn is_filled(&self, update: &Reached) -> bool {
+        let base = &self.walk.nodes[update.edges[0]];
+        let is_copy = base.node.op() == Op::Copy && base.computed.is_none();
+        base.is_filler || is_copy && self.walk.nodes[base.edges[0]].is_filler
+    }
+
+    /// By position: whether more than a part of the node is read. The next write to a version does not read it.
+    fn read_whole(&self, is_asked: &[bool]) -> Vec<bool> {
+        let mut is_whole = is_asked.to_vec();
+        for (at, reached) in self.walk.nodes.iter().enumerate().rev() {
+            let op = reached.node.op();
+            for (nth, &s) in reached.edges.iter().enumerate() {
+                let is_part = reached.node.numel() < self.walk.node(s).numel();
+                is_whole[s] |= match op {
+                    Op::Update if nth == 0 => false,
+                    Op::Slice if is_part => false,
+                    _ if op.is_movement() => is_whole[at],
+                    _ => true,
+                };
+            }
+        }
+        is_whole
     }
 }
 
