@@ -1,12 +1,14 @@
 //! General schedules: a graph that was seen with other lengths before gets a schedule for all of them.
 //!
-//! The graphs of one program at several lengths have one [`Closed::outline`]. After three of them (two, if a length grew by one) it is known which
-//! numbers vary, and how these depend on each other ([`variables`]). Then the stage `schedule` runs for graphs of the same
+//! The graphs of one program at several lengths have one [`Closed::outline`]. After three of them (two, if a length grew by
+//! one) it is known which numbers vary, and how these depend on each other ([`variables`]). One graph is enough if the
+//! program names its variables ([`named`]) or fills a storage from the front ([`filled`]). Then the stage `schedule` runs for graphs of the same
 //! outline with a few other lengths ([`witnesses`]), and from those comes a schedule for all lengths between them
 //! ([`GeneralSchedule`]).
 //!
 //! What a graph gets depends on the graphs that the program has had before, in their order, and on nothing else.
 
+mod filled;
 mod form;
 mod named;
 mod quantities;
@@ -164,7 +166,8 @@ impl Outline {
     fn varies(&self, closed: &Closed) -> bool {
         let [first, second] = match &self.seen[..] {
             _ if closed.is_named => return true,
-            [] | [_] => return false,
+            [] => return false,
+            [_] => return filled::is_filled(closed),
             [first, second] if env::LENGTHS.get() == 1 => [first, second],
             seen => return seen.len() >= SEEN || env::LENGTHS.get() > 1,
         };
@@ -206,17 +209,18 @@ impl General {
         before: &[Arc<General>],
         opened: &Opened,
     ) -> Option<General> {
-        let named = Named::of(closed).filter(|named| {
-            seen.iter().all(|sighting| named.variables.point(&sighting.numbers).is_some())
-        });
-        let by_name = named.and_then(|Named { variables, bounds }| {
-            General::with(closed, seen, before, opened, (variables, Some(&bounds)))
+        let by_name = Named::of(closed).and_then(|Named { variables, bounds }| {
+            // others were made by programs of this outline that do not mean the same by it
+            let fits = |sighting: &&Sighting| variables.point(&sighting.numbers).is_some();
+            let alike: Vec<&Sighting> = seen.iter().filter(fits).collect();
+            General::with(closed, &alike, before, opened, (variables, Some(&bounds)))
         });
         by_name.or_else(|| {
             let numbers: Vec<&[i64]> = seen.iter().map(|s| &s.numbers[..]).collect();
             let free = General::scalars(closed, before);
             let variables = Variables::of(&numbers, closed.lengths.len(), &free[closed.starts()]);
-            General::with(closed, seen, before, opened, (variables, None))
+            let seen: Vec<&Sighting> = seen.iter().collect();
+            General::with(closed, &seen, before, opened, (variables, None))
         })
     }
 
@@ -232,7 +236,7 @@ impl General {
     /// With these variables, and bounds for them if those are known.
     fn with(
         closed: &Closed,
-        seen: &[Sighting],
+        seen: &[&Sighting],
         before: &[Arc<General>],
         opened: &Opened,
         (variables, bounds): (Variables, Option<&[(i64, i64)]>),

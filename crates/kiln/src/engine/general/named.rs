@@ -1,10 +1,12 @@
 //! Which numbers of a graph vary, from the variables that its program names.
 //!
-//! A program gives some numbers of a graph as expressions of its variables. Others follow from these: both operands of a sum
+//! A program gives some numbers of a graph as expressions of its variables, or fills a storage from the front ([`filled`]).
+//! Others follow from these: both operands of a sum
 //! have one shape, a reshape keeps the number of elements. What is left is taken as fixed. That is a guess too, and each
 //! number of each graph is compared with it.
 
 use super::super::capture::Closed;
+use super::filled;
 use super::form::Form;
 use super::quantities::{Quantified, Quantities, Quantity, Relation};
 use super::variables::Variables;
@@ -33,10 +35,13 @@ struct Bases {
 impl Named {
     /// None if no length of the graph depends on a variable, or one does in a way that has no form.
     pub(super) fn of(closed: &Closed) -> Option<Named> {
+        let mut all = Quantified::of(closed);
         if !closed.is_named {
+            filled::hear(closed, &mut all);
+        }
+        if all.said.is_empty() {
             return None;
         }
-        let mut all = Quantified::of(closed);
         let bases = all.bases();
         all.settle(&bases)?;
         let point: Vec<i64> = bases.at.iter().map(|&at| all.values[all.lengths[at]]).collect();
@@ -52,7 +57,7 @@ impl Named {
         for &start in &all.starts {
             let form = all.forms[all.first(start)].clone();
             let form = form.filter(|form| form.at(&point) == Some(all.values[start]));
-            let is_said = varying.contains(&start);
+            let is_said = varying.contains(&start) || all.free.contains(&start);
             let other = if is_said { Form::Free } else { Form::Fixed(all.values[start]) };
             forms.push(form.unwrap_or(other));
         }

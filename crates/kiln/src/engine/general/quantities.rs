@@ -51,6 +51,10 @@ pub(super) struct Quantified {
     pub(super) starts: Vec<Quantity>,
     /// What the program said.
     pub(super) said: Vec<(Quantity, Linear)>,
+    /// Starts that will be others, whatever they are.
+    pub(super) free: Vec<Quantity>,
+    /// By node, the lengths of its axes.
+    pub(super) axes: Vec<Quantities>,
 }
 
 impl Quantified {
@@ -58,8 +62,8 @@ impl Quantified {
         let mut all = Quantified::default();
         let starts = closed.starts().len();
         all.starts = vec![Quantity::MAX; starts];
-        let mut axes: Vec<Quantities> = Vec::with_capacity(closed.nodes().len());
         for (at, node) in closed.nodes().enumerate() {
+            let axes = std::mem::take(&mut all.axes);
             let of = |s: usize| &axes[closed.sources(at)[s]];
             let own = match closed.is_computed(at) {
                 true => of(0).clone(),
@@ -72,7 +76,8 @@ impl Quantified {
                     own
                 }
             };
-            axes.push(own);
+            all.axes = axes;
+            all.axes.push(own);
         }
         all
     }
