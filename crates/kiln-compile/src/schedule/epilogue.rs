@@ -36,15 +36,29 @@ pub(super) fn epilogues(
 ) -> Vec<SmallVec<[usize; 1]>> {
     let mut users = vec![0usize; nodes.len()];
     sources.iter().flatten().chain(roots).for_each(|&i| users[i] += 1);
+    let is_end = ends(nodes, sources, roots);
     let mut sums: Vec<Sums> = Vec::with_capacity(nodes.len());
     for (i, node) in nodes.iter().enumerate() {
         sums.push(match node.op() {
             Op::Reduce => Sums { parts: SmallVec::from_slice(&[(i, 1.0)]), has_others: false },
             _ if cost::is_read(node) => Sums::default(),
-            _ => given(node, &sources[i], &sums, &users),
+            _ => given(node, &sources[i], &sums, |source| (!is_end[source]).then(|| users[source])),
         });
     }
     sums.iter().enumerate().map(|(i, sums)| sums.whole(i)).collect()
+}
+
+/// By position, whether a part of what a node was given ends there: a user of it passes nothing on. No later node is given all
+/// of its sums. In a chain of residuals this is each of them, of which a norm is taken.
+fn ends(nodes: &[UOp], sources: &[SmallVec<[usize; 3]>], roots: &[usize]) -> Vec<bool> {
+    let mut is_end = vec![false; nodes.len()];
+    roots.iter().for_each(|&root| is_end[root] = true);
+    for (node, sources) in nodes.iter().zip(sources) {
+        if cost::is_read(node) || !passes_on(node) {
+            sources.iter().for_each(|&source| is_end[source] = true);
+        }
+    }
+    is_end
 }
 
 impl Sums {
@@ -63,15 +77,21 @@ impl Sums {
     }
 }
 
-/// What the sources of a node pass on to it.
-fn given(node: &UOp, sources: &[usize], sums: &[Sums], users: &[usize]) -> Sums {
+/// What the sources of a node pass on to it. `users` are those that share what a source passes on; none if it is an end.
+fn given(
+    node: &UOp,
+    sources: &[usize],
+    sums: &[Sums],
+    users: impl Fn(usize) -> Option<usize>,
+) -> Sums {
     let mut all = Sums::default();
     for &source in sources {
-        let parts = sums[source].parts.iter();
-        parts.for_each(|&(sum, part)| all.add(sum, part / users[source] as f64));
         all.has_others |= sums[source].has_others;
+        let Some(users) = users(source) else { continue };
+        let parts = sums[source].parts.iter();
+        parts.for_each(|&(sum, part)| all.add(sum, part / users as f64));
     }
-    if all.parts.len() > MOST_SUMS || !cost::is_elementwise(node) && !keeps_loops(node) {
+    if all.parts.len() > MOST_SUMS || !passes_on(node) {
         return Sums {
             has_others: all.has_others || !all.parts.is_empty(),
             parts: SmallVec::new(),
@@ -80,8 +100,10 @@ fn given(node: &UOp, sources: &[usize], sums: &[Sums], users: &[usize]) -> Sums 
     all
 }
 
-/// Whether a view has the loops of its source: it only adds or drops axes of length 1.
-fn keeps_loops(view: &UOp) -> bool {
+/// Whether a node has the loops of its sources: it is computed from the same elements of them, or it is a view that only adds
+/// or drops axes of length 1.
+fn passes_on(node: &UOp) -> bool {
     let loops = |n: &UOp| n.shape().iter().copied().filter(|&len| len != 1).collect::<Shape>();
-    view.op() == Op::Reshape && loops(view) == loops(view.src(0))
+    let is_same = || node.op() == Op::Reshape && loops(node) == loops(node.src(0));
+    cost::is_elementwise(node) || is_same()
 }

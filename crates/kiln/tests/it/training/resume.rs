@@ -19,8 +19,11 @@ fn batch(step: usize) -> Tensor {
 }
 
 impl Run {
+    /// Its weights are in memory, as those are that come from files: computed along with a step they would be another
+    /// graph, whose sums may have another order. An optimizer need not store those that it does not train.
     fn new(make: Maker) -> Run {
         let net = net();
+        net.parameters().iter().for_each(|p| _ = p.realize().expect("computes"));
         Run { opt: make(net.parameters()), net }
     }
 
