@@ -36,6 +36,16 @@ pub(super) struct Rows {
     pub(super) blocks: usize,
 }
 
+/// How much the nests compute in a launch.
+pub(super) struct Launch {
+    /// Iterations of the innermost shared loop.
+    pub(super) rows: usize,
+    /// Those of the loops around it, outermost first.
+    pub(super) outer: Vec<usize>,
+    /// Bytes of what is between the nests for one row.
+    pub(super) row_bytes: usize,
+}
+
 /// The nests as kernels of their own.
 pub(super) struct Apart {
     pub(super) kernels: Vec<UOp>,
@@ -57,16 +67,22 @@ impl Nests {
         fits.then(|| Nests { ast: ast.clone(), shared, ends, slots })
     }
 
-    /// Iterations of the innermost shared loop, and of those around it, outermost first.
-    pub(super) fn rows(&self) -> (usize, Vec<usize>) {
+    /// Iterations of the innermost shared loop in the longest launch, and of those around it, outermost first.
+    fn rows(&self) -> (usize, Vec<usize>) {
         let (last, outer) = self.shared.split_last().expect("there are shared loops");
         (size_of(last), outer.iter().map(size_of).collect())
     }
 
-    /// Bytes of all scratch between the nests for one row.
-    pub(super) fn row_bytes(&self) -> usize {
-        let bytes = |i: usize| self.row(i) * self.scratch(i).dtype().size();
-        (0..self.ends.len()).map(bytes).sum()
+    /// What there is to compute in a launch in which loops have so many `trips`.
+    pub(super) fn launch(&self, trips: &dyn Fn(&UOp) -> usize) -> Launch {
+        let (last, outer) = self.shared.split_last().expect("there are shared loops");
+        let bytes = |(i, end): (usize, &UOp)| {
+            let own = end.srcs()[1..].iter();
+            let row = own.fold(self.row(i), |row, r| row * trips(r) / size_of(r).max(1));
+            row * self.scratch(i).dtype().size()
+        };
+        let row_bytes = self.ends.iter().enumerate().map(bytes).sum();
+        Launch { rows: trips(last), outer: outer.iter().map(trips).collect(), row_bytes }
     }
 
     fn scratch(&self, i: usize) -> &UOp {

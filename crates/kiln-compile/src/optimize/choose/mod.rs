@@ -132,8 +132,9 @@ fn choose_for_nests(
     nodes: usize,
     orders: Option<&[Order]>,
 ) -> (Vec<Opt>, Vec<Order>) {
-    let threads = Chooser::new(whole, target, nodes, Context::default()).worth_threads();
-    let (rows, thread) = rows::rows(nests, target, threads);
+    let chooser = Chooser::new(whole, target, nodes, Context::default());
+    let usual = nests.launch(&|range| chooser.trips(range));
+    let (rows, thread) = rows::rows(&usual, target, chooser.worth_threads());
     let apart = nests.apart(rows);
     let mut options = vec![Opt::Rows { by: rows.by, blocks: rows.blocks }];
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Part of pass `choose`, for kernels of several nests: how many rows are computed at a time, and which loop around the
 //! nests threads share.
 
-use super::super::nests::{Nests, Rows};
+use super::super::nests::{Launch, Rows};
 use crate::target::Target;
 use kiln_ir::observe::{self, Decision, MOST_ALTERNATIVES};
 
@@ -21,10 +21,11 @@ fn decision(by: usize, mut all: Vec<(usize, f64)>) -> Decision {
 }
 
 /// How rows are divided, and the loop that threads share, by its number among those around.
-pub(super) fn rows(nests: &Nests, target: &Target, threads: bool) -> (Rows, Option<u32>) {
-    let (costs, (n, outer)) = (&target.costs, nests.rows());
+pub(super) fn rows(launch: &Launch, target: &Target, threads: bool) -> (Rows, Option<u32>) {
+    let (costs, Launch { rows: n, outer, row_bytes }) = (&target.costs, launch);
+    let n = *n;
     let threads = if threads { target.threads.max(1) } else { 1 };
-    let room = target.cache_bytes[1] / 2 / nests.row_bytes().max(1);
+    let room = target.cache_bytes[1] / 2 / (*row_bytes).max(1);
     let each = (n * outer.iter().product::<usize>()).div_ceil(threads);
     let most = room.clamp(1, costs.most_rows).min(n).min(each);
     let price = |by: &usize| {

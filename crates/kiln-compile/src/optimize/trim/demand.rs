@@ -28,11 +28,14 @@ pub(super) fn read_of(ast: &UOp, end: &UOp, range: &UOp, ends: &Ends) -> Option<
     let mut positions: Vec<Affine> = positions.collect::<Option<_>>()?;
     // a sum that is carried in scratch reads there what the same iteration stores
     positions.retain(|position| *position != own);
-    let count = |reader: &UOp| {
-        let count = reader.src(0).clone();
-        (ends.ranges.contains(reader) && is_known_at(&count, end, range)).then_some(count)
+    // the remainder of a loop begins where its whole vectors end, which no loop counts
+    let last = |atom: &UOp| {
+        let is_range = atom.op() == Op::Range;
+        let last = if is_range { atom.src(0) - 1 } else { atom.clone() };
+        let is_bounded = !is_range || ends.ranges.contains(atom);
+        (is_bounded && is_known_at(&last, end, range)).then_some(last)
     };
-    let counts = positions.iter().map(|position| digit.reached(position, count));
+    let counts = positions.iter().map(|position| digit.reached(position, last));
     let counts: Vec<UOp> = counts.collect::<Option<_>>()?;
     counts.into_iter().reduce(|a, b| if a == b { a } else { a.maximum(&b) })
 }
@@ -63,22 +66,29 @@ impl Digit {
         own.filter(|_| (0..self.unit).contains(&lower)).cloned()
     }
 
-    /// How many values of this digit come before that of the last position, and that. None if another digit may change, or
-    /// if `count` does not say how often a loop of the position runs.
-    fn reached(&self, position: &Affine, count: impl Fn(&UOp) -> Option<UOp>) -> Option<UOp> {
+    /// How many values of this digit come before that of the last position, and that: all of them if the position may reach
+    /// beyond the digit. None if `last` does not know the last value of a loop, or of what else the position depends on.
+    fn reached(&self, position: &Affine, last: impl Fn(&UOp) -> Option<UOp>) -> Option<UOp> {
         let all = self.unit.checked_mul(self.count)?;
-        let (mut most, mut last) = (position.constant, UOp::index(position.constant));
-        for (range, factor) in &position.terms {
-            if range.op() != Op::Range || *factor < 0 || most < 0 {
+        let (mut most, mut reach) = (position.constant, UOp::index(position.constant));
+        for (atom, factor) in &position.terms {
+            if *factor < 0 || most < 0 || atom.min() < 0 {
                 return None;
             }
             if factor % all != 0 {
-                most = most.checked_add(factor.checked_mul(range.max())?)?;
-                last = last + (count(range)? - 1) * *factor;
+                most = most.checked_add(factor.checked_mul(atom.max())?)?;
+                reach = reach + last(atom)? * *factor;
             }
         }
-        let values = (last + self.unit).floordiv(&UOp::index(self.unit));
-        (0..all).contains(&most).then(|| simplify(&values.maximum(&UOp::index(0))))
+        let values = (reach + self.unit).floordiv(&UOp::index(self.unit)).maximum(&UOp::index(0));
+        match most {
+            ..0 => None,
+            most if most < all => Some(simplify(&values)),
+            most if most < i32::MAX.into() => {
+                Some(simplify(&values.minimum(&UOp::index(self.count))))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -90,18 +90,17 @@ impl Needed {
             return Needed::by_sum(closer, range);
         }
         let store = Some(closer.src(0)).filter(|n| n.op() == Op::Store)?;
-        match store.gate() {
-            Some(gate) => Some(Needed::where_true(gate, range)),
-            None if is_scratch(store.memory()) => {
-                let high = read_of(ast, closer, range, ends)?.minimum(range.src(0));
-                Some(Needed {
-                    low: UOp::index(0),
-                    high: simplify(&high),
-                    known: FxHashMap::default(),
-                })
-            }
-            None => None,
-        }
+        let all = || Needed {
+            low: UOp::index(0),
+            high: range.src(0).clone(),
+            known: FxHashMap::default(),
+        };
+        let gated = store.gate().map(|gate| Needed::where_true(gate, range));
+        let read = is_scratch(store.memory()).then(|| read_of(ast, closer, range, ends)).flatten();
+        let Some(read) = read else { return gated };
+        let needed = gated.unwrap_or_else(all);
+        let high = simplify(&read.minimum(&needed.high));
+        Some(Needed { high, ..needed })
     }
 
     /// By a reduction: none if nothing bounds the terms that count.
