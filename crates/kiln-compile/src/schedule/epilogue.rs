@@ -17,6 +17,8 @@ use smallvec::SmallVec;
 struct Sums {
     /// Those over the loops of the node: the position of each, and how much of it the node is given.
     parts: SmallVec<[(usize, f64); 2]>,
+    /// Whether there are such of which no later node is given all.
+    has_ended: bool,
     /// Whether there are others, over fewer loops or in another order. A kernel that computes them too is no tile.
     has_others: bool,
 }
@@ -40,7 +42,7 @@ pub(super) fn epilogues(
     let mut sums: Vec<Sums> = Vec::with_capacity(nodes.len());
     for (i, node) in nodes.iter().enumerate() {
         sums.push(match node.op() {
-            Op::Reduce => Sums { parts: SmallVec::from_slice(&[(i, 1.0)]), has_others: false },
+            Op::Reduce => Sums { parts: SmallVec::from_slice(&[(i, 1.0)]), ..Sums::default() },
             _ if cost::is_read(node) => Sums::default(),
             _ => given(node, &sources[i], &sums, |source| (!is_end[source]).then(|| users[source])),
         });
@@ -86,16 +88,19 @@ fn given(
 ) -> Sums {
     let mut all = Sums::default();
     for &source in sources {
-        all.has_others |= sums[source].has_others;
-        let Some(users) = users(source) else { continue };
-        let parts = sums[source].parts.iter();
-        parts.for_each(|&(sum, part)| all.add(sum, part / users as f64));
+        let given = &sums[source];
+        all.has_others |= given.has_others;
+        all.has_ended |= given.has_ended;
+        match users(source) {
+            Some(users) => {
+                given.parts.iter().for_each(|&(s, part)| all.add(s, part / users as f64))
+            }
+            None => all.has_ended |= !given.parts.is_empty(),
+        }
     }
     if all.parts.len() > MOST_SUMS || !passes_on(node) {
-        return Sums {
-            has_others: all.has_others || !all.parts.is_empty(),
-            parts: SmallVec::new(),
-        };
+        let has_others = all.has_others || all.has_ended || !all.parts.is_empty();
+        return Sums { has_others, ..Sums::default() };
     }
     all
 }
