@@ -4,6 +4,7 @@
 //! then: which kernels need it, and at which index. (A demand is a `Request`.) Demands of one kernel at one index are
 //! one demand; that is how a value that is used twice is computed once.
 
+use super::addresses::addresses;
 use super::choices::Choices;
 use super::compared::compared;
 use super::cones::Cones;
@@ -140,6 +141,7 @@ pub(super) fn assign(roots: &[UOp], costs: &Costs, choices: &Choices) -> Plan {
         choices,
         is_root: vec![false; nodes.len()],
         forced: rematerialized(&nodes, &position),
+        addresses: addresses(&nodes, &position),
         compared: compared(&nodes, &position),
         storage: storages(&nodes, &position),
         overwritten: overwritten(&nodes, &position),
@@ -172,6 +174,8 @@ pub(super) struct Planner<'a> {
     /// Whether a node must be stored: an update writes to its memory, it must be read before an update writes, or others
     /// are computed from it again.
     forced: Vec<bool>,
+    /// By node: whether it is arithmetic of addresses.
+    addresses: Vec<bool>,
     /// Whether a node is a sum that comparisons need to be the same in all kernels.
     compared: Vec<bool>,
     /// By node: a number that is the same for an update and everything that may be the same memory.
@@ -293,6 +297,9 @@ impl Planner<'_> {
                 note: "the kernel that uses it is full".to_string(),
             });
             return true;
+        }
+        if self.addresses[i] {
+            return false;
         }
         let price = self.price(i);
         // the only kernel that needs it would also be the one that stores it

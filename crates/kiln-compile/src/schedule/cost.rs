@@ -74,8 +74,7 @@ impl Below {
 
     /// Time to have it `times` times: computed each time, or computed once into memory and read from there.
     pub(super) fn demanded(&self, costs: &Costs, times: f64) -> f64 {
-        let stored =
-            self.numel * (self.work + self.read) + times * self.read + costs.launch_ns;
+        let stored = self.numel * (self.work + self.read) + times * self.read + costs.launch_ns;
         (times * self.share(costs, times) * self.work).min(stored)
     }
 }

@@ -30,6 +30,8 @@ mod cones;
 mod cost;
 /// From the roots to the leaves: which kernel needs what, and the decisions.
 mod assign;
+/// Arithmetic of addresses, which stays in the kernels that need it.
+mod addresses;
 /// Sums that comparisons need to be the same in all kernels.
 mod compared;
 /// Values that are stored in the place of a sum.
