@@ -109,7 +109,7 @@ fn blocks_with_a_residual_share_their_kernels() {
         let mut y = x;
         for _ in 0..blocks {
             let norm = &y - y.mean_keepdim(1);
-            y = y + norm.matmul(&weights[0]).gelu().matmul(&weights[1]);
+            y = &y + norm.matmul(&weights[0]).gelu().matmul(&weights[1]);
         }
         let ((), counts) = measure(|| y.realize().map(|_| ()).expect("computes"));
         counts.compiled + counts.loaded
