@@ -2,6 +2,7 @@
 
 use super::loops::{small, sum, wide};
 use super::with_lengths;
+use crate::fuzz::{Rng, seeds};
 use kiln::{Counts, DType, Tensor, measure, s};
 
 const TOKENS: usize = 500;
@@ -143,5 +144,95 @@ fn a_ring_of_rows_is_read_in_two_parts() {
                 assert_eq!(found, wanted.collect::<Vec<_>>(), "token {p}, LENGTHS={mode}");
             }
         });
+    }
+}
+
+/// What a program does with a cache, on rows that its model holds.
+struct Cache {
+    rng: Rng,
+    cache: Tensor,
+    rows: Vec<[i32; WIDTH]>,
+    /// Copies of the cache, with what they hold.
+    copies: Vec<(Tensor, Vec<[i32; WIDTH]>)>,
+}
+
+impl Cache {
+    /// It begins as zeros, or in memory.
+    fn new(seed: u64) -> Cache {
+        let mut rng = Rng(seed);
+        let room = 6 + rng.below(30);
+        let cache = Tensor::zeros_with([room, WIDTH], DType::I32);
+        if rng.one_in(3) {
+            cache.realize().expect("there is memory");
+        }
+        Cache { rng, cache, rows: vec![[0; WIDTH]; room], copies: Vec::new() }
+    }
+
+    /// Writes some rows from `from` on: new ones, or some that are read elsewhere, changed.
+    fn write(&mut self, from: usize) -> usize {
+        let n = 1 + self.rng.below((self.rows.len() - from).min(4));
+        let number = |rng: &mut Rng| rng.below(19) as i32 - 9;
+        let new: Vec<[i32; WIDTH]> = match self.rng.one_in(3) {
+            true => {
+                let other = self.rng.below(self.rows.len() - n + 1);
+                let read = self.cache.get(s![other..other + n]) * 3 - 1;
+                self.cache.set(s![from..from + n], read);
+                self.rows[other..other + n]
+                    .iter()
+                    .map(|row| row.map(|x: i32| x.wrapping_mul(3).wrapping_sub(1)))
+                    .collect()
+            }
+            false => {
+                let rows: Vec<[i32; WIDTH]> =
+                    (0..n).map(|_| std::array::from_fn(|_| number(&mut self.rng))).collect();
+                let new = Tensor::from_vec(rows.concat(), [n, WIDTH]);
+                self.cache.set(s![from..from + n], new * 2);
+                rows.into_iter().map(|row| row.map(|x| x * 2)).collect()
+            }
+        };
+        self.rows[from..from + n].copy_from_slice(&new);
+        from + n
+    }
+
+    /// Reads rows from the front, in the middle, or all, and compares a sum of each column.
+    fn read(&mut self, end: usize) {
+        let start = if self.rng.one_in(4) { self.rng.below(end) } else { 0 };
+        let end = if self.rng.one_in(6) { self.rows.len() } else { end };
+        let found = self.cache.get(s![start..end]).sum(0).to_vec::<i32>().expect("computes");
+        assert_eq!(found, totals(&self.rows[start..end]), "rows {start}..{end}");
+    }
+
+    fn step(&mut self, end: &mut usize) {
+        let is_back = *end == self.rows.len() || self.rng.one_in(8);
+        let from = if is_back { self.rng.below(self.rows.len()) } else { *end };
+        *end = self.write(from);
+        if self.rng.one_in(10) {
+            self.copies.push((self.cache.copy(), self.rows.clone()));
+        }
+        if !self.rng.one_in(5) {
+            self.read(*end);
+        }
+    }
+}
+
+fn totals(rows: &[[i32; WIDTH]]) -> Vec<i32> {
+    (0..WIDTH).map(|d| rows.iter().map(|row| row[d]).fold(0, i32::wrapping_add)).collect()
+}
+
+/// Rows are written and read as a program with a cache may do it, in any order, with copies that must stay.
+#[test]
+fn caches_that_are_written_and_read_at_random() {
+    for seed in seeds(12) {
+        for mode in [0, 1, 2] {
+            with_lengths(mode, || {
+                let (mut cache, mut end) = (Cache::new(seed), 0);
+                (0..30).for_each(|_| cache.step(&mut end));
+                cache.copies.push((cache.cache.clone(), cache.rows.clone()));
+                for (copy, rows) in &cache.copies {
+                    let found = copy.sum(0).to_vec::<i32>().expect("computes");
+                    assert_eq!(found, totals(rows), "seed {seed}, LENGTHS={mode}");
+                }
+            });
+        }
     }
 }
