@@ -5,9 +5,10 @@
 //! needs as many iterations as it takes to come to the last position that is read. The reader may go in other steps: where 16
 //! lanes fill and single elements are read, up to element `n`, the loop that fills runs `(n + 15) / 16` times.
 
-use super::super::ranges::{axis_of, is_outer};
+use super::super::ranges::{axis_of, is_outer, kind_of};
 use super::ends::Ends;
 use kiln_ir::affine::Affine;
+use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
 use kiln_ir::scope::inside;
 use kiln_ir::uop::{find_all, toposort};
@@ -92,12 +93,14 @@ impl Digit {
     }
 }
 
-/// Whether a count is known where the loop of `range` starts: it depends on loops around that, and reads no memory.
-fn is_known_at(count: &UOp, end: &UOp, range: &UOp) -> bool {
+/// Whether a number is known where the loop of `range` starts: it depends on loops around that, and reads no memory. It is the
+/// same for all work-items of a group, which read what others have stored.
+fn is_known_at(number: &UOp, end: &UOp, range: &UOp) -> bool {
     let around = inside(end.src(0));
-    toposort(count).iter().all(|n| match n.op() {
+    toposort(number).iter().all(|n| match n.op() {
         Op::Range => {
             is_outer(n)
+                && kind_of(n) != RangeKind::Local
                 && axis_of(n) < axis_of(range)
                 && around.contains(axis_of(n))
                 && !end.srcs()[1..].contains(n)
