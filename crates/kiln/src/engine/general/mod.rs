@@ -2,9 +2,9 @@
 //!
 //! The graphs of one program at several lengths have one [`Closed::outline`]. After three of them (two, if a length grew by
 //! one) it is known which numbers vary, and how these depend on each other ([`variables`]). One graph is enough if the
-//! program names its variables ([`named`]) or fills a storage from the front ([`filled`]). Then the stage `schedule` runs for graphs of the same
-//! outline with a few other lengths ([`witnesses`]), and from those comes a schedule for all lengths between them
-//! ([`GeneralSchedule`]).
+//! program names its variables ([`named`]) or fills a storage from the front ([`filled`]). Then the stage `schedule` runs
+//! for graphs of the same outline with a few other lengths ([`witnesses`]), and from those comes a schedule for all lengths
+//! between them ([`GeneralSchedule`]).
 //!
 //! What a graph gets depends on the graphs that the program has had before, in their order, and on nothing else.
 

@@ -1,9 +1,8 @@
 //! Which numbers of a graph vary, from the variables that its program names.
 //!
 //! A program gives some numbers of a graph as expressions of its variables, or fills a storage from the front ([`filled`]).
-//! Others follow from these: both operands of a sum
-//! have one shape, a reshape keeps the number of elements. What is left is taken as fixed. That is a guess too, and each
-//! number of each graph is compared with it.
+//! Others follow from these: both operands of a sum have one shape, a reshape keeps the number of elements. What is left is
+//! taken as fixed. That is a guess too, and each number of each graph is compared with it.
 
 use super::super::capture::Closed;
 use super::filled;
