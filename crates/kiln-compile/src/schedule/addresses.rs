@@ -2,8 +2,7 @@
 //!
 //! Row `i` of a table of 128 columns is at `128 * i + column`. A kernel that computes this sees that neighbours along the
 //! columns are neighbours in memory, and uses vectors. If it read the sum from memory, or `128 * i`, it would see numbers. Where `i`
-//! was made to fit, `min(max(i, 0), rows - 1)`, it sees that no address is outside. What is stored of an address, if that pays,
-//! is the index `i`.
+//! was made to fit, `min(max(i, 0), rows - 1)`, no address is outside. The index `i` itself may be stored.
 
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;

@@ -79,7 +79,7 @@ impl Sums {
     }
 }
 
-/// What the sources of a node pass on to it. `users` are those that share what a source passes on; none if it is an end.
+/// The sums that a node gets from its sources. `users` says how many nodes share those of a source; none if it is an end.
 fn given(
     node: &UOp,
     sources: &[usize],

@@ -25,8 +25,8 @@ pub(super) fn is_filled(closed: &Closed) -> bool {
     fronts(closed).next().is_some()
 }
 
-/// Notes what the storages that are filled say of lengths and starts: how much is read is a variable, and other starts where
-/// something is written now will be other ones.
+/// Notes what filled storages say of lengths and starts. The length of the read is a variable. Every start that is equal to
+/// that of the write will be another one.
 pub(super) fn hear(closed: &Closed, all: &mut Quantified) {
     for Front { read, written, axis, write, room } in fronts(closed) {
         let name = "rows written so far".into();
