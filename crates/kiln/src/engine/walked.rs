@@ -5,7 +5,7 @@ use super::crossing::{Crossing, crossings};
 use super::planning::Planning;
 use super::walk::{Busy, Reached, Walk};
 use kiln_ir::{Op, UOp};
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 
 thread_local! {
     /// How many nodes the last walk reached: in a loop the next one needs as much room.
@@ -95,7 +95,7 @@ impl Walked {
         // by position: whether it is memory, or will be
         let mut is_stored: Vec<bool> = self.walk.nodes.iter().map(is_memory).collect();
         again.iter().for_each(|&at| is_stored[at] = true);
-        let is_whole = self.read_whole(is_asked);
+        let is_whole = LazyCell::new(|| self.read_whole(is_asked));
         // or writes to such a version, or to a filler
         let (mut in_memory, mut over_filler) = (is_stored.clone(), vec![false; is_stored.len()]);
         let mut pending = Vec::new();

@@ -62,8 +62,8 @@ impl Quantified {
         let mut all = Quantified::default();
         let starts = closed.starts().len();
         all.starts = vec![Quantity::MAX; starts];
+        let mut axes: Vec<Quantities> = Vec::with_capacity(closed.nodes().len());
         for (at, node) in closed.nodes().enumerate() {
-            let axes = std::mem::take(&mut all.axes);
             let of = |s: usize| &axes[closed.sources(at)[s]];
             let own = match closed.is_computed(at) {
                 true => of(0).clone(),
@@ -76,9 +76,9 @@ impl Quantified {
                     own
                 }
             };
-            all.axes = axes;
-            all.axes.push(own);
+            axes.push(own);
         }
+        all.axes = axes;
         all
     }
 
