@@ -79,8 +79,10 @@ fn arguments_that_are_read_once_are_asked_for_4096_bytes_ahead() {
     assert_eq!(ahead(&(&x + UOp::param(1, DType::F32, x.shape().clone()))), [512; 2]);
     // four rows of 3 KiB side by side: the next four
     assert_eq!(ahead(&product([1, 768, 50257], true)), [4 * 768; 4]);
-    // twelve vectors of each row of 768 elements: six rows on
-    assert_eq!(ahead(&product([1, 3072, 768], false)), [6 * 768; 12]);
+    // six vectors of each row of 192 elements, for each of two threads: eleven rows on
+    assert_eq!(ahead(&product([1, 3072, 192], false)), [11 * 192; 6]);
+    // eight rows of 3 KiB at a time, four vectors of each: the next eight
+    assert_eq!(ahead(&product([1, 3072, 768], false)), [8 * 768; 32]);
 }
 
 #[test]
