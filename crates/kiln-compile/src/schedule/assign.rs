@@ -362,9 +362,12 @@ impl Planner<'_> {
         let outer = self.plan.drafts[request.kernel].loops.len();
         // threads can only share the loops, from the outside in, that the value depends on
         let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(axis_of(r)));
+        let parallel: f64 = shared.map(size).product();
+        let holds = parallel < 2.0 && self.is_long(i);
         Use {
             evaluations: request.nest[..depth].iter().map(size).product(),
-            parallel: shared.map(size).product(),
+            parallel,
+            held: if holds { self.work_of_outputs(request.kernel) } else { 0.0 },
             in_reduce: depth > outer,
             in_order: self.plan.drafts[request.kernel].in_order,
             in_sum: depth > outer && self.only_summed[i],
@@ -372,6 +375,13 @@ impl Planner<'_> {
             apart: depth <= outer && self.is_apart(i, request.kernel),
             divided: depth <= outer && self.is_divided(i, r),
         }
+    }
+
+    /// The time to compute what a kernel stores: values, and the sums of which they are epilogues.
+    fn work_of_outputs(&self, kernel: usize) -> f64 {
+        let outputs = self.plan.drafts[kernel].outputs.iter();
+        let computed = outputs.flat_map(|i| self.epilogues[*i].iter().chain([i]));
+        computed.map(|&i| self.sum(i).computed).sum()
     }
 
     /// Stores the node: in a kernel that needs exactly its elements, or in a new kernel.

@@ -66,17 +66,19 @@ impl Below {
         are_in_many(costs, self.numel, products)
     }
 
-    /// What part of its price each of `times` elements pays.
-    fn share(&self, costs: &Costs, times: f64) -> f64 {
-        let is_near = self.numel <= costs.few_elements && self.numel * costs.many_uses <= times;
-        if is_near { costs.use_again } else { 1.0 }
-    }
-
     /// Time to have it `times` times: computed each time, or computed once into memory and read from there.
     pub(super) fn demanded(&self, costs: &Costs, times: f64) -> f64 {
-        let stored = self.numel * (self.work + self.read) + times * self.read + costs.launch_ns;
-        (times * self.share(costs, times) * self.work).min(stored)
+        let priced = priced(costs, self.numel, times);
+        let stored = self.numel * (self.work + self.read) + priced * self.read + costs.launch_ns;
+        (priced * self.work).min(stored)
     }
+}
+
+/// How many uses of `times` pay the whole price, computed or read, of a value with so many elements. If they are few, each
+/// is still in a register or the first cache when it is used again.
+fn priced(costs: &Costs, numel: f64, times: f64) -> f64 {
+    let is_near = numel <= costs.few_elements && numel * costs.many_uses <= times;
+    if is_near { costs.use_again * times } else { times }
 }
 
 /// Whether each of so many elements is in many of so many products.
@@ -100,6 +102,9 @@ pub(super) struct Use {
     pub(super) evaluations: f64,
     /// Iterations of the kernel that needs it that may run at once.
     pub(super) parallel: f64,
+    /// The time for what the kernel computes that threads can no longer share if it computes this too. Example: a product
+    /// of one row, after the sums of a norm. The sums are outside of all loops of the product.
+    pub(super) held: f64,
     /// Whether it is needed inside the loop of a reduction.
     pub(super) in_reduce: bool,
     /// Whether the kernel's loops run in order, as two iterations may store one element.
@@ -198,11 +203,12 @@ pub(super) fn price(
     let inline = |u: &Use| {
         shared * u.evaluations * factor(costs, node, u, compute(u.evaluations))
             + u.beside.map_or(0.0, |others| (costs.sums_beside - 1.0) * others)
+            + (1.0 - 1.0 / costs.serial) * u.held
     };
     let again: f64 = sums.iter().map(|s| s.again(costs, all / numel.max(1.0))).sum();
     let inline = uses.iter().map(inline).sum::<f64>() + again;
     let element = memory(costs, node.dtype());
-    let reads: f64 = uses.iter().map(|u| u.evaluations * element).sum();
+    let reads: f64 = uses.iter().map(|u| priced(costs, numel, u.evaluations) * element).sum();
     let in_registers: f64 = sums.iter().map(|s| s.read).sum();
     let stored =
         compute(numel) - in_registers + numel * costs.write * element + reads + costs.launch_ns;

@@ -74,10 +74,10 @@ impl Planner<'_> {
         others > 0.0 && cost::pays_own_kernel(&self.costs, node, others + self.work_of_sum(i))
     }
 
-    /// Whether a sum is a loop, and not unrolled.
-    fn is_long(&self, i: usize) -> bool {
+    /// Whether a node is a reduction that is a loop, and not unrolled.
+    pub(super) fn is_long(&self, i: usize) -> bool {
         let node = &self.plan.nodes[i];
-        node.src(0).numel() > self.costs.short_reduction * node.numel()
+        node.op() == Op::Reduce && node.src(0).numel() > self.costs.short_reduction * node.numel()
     }
 
     fn work_of_sum(&self, i: usize) -> f64 {

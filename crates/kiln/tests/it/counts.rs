@@ -31,6 +31,16 @@ fn conv_and_relu() {
     assert_eq!(kernels(|| x.conv2d(&w, Some(&b), 1, 1, 1, 1).relu()), 1);
 }
 
+/// Threads share the columns of a large product of one row only if no other sum is in its kernel.
+#[test]
+fn a_norm_before_a_product_of_one_row() {
+    let linear = |inputs: usize, outputs: usize| {
+        let (x, w) = (data(&[1, inputs]), data(&[inputs, outputs]));
+        kernels(|| x.layernorm(1).matmul(&w))
+    };
+    assert_eq!([linear(16, 32), linear(768, 2304)], [1, 2]);
+}
+
 /// Channels become the last digits of rows and columns: no loop of one kernel for both would have whole vectors.
 #[test]
 fn convolution_and_pixel_shuffle() {
