@@ -6,7 +6,7 @@
 use super::assign::about;
 use super::build::{Built, Source};
 use super::told;
-use kiln_ir::scope::Ranges;
+use kiln_ir::scope::{AxisSet, Ranges};
 use kiln_ir::uop::{axis_of, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -107,8 +107,30 @@ fn refusal(kernels: &[Built], makers: &Makers, a: usize, b: usize) -> Option<&'s
     if !host.shares_input(guest) {
         return Some("they read nothing in common");
     }
-    let waits = depends(kernels, makers, a, b) || depends(kernels, makers, b, a);
-    waits.then_some("one needs what the other computes")
+    if depends(kernels, makers, a, b) || depends(kernels, makers, b, a) {
+        return Some("one needs what the other computes");
+    }
+    wait_for_each_other(host.waits(), guest.waits()).then_some(
+        "a loop would have to end before another one in one of the two, and after it in the other",
+    )
+}
+
+/// For the loops of reductions, by axis: those that end before they begin.
+type Waits = BTreeMap<u32, AxisSet>;
+
+/// Whether loops of two kernels wait for each other if they are the same. Example: one looks up `x[argmax(y)]` and sums over
+/// `x` afterwards, the other one sums over `x` first.
+fn wait_for_each_other(mut all: Waits, more: Waits) -> bool {
+    for (axis, before) in more {
+        all.entry(axis).or_default().union_with(&before);
+    }
+    let mut left = all.len() + 1;
+    while all.len() < left {
+        left = all.len();
+        let open: AxisSet = all.keys().copied().collect();
+        all.retain(|_, before| before.intersects(&open));
+    }
+    !all.is_empty()
 }
 
 /// Whether `user` needs `source`'s outputs, directly or not.
@@ -159,6 +181,23 @@ impl Built {
         standings.sort_by_key(|s| axis_of(&s.range));
         standings.dedup();
         standings
+    }
+
+    /// Which loops of reductions wait for which.
+    fn waits(&self) -> Waits {
+        let mut waits = Waits::new();
+        let mut ended: FxHashMap<UOp, AxisSet> = FxHashMap::default();
+        for node in toposort(&UOp::sink(self.stores.iter().cloned())) {
+            let mut below = AxisSet::default();
+            node.srcs().iter().for_each(|src| below.union_with(&ended[src]));
+            if node.op() == Op::Reduce {
+                let own: AxisSet = node.srcs()[1..].iter().map(axis_of).collect();
+                own.iter().for_each(|axis| waits.entry(axis).or_default().union_with(&below));
+                below.union_with(&own);
+            }
+            ended.insert(node, below);
+        }
+        waits
     }
 
     /// Whether it reduces products whose two operands move along different loops, so that each is used again along the

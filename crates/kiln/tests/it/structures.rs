@@ -3,6 +3,7 @@
 
 mod joins;
 mod networks;
+mod paths;
 mod updates;
 
 use crate::fuzz::Rng;
