@@ -30,15 +30,25 @@ pub(super) fn read_of(ast: &UOp, end: &UOp, range: &UOp, ends: &Ends) -> Option<
     // a sum that is carried in scratch reads there what the same iteration stores
     positions.retain(|position| *position != own);
     // the remainder of a loop begins where its whole vectors end, which no loop counts
-    let last = |atom: &UOp| {
-        let is_range = atom.op() == Op::Range;
-        let last = if is_range { atom.src(0) - 1 } else { atom.clone() };
-        let is_bounded = !is_range || ends.ranges.contains(atom);
-        (is_bounded && is_known_at(&last, end, range)).then_some(last)
+    let is_known = |number: &UOp| is_known_at(number, end, range);
+    let last = |atom: &UOp| match atom.op() {
+        Op::Range if !ends.ranges.contains(atom) => None,
+        Op::Range => Some(at_most(atom.src(0), is_known)? - 1),
+        _ => is_known(atom).then(|| atom.clone()),
     };
     let counts = positions.iter().map(|position| digit.reached(position, last));
     let counts: Vec<UOp> = counts.collect::<Option<_>>()?;
     counts.into_iter().reduce(|a, b| if a == b { a } else { a.maximum(&b) })
+}
+
+/// A known number that is at least this one. A loop that reads may run `where(row < n, m, 0)` times for rows that are not known
+/// yet: at most `max(m, 0)` times.
+fn at_most(number: &UOp, is_known: impl Fn(&UOp) -> bool) -> Option<UOp> {
+    if is_known(number) {
+        return Some(number.clone());
+    }
+    let either = (number.op() == Op::Where).then(|| &number.srcs()[1..])?;
+    either.iter().all(&is_known).then(|| either[0].maximum(&either[1]))
 }
 
 /// A digit of a position that is written with several bases: its unit, and how many values it has.
