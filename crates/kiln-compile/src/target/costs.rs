@@ -312,8 +312,10 @@ costs! {
     run_bytes: usize = 1024, BENCH;
     /// Bytes of each row that a thread should read: with fewer, threads fetch the same cache lines.
     thread_run_bytes: usize = 256, BENCH;
-    /// Bytes of a row from which on sums carried in scratch pay: a page.
-    long_row_bytes: usize = 1024, OPTIMIZATION;
+    /// Bytes of a thread's part of a row from which on sums carried in scratch pay, if its rows come from memory.
+    long_row_bytes: usize = 1024, BENCH;
+    /// The same, if they come from a cache: a page.
+    cached_row_bytes: usize = 4096, OPTIMIZATION;
     /// Rows that are read at a time with carried sums.
     rows_at_a_time: usize = 8, BENCH;
     /// Rows that such a reduction must have.

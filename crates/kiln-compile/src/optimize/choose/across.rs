@@ -80,10 +80,11 @@ impl Chooser {
         }
         let (size, n) = (self.left[i].0, self.left[rows].0);
         let at_a_time = self.costs.rows_at_a_time;
-        let by = largest_divisor(size, self.costs.side_by_side);
+        let by = self.even_blocks(size, self.costs.side_by_side, 1);
         let fit = target.cache_bytes[0] / 2 / (by * vector);
-        let columns = self.divisor_for_threads(i, (size / by, by * vector), fit, target);
-        let pays = columns * by * vector >= self.costs.long_row_bytes
+        let columns = self.blocks_for_threads(i, (size.div_ceil(by), by * vector), fit, target);
+        let row = columns * by * vector;
+        let pays = row >= self.long_row(n * row, target)
             && n >= self.costs.many_rows
             && by * at_a_time <= self.room;
         let pays = match self.order {
@@ -105,13 +106,13 @@ impl Chooser {
     fn side_by_side(&mut self, i: usize, vector: usize, loads: usize, target: &Target) {
         let size = self.left[i].0;
         let most = (self.costs.run_bytes / vector).min(target.vector_registers / (2 * loads));
-        let by = self.divisor_for_threads(i, (size, vector), most.min(self.room), target);
+        let by = self.blocks_for_threads(i, (size, vector), most.min(self.room), target);
         self.apply(RangeKind::Upcast, i, by.max(1));
     }
 
-    /// The largest divisor, up to `most`, of a loop of `left` iterations of `bytes` each. Every thread gets equally many blocks of
-    /// that size, if that can be: of 48 vectors, two threads take two blocks of 12 each, and not three of 16 together.
-    fn divisor_for_threads(
+    /// How many iterations of a loop of `left`, of `bytes` each, make a block: up to `most`. Every thread gets equally many
+    /// blocks, if that can be: of 48 vectors, two threads take two blocks of 12 each, and not three of 16 together.
+    fn blocks_for_threads(
         &self,
         i: usize,
         (left, bytes): (usize, usize),
@@ -119,8 +120,25 @@ impl Chooser {
         target: &Target,
     ) -> usize {
         let share = self.share(i, left, bytes, target);
-        let all = if left.is_multiple_of(share.max(1)) { share } else { left };
-        largest_divisor(all, most.min(share))
+        let threads = if share < left { target.threads } else { 1 };
+        self.even_blocks(left, most.min(left.div_ceil(threads)), threads)
+    }
+
+    /// How many of `n` iterations make a block, up to `most`, if `threads` get the same number of blocks: a divisor. If all
+    /// divisors are small, blocks are as equal as can be, and the last one is not full: 113 vectors are 15 blocks of 8.
+    fn even_blocks(&self, n: usize, most: usize, threads: usize) -> usize {
+        let each = if n.is_multiple_of(threads) { n / threads } else { n };
+        let divisor = largest_divisor(each, most);
+        if !self.masks || 2 * divisor > most {
+            return divisor;
+        }
+        n.div_ceil(n.div_ceil(most).next_multiple_of(threads))
+    }
+
+    /// Bytes of a row from which on it is read from end to end, by a thread that reads so many bytes.
+    fn long_row(&self, bytes: usize, target: &Target) -> usize {
+        let is_cached = bytes <= target.cache_bytes[1];
+        if is_cached { self.costs.cached_row_bytes } else { self.costs.long_row_bytes }
     }
 
     /// How many iterations of a loop, of `bytes` each, to take so that every thread still gets a share worth having.
