@@ -125,7 +125,8 @@ impl Chooser {
     }
 
     /// How many of `n` iterations make a block, up to `most`, if `threads` get the same number of blocks: a divisor. If all
-    /// divisors are small, blocks are as equal as can be, and the last one is not full: 113 vectors are 15 blocks of 8.
+    /// divisors are small, and the target has masked vectors, blocks are as equal as can be, and the last one is not full:
+    /// 113 vectors are 15 blocks of 8.
     fn even_blocks(&self, n: usize, most: usize, threads: usize) -> usize {
         let each = if n.is_multiple_of(threads) { n / threads } else { n };
         let divisor = largest_divisor(each, most);

@@ -41,8 +41,8 @@ pub(super) fn read_of(ast: &UOp, end: &UOp, range: &UOp, ends: &Ends) -> Option<
     counts.into_iter().reduce(|a, b| if a == b { a } else { a.maximum(&b) })
 }
 
-/// A known number that is at least this one. A loop that reads may run `where(row < n, m, 0)` times for rows that are not known
-/// yet: at most `max(m, 0)` times.
+/// A known upper bound of a number. Example: a loop reads `where(row < n, m, 0)` elements, and `row` is not known yet. The bound
+/// is `max(m, 0)`.
 fn at_most(number: &UOp, is_known: impl Fn(&UOp) -> bool) -> Option<UOp> {
     if is_known(number) {
         return Some(number.clone());
