@@ -158,3 +158,20 @@ fn running_sums_before_an_infinity_are_finite_and_after_it_infinite() {
     assert!((0..40).all(|i| sums[i] == i as f32 + 1.0), "{sums:?}");
     assert!(sums[40..].iter().all(|&x| x == f32::INFINITY), "{sums:?}");
 }
+
+/// Rows of prime lengths make blocks that are not full, with sums in scratch and in registers. Small whole numbers: every
+/// order is exact.
+#[test]
+fn products_of_one_row_with_matrices_of_prime_sizes() {
+    for [k, n] in [[1009, 887], [2003, 101], [67, 4099], [331, 13]] {
+        let at = |i: usize, by: usize| ((i * by) % 5) as f32 - 2.0;
+        let x: Vec<f32> = (0..k).map(|i| at(i, 7)).collect();
+        let w: Vec<f32> = (0..k * n).map(|i| at(i / 3, 11)).collect();
+        let mut sums = vec![0.0; n];
+        for (x, row) in x.iter().zip(w.chunks(n)) {
+            sums.iter_mut().zip(row).for_each(|(sum, w)| *sum += x * w);
+        }
+        let product = Tensor::from_vec(x, [1, k]).matmul(&Tensor::from_vec(w, [k, n]));
+        assert_eq!(product.to_vec::<f32>().expect("computes"), sums, "{k} x {n}");
+    }
+}
