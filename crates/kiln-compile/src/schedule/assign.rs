@@ -363,11 +363,11 @@ impl Planner<'_> {
         // threads can only share the loops, from the outside in, that the value depends on
         let shared = request.nest.iter().take(outer).take_while(|r| axes.contains(axis_of(r)));
         let parallel: f64 = shared.map(size).product();
-        let holds = parallel < 2.0 && self.is_long(i);
+        let serializes = parallel < 2.0 && self.is_long(i);
         Use {
             evaluations: request.nest[..depth].iter().map(size).product(),
             parallel,
-            held: if holds { self.work_of_outputs(request.kernel) } else { 0.0 },
+            serialized: if serializes { self.work_of_outputs(request.kernel) } else { 0.0 },
             in_reduce: depth > outer,
             in_order: self.plan.drafts[request.kernel].in_order,
             in_sum: depth > outer && self.only_summed[i],

@@ -104,7 +104,7 @@ pub(super) struct Use {
     pub(super) parallel: f64,
     /// The time for what the kernel computes that threads can no longer share if it computes this too. Example: a product
     /// of one row, after the sums of a norm. The sums are outside of all loops of the product.
-    pub(super) held: f64,
+    pub(super) serialized: f64,
     /// Whether it is needed inside the loop of a reduction.
     pub(super) in_reduce: bool,
     /// Whether the kernel's loops run in order, as two iterations may store one element.
@@ -203,7 +203,7 @@ pub(super) fn price(
     let inline = |u: &Use| {
         shared * u.evaluations * factor(costs, node, u, compute(u.evaluations))
             + u.beside.map_or(0.0, |others| (costs.sums_beside - 1.0) * others)
-            + (1.0 - 1.0 / costs.serial) * u.held
+            + (1.0 - 1.0 / costs.serial) * u.serialized
     };
     let again: f64 = sums.iter().map(|s| s.again(costs, all / numel.max(1.0))).sum();
     let inline = uses.iter().map(inline).sum::<f64>() + again;

@@ -83,7 +83,7 @@ fn attention_of_many_lengths_is_one_kernel() {
 }
 
 /// How far a row of a softmax is read depends on whether it is one of the last block's. The loop that fills the row knows the
-/// most that it may be, and does not run to the end of the longest row: that were 30 times as many instructions.
+/// most that it may be, and does not run to the end of the longest row: that would be 30 times as many instructions.
 #[test]
 fn rows_of_a_masked_softmax_are_filled_to_their_end() {
     let w = Tensor::randn([320, 960]);
