@@ -1,6 +1,6 @@
 //! Adadelta.
 
-use super::rule::{Now, Rule, below_one, mean, plus, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, below_one, mean, plus, scaled, setters, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -71,6 +71,6 @@ impl Rule for Lengths {
         *squares = mean(squares, &(&grad * &grad), self.rho);
         let step = UOp::binary(Op::Div, &root(steps), &root(squares)) * grad;
         *steps = mean(steps, &(&step * &step), self.rho);
-        Ok(value - times(&step, now.lr))
+        Ok(value - scaled(&step, now.lr))
     }
 }

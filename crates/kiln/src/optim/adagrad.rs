@@ -1,6 +1,6 @@
 //! Adagrad.
 
-use super::rule::{Now, Rule, plus, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, plus, scaled, setters, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -69,6 +69,6 @@ impl Rule for SumOfSquares {
         *sum = &*sum + &grad * &grad;
         let lr = now.lr / (1.0 + (now.step - 1) as f64 * self.lr_decay);
         let divisor = plus(&UOp::unary(Op::Sqrt, sum), self.eps);
-        Ok(value - UOp::binary(Op::Div, &times(&grad, lr), &divisor))
+        Ok(value - UOp::binary(Op::Div, &scaled(&grad, lr), &divisor))
     }
 }

@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::means::{self, Means};
-use super::rule::{Now, Rule, number, plus, setters, shrunk, times, with_decay};
+use super::rule::{Now, Rule, number, plus, scaled, setters, shrunk, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -95,6 +95,6 @@ impl<const DECOUPLED: bool> Rule for Moments<DECOUPLED> {
         let root = number(fill[1].sqrt(), value.dtype());
         let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, &second), &root);
         let divisor = plus(&size, self.eps);
-        Ok(&value - UOp::binary(Op::Div, &times(&first, now.lr / fill[0]), &divisor))
+        Ok(&value - UOp::binary(Op::Div, &scaled(&first, now.lr / fill[0]), &divisor))
     }
 }

@@ -1,6 +1,8 @@
 //! Adamax.
 
-use super::rule::{Now, Rule, betas_fault, mean, plus, setters, times, unsigned, with_decay};
+use super::rule::{
+    Now, Rule, betas_fault, mean, plus, scaled, setters, times, unsigned, with_decay,
+};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -71,6 +73,6 @@ impl Rule for Largest {
         let size = plus(&UOp::binary(Op::Max, &grad, &-&grad), self.eps);
         *largest = UOp::binary(Op::Max, &times(largest, self.betas.1), &size);
         let lr = now.lr / (1.0 - self.betas.0.powi(now.exponent()));
-        Ok(value - UOp::binary(Op::Div, &times(first, lr), largest))
+        Ok(value - UOp::binary(Op::Div, &scaled(first, lr), largest))
     }
 }

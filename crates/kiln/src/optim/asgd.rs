@@ -1,6 +1,6 @@
 //! ASGD.
 
-use super::rule::{Now, Rule, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, scaled, setters, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -77,9 +77,9 @@ impl Rule for Averaged {
         let grad = with_decay(now, value, grad);
         let before = (now.step - 1) as f64;
         let length = now.lr / (1.0 + self.lambd * now.lr * before).powf(self.alpha);
-        let new = times(value, 1.0 - self.lambd * length) - times(&grad, length);
+        let new = scaled(value, 1.0 - self.lambd * length) - scaled(&grad, length);
         let share = 1.0 / (before - self.t0).max(1.0);
-        *mean = &*mean + times(&(&new - &*mean), share);
+        *mean = &*mean + scaled(&(&new - &*mean), share);
         Ok(new)
     }
 }

@@ -1,8 +1,10 @@
 //! Averages of parameters over the steps.
 
-use crate::Tensor;
 use crate::error::{Error, at_caller, refuse};
 use crate::nn::StateDict;
+use crate::{DType, Tensor};
+use kiln_ir::UOp;
+use kiln_ir::dtype::Weak;
 use std::borrow::Borrow;
 
 /// An exponential moving average of parameters (Polyak and Juditsky, 1992), which often infers better than the last ones.
@@ -49,14 +51,18 @@ impl EMA {
         if !(0.0..=1.0).contains(&self.decay) {
             at_caller("EMA", refuse!("the decay is {}, wants a number from 0 to 1", self.decay))?;
         }
-        self.mix(self.decay)
+        self.mix(self.decay, UOp::constant)
     }
 
-    /// Takes the parameters' values into the averages, of which the past weighs `decay`.
+    /// Takes the parameters' values into the averages, of which the past weighs `decay`. `number` makes the nodes of
+    /// weights.
     #[track_caller]
-    pub(super) fn mix(&self, decay: f64) -> Result<(), Error> {
+    pub(super) fn mix(&self, decay: f64, number: fn(f64, DType) -> UOp) -> Result<(), Error> {
         for (average, parameter) in self.averages.iter().zip(&self.parameters) {
-            let new = average.mul(decay).add(parameter.detach().mul(1.0 - decay));
+            let dtype = average.dtype().promote_weak(Weak::Float);
+            let weight = |w: f64| Tensor::from_node(number(w, dtype), average.device());
+            let [past, new] = [decay, 1.0 - decay].map(weight);
+            let new = average.mul(past).add(parameter.detach().mul(new));
             average.try_assign(new)?;
         }
         crate::realize(&self.averages)

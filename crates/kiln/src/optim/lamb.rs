@@ -1,7 +1,7 @@
 //! LAMB.
 
 use super::means::{self, Means};
-use super::rule::{Now, Rule, setters};
+use super::rule::{Now, Rule, scaled, setters};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -65,12 +65,12 @@ impl Rule for LayerMoments {
 
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
         let Means { first, second, fill } = Means::after(state, grad, self.betas, now);
-        let (w, mean) = (now.tensor(value), now.tensor(&first) * (1.0 / fill[0]));
-        let size = (now.tensor(&second) * (1.0 / fill[1])).sqrt() + self.eps;
+        let (w, mean) = (now.tensor(value), now.tensor(&scaled(&first, 1.0 / fill[0])));
+        let size = (now.tensor(&scaled(&second, 1.0 / fill[1]))).sqrt() + self.eps;
         let change = mean / size + &w * now.weight_decay;
         let (length, of_change) = (w.norm(2.0, ..), change.norm(2.0, ..));
         let is_some = length.gt(0.0) & of_change.gt(0.0);
         let trust = is_some.where_(&length / &of_change, 1.0);
-        (w - change * trust * now.lr).value()
+        Ok(value - scaled(&(change * trust).value()?, now.lr))
     }
 }

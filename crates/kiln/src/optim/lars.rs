@@ -1,6 +1,6 @@
 //! LARS.
 
-use super::rule::{Now, Rule, setters, times, unsigned};
+use super::rule::{Now, Rule, scaled, setters, times, unsigned};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -70,8 +70,8 @@ impl Rule for LayerRates {
         let (size, slope) = (w.norm(2.0, ..), g.norm(2.0, ..));
         let rate = (&size * self.trust) / (&slope + &size * now.weight_decay);
         let is_some = size.gt(0.0) & slope.gt(0.0);
-        let change = (g + &w * now.weight_decay) * is_some.where_(rate, 1.0) * now.lr;
-        *velocity = times(velocity, self.momentum) + change.value()?;
+        let change = (g + &w * now.weight_decay) * is_some.where_(rate, 1.0);
+        *velocity = times(velocity, self.momentum) + scaled(&change.value()?, now.lr);
         Ok(value - &*velocity)
     }
 }

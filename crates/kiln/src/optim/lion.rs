@@ -1,6 +1,6 @@
 //! Lion.
 
-use super::rule::{Now, Rule, betas_fault, mean, setters, shrunk, times, unsigned};
+use super::rule::{Now, Rule, betas_fault, mean, scaled, setters, shrunk, unsigned};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -64,6 +64,6 @@ impl Rule for Signs {
         let [average] = state else { unreachable!("one tensor is kept") };
         let direction = now.tensor(&mean(average, grad, self.betas.0)).sign().value()?;
         *average = mean(average, grad, self.betas.1);
-        Ok(shrunk(now, value) - times(&direction, now.lr))
+        Ok(shrunk(now, value) - scaled(&direction, now.lr))
     }
 }

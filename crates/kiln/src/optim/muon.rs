@@ -1,6 +1,6 @@
 //! Muon.
 
-use super::rule::{Now, Rule, below_one, mean, setters, shrunk, times, unsigned};
+use super::rule::{Now, Rule, below_one, mean, scaled, setters, shrunk, unsigned};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -87,7 +87,7 @@ impl Rule for Orthogonal {
         let &[rows, columns] = &value.shape()[..] else { unreachable!("others are refused") };
         // tall matrices have longer columns
         let scale = (rows as f64 / columns.max(1) as f64).max(1.0).sqrt();
-        Ok(shrunk(now, value) - times(&direction, now.lr * scale))
+        Ok(shrunk(now, value) - scaled(&direction, now.lr * scale))
     }
 }
 

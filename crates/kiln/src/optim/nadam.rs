@@ -1,7 +1,7 @@
 //! NAdam.
 
 use super::means::{self, Means};
-use super::rule::{Now, Rule, betas_fault, number, plus, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, betas_fault, number, plus, scaled, setters, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -102,7 +102,7 @@ impl Rule for LooksAhead {
         let size = UOp::binary(Op::Div, &UOp::unary(Op::Sqrt, &second), &root);
         let divisor = plus(&size, self.eps);
         let (of_grad, of_mean) = self.shares(now.step);
-        let change = times(&grad, now.lr * of_grad) + times(&first, now.lr * of_mean);
+        let change = scaled(&grad, now.lr * of_grad) + scaled(&first, now.lr * of_mean);
         Ok(value - UOp::binary(Op::Div, &change, &divisor))
     }
 }

@@ -1,7 +1,7 @@
 //! RAdam.
 
 use super::means::{self, Means};
-use super::rule::{Now, Rule, plus, setters, times, with_decay};
+use super::rule::{Now, Rule, plus, scaled, setters, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -79,11 +79,11 @@ impl Rule for Rectified {
     fn updated(&self, now: &Now, value: &UOp, grad: &UOp, state: &mut [UOp]) -> Result<UOp, Error> {
         let grad = with_decay(now, value, grad);
         let Means { first, second, fill } = Means::after(state, &grad, self.betas, now);
-        let change = times(&first, now.lr / fill[0]);
+        let change = scaled(&first, now.lr / fill[0]);
         Ok(match self.rectification(now) {
             Some(factor) => {
                 let divisor = plus(&UOp::unary(Op::Sqrt, &second), self.eps);
-                value - UOp::binary(Op::Div, &times(&change, factor), &divisor)
+                value - UOp::binary(Op::Div, &scaled(&change, factor), &divisor)
             }
             None => value - change,
         })

@@ -1,6 +1,6 @@
 //! RMSprop.
 
-use super::rule::{Now, Rule, below_one, mean, plus, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, below_one, mean, plus, scaled, setters, times, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -103,6 +103,6 @@ impl Rule for MeanOfSquares {
             rest[0] = times(&rest[0], self.momentum) + &change;
             change = rest[0].clone();
         }
-        Ok(value - times(&change, now.lr))
+        Ok(value - scaled(&change, now.lr))
     }
 }

@@ -1,6 +1,6 @@
 //! Rprop.
 
-use super::rule::{Now, Rule, setters};
+use super::rule::{self, Now, Rule, setters};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -71,8 +71,8 @@ impl Rule for Signs {
         let (stays, turns) = (zero.lt(&agreement), agreement.lt(zero));
         let factor =
             stays.where_(&number(self.etas.1), &turns.where_(&number(self.etas.0), &number(1.0)));
-        let last =
-            if now.step == 1 { number(now.lr).broadcast_to(value.shape()) } else { length.clone() };
+        let is_first = zero.lt(&rule::number((now.step == 1) as u8 as f64, value.dtype()));
+        let last = is_first.where_(&rule::number(now.lr, value.dtype()), &*length);
         *length =
             (last * factor).maximum(&number(self.step_sizes.0)).minimum(&number(self.step_sizes.1));
         // after a change of sign the element rests, and the next sign is not compared

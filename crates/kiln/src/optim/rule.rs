@@ -1,11 +1,13 @@
 //! How one parameter is updated: what the optimizers of this folder differ in.
 
+use crate::engine;
 use crate::error::Error;
 use crate::{Device, Tensor};
 use kiln_ir::{Const, DType, UOp};
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// Numbers that change from step to step, or are a group's own. They are scalars of the launch: none compiles anything.
+/// What a rule takes besides tensors: numbers that change from step to step, or are a group's own.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Now {
@@ -70,23 +72,29 @@ pub(super) fn betas_fault((first, second): (f64, f64)) -> Option<String> {
 }
 
 thread_local! {
-    static NUMBERS: RefCell<Mode> = const { RefCell::new(Mode::Constants) };
+    static NUMBERS: RefCell<Mode> = const { RefCell::new(Mode::New) };
 }
 
 /// What a rule's numbers become on this thread.
 enum Mode {
-    /// Constants.
-    Constants,
+    /// New scalars of the launch.
+    New,
     /// Scalars that stand for them; their values are listed.
     Listed(Vec<(Const, DType)>),
     /// These scalars, in order, the next one first.
     Scalars(Vec<UOp>, usize),
+    /// As new ones, but each is made once for all parameters of a step that ask for it.
+    Shared(Scalars, usize),
 }
 
-/// A number of the rule. Every number that a rate or the count of steps decides has to come through here.
+/// The scalars of a step: by the place among a parameter's numbers, and by value.
+pub(super) type Scalars = FxHashMap<(usize, u64, DType), UOp>;
+
+/// A number that a rate or the count of steps decides: a scalar of the launch. The first step's kernels fit all steps.
 pub(super) fn number(value: f64, dtype: DType) -> UOp {
+    let new = || engine::number(Const::from(value), dtype);
     NUMBERS.with_borrow_mut(|mode| match mode {
-        Mode::Constants => UOp::constant(value, dtype),
+        Mode::New => new(),
         Mode::Listed(values) => {
             let (min, max) = dtype.int_bounds();
             values.push((Const::from(value).cast(dtype), dtype));
@@ -96,22 +104,26 @@ pub(super) fn number(value: f64, dtype: DType) -> UOp {
             *next += 1;
             scalars[*next - 1].clone()
         }
+        Mode::Shared(scalars, next) => {
+            *next += 1;
+            scalars.entry((*next, value.to_bits(), dtype)).or_insert_with(new).clone()
+        }
     })
 }
 
 /// Runs `f` in another mode; also gives the mode at the end.
 fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> (T, Mode) {
-    /// Goes back to constants, also after a panic.
+    /// Goes back to new scalars, also after a panic.
     struct Back;
     impl Drop for Back {
         fn drop(&mut self) {
-            NUMBERS.replace(Mode::Constants);
+            NUMBERS.replace(Mode::New);
         }
     }
     let back = Back;
     NUMBERS.replace(mode);
     let result = f();
-    let mode = NUMBERS.replace(Mode::Constants);
+    let mode = NUMBERS.replace(Mode::New);
     drop(back);
     (result, mode)
 }
@@ -120,26 +132,37 @@ fn within<T>(mode: Mode, f: impl FnOnce() -> T) -> (T, Mode) {
 pub(super) fn counted<T>(f: impl FnOnce() -> T) -> (T, Vec<(Const, DType)>) {
     match within(Mode::Listed(Vec::new()), f) {
         (result, Mode::Listed(values)) => (result, values),
-        (result, Mode::Constants | Mode::Scalars(..)) => (result, Vec::new()),
+        (result, _) => (result, Vec::new()),
     }
 }
 
-/// Runs a rule, with these scalars for its numbers if there are some.
-pub(super) fn with_scalars<T>(scalars: Option<&[UOp]>, f: impl FnOnce() -> T) -> T {
-    match scalars {
-        Some(scalars) => within(Mode::Scalars(scalars.to_vec(), 0), f).0,
-        None => f(),
-    }
+/// Runs a rule, with these scalars for its numbers.
+pub(super) fn with_scalars<T>(scalars: &[UOp], f: impl FnOnce() -> T) -> T {
+    within(Mode::Scalars(scalars.to_vec(), 0), f).0
 }
 
-/// A node times a number.
-pub(super) fn times(x: &UOp, factor: f64) -> UOp {
+/// Runs a rule, with scalars for its numbers that other parameters of the step may have, too.
+pub(super) fn with_shared<T>(scalars: &mut Scalars, f: impl FnOnce() -> T) -> T {
+    let (result, mode) = within(Mode::Shared(std::mem::take(scalars), 0), f);
+    if let Mode::Shared(all, _) = mode {
+        *scalars = all;
+    }
+    result
+}
+
+/// A node times a number that a rate or the count of steps decides.
+pub(super) fn scaled(x: &UOp, factor: f64) -> UOp {
     x * number(factor, x.dtype())
 }
 
-/// A node plus a number.
+/// A node times a number of the rule, the same in each step.
+pub(super) fn times(x: &UOp, factor: f64) -> UOp {
+    x * UOp::constant(factor, x.dtype())
+}
+
+/// A node plus a number of the rule.
 pub(super) fn plus(x: &UOp, by: f64) -> UOp {
-    x + number(by, x.dtype())
+    x + UOp::constant(by, x.dtype())
 }
 
 /// The mean that weighs the past by `beta`, with one more value.
@@ -159,7 +182,7 @@ pub(super) fn with_decay(now: &Now, value: &UOp, grad: &UOp) -> UOp {
 pub(super) fn shrunk(now: &Now, value: &UOp) -> UOp {
     match now.weight_decay {
         0.0 => value.clone(),
-        decay => times(value, 1.0 - now.lr * decay),
+        decay => scaled(value, 1.0 - now.lr * decay),
     }
 }
 

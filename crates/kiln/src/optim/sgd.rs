@@ -1,6 +1,6 @@
 //! Stochastic gradient descent.
 
-use super::rule::{Now, Rule, setters, times, unsigned, with_decay};
+use super::rule::{Now, Rule, scaled, setters, times, unsigned, with_decay};
 use super::updates::Updates;
 use crate::Tensor;
 use crate::error::Error;
@@ -72,6 +72,6 @@ impl Rule for Descent {
             let new = velocity.clone();
             grad = if self.nesterov { grad + times(&new, self.momentum) } else { new };
         }
-        Ok(value - times(&grad, now.lr))
+        Ok(value - scaled(&grad, now.lr))
     }
 }

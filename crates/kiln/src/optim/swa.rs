@@ -1,6 +1,7 @@
 //! Equal averages of parameters.
 
 use super::EMA;
+use super::rule::number;
 use crate::Tensor;
 use crate::error::{Error, at_caller, refuse};
 use crate::nn::{Module, StateDict};
@@ -56,7 +57,7 @@ impl SWA {
     #[track_caller]
     pub fn update(&self) -> Result<(), Error> {
         let mut count = self.count();
-        self.averages.mix(*count as f64 / (*count as f64 + 1.0))?;
+        self.averages.mix(*count as f64 / (*count as f64 + 1.0), number)?;
         *count += 1;
         Ok(())
     }

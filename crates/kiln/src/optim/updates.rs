@@ -1,7 +1,7 @@
 //! What all optimizers with a rule share: parameters in groups, what is kept of each, and the step.
 
 use super::group::Group;
-use super::rule::{Now, Rule, unsigned, with_scalars};
+use super::rule::{Now, Rule, unsigned, with_scalars, with_shared};
 use crate::engine;
 use crate::error::{Error, Fault, at_caller, refuse};
 use crate::jit::numbers;
@@ -10,6 +10,7 @@ use crate::tensor::compute;
 use crate::tensor::recent;
 use crate::{DType, Tensor};
 use kiln_ir::UOp;
+use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
@@ -177,12 +178,18 @@ impl<R: Rule> Updates<R> {
         let (states, lr) = (&progress.states, &progress.lr);
         let steps: Vec<usize> = work.iter().map(|(i, _)| *i).collect();
         let recorded = numbers::stepped(self, || self.stepped(&steps, states, lr));
+        let mut scalars = FxHashMap::default();
         let mut changed = Vec::new();
         for (i, grad) in work {
             let (parameter, state) = (&self.parameters[i], &states[i]);
             let now = self.now(i, lr[self.group_of[i]], state.steps);
-            let own = recorded.as_ref().map(|(stepped, scalars)| stepped.scalars_of(i, scalars));
-            with_scalars(own, || self.update(&now, parameter, &grad, &state.kept))?;
+            let update = || self.update(&now, parameter, &grad, &state.kept);
+            match &recorded {
+                Some((stepped, all)) => with_scalars(stepped.scalars_of(i, all), update),
+                None => {
+                    with_shared(scalars.entry((self.group_of[i], state.steps)).or_default(), update)
+                }
+            }?;
             changed.push(parameter.clone());
             changed.extend(state.kept.iter().cloned());
             changed.push(grad);

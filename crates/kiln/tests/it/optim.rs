@@ -176,7 +176,7 @@ fn train_step(net: &[nn::Linear; 2], opt: &AdamW, x: &Tensor, labels: &Tensor) -
 }
 
 #[test]
-fn training_compiles_twice_and_keeps_its_memory() {
+fn training_compiles_once_and_keeps_its_memory() {
     kiln::manual_seed(2);
     // learning rates and betas at which bias corrections meet other constants of the step
     let net = [nn::Linear::new(20, 33), nn::Linear::new(33, 10)];
@@ -188,7 +188,7 @@ fn training_compiles_twice_and_keeps_its_memory() {
         let x = Tensor::from_vec((0..320).map(|i| ((i * step) % 17) as f32).collect(), [16, 20]);
         let (whole, read) = train_step(&net, &opt, &x, &labels);
         assert_eq!(read.kernels, 0, "step {step}");
-        if step >= 2 {
+        if step >= 1 {
             assert_eq!((whole.scheduled, whole.compiled, whole.loaded), (0, 0, 0), "step {step}");
             peaks.push(whole.peak_memory);
         }

@@ -50,6 +50,18 @@ fn equal_averages_go_on_from_a_state() {
     );
 }
 
+#[test]
+fn counts_of_equal_averages_compile_nothing() {
+    let w = Tensor::from([1.0f32, -2.0]).set_requires_grad(true);
+    let average = SWA::new([&w]);
+    // the first one computes the copy
+    (0..2).for_each(|_| average.update().expect("an update"));
+    for step in 3..7 {
+        let ((), n) = measure(|| average.update().expect("an update"));
+        assert_eq!((n.scheduled, n.compiled, n.loaded), (0, 0, 0), "update {step}");
+    }
+}
+
 /// From the step after `t0` on the mean is of the parameters since.
 #[test]
 fn asgd_keeps_the_mean() {

@@ -165,7 +165,7 @@ fn states_that_do_not_fit_are_refused() {
     assert_eq!(other.state_dict()[name].to_vec::<f32>().expect("kept"), [0.2, 0.4]);
 }
 
-/// Gradients of several backwards add up, and from the second round on nothing is compiled.
+/// Gradients of several backwards add up, and after the first round nothing is compiled.
 #[test]
 fn gradients_of_several_batches_add_up() {
     kiln::manual_seed(6);
@@ -178,7 +178,7 @@ fn gradients_of_several_batches_add_up() {
             (0..4).for_each(|i| (loss(round * 4 + i) / 4.0).backward().expect("a loss"));
             opt.step().expect("a step");
         });
-        if round >= 2 {
+        if round >= 1 {
             assert_eq!((n.scheduled, n.compiled, n.loaded), (0, 0, 0), "round {round}");
         }
     }
