@@ -6,6 +6,7 @@ mod equal;
 mod history;
 mod hot;
 mod loops;
+mod many;
 mod profitable;
 mod random;
 mod regions;

@@ -6,20 +6,44 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     Fixed(i64),
-    /// A product of variables, times a constant, plus a constant.
-    Product {
-        times: i64,
-        of: SmallVec<[usize; 2]>,
+    /// A polynomial: products of variables, in order and each once, and a constant.
+    Sum {
+        terms: Terms,
         plus: i64,
     },
     /// Any value: a start that is given at launch.
     Free,
 }
 
+/// The terms of a polynomial.
+type Terms = SmallVec<[Term; 1]>;
+
+/// A product of variables, which are in order, times a constant that is not 0.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Term {
+    of: SmallVec<[usize; 2]>,
+    times: i64,
+}
+
+/// More terms than this are no form: a product of sums has as many as both together, multiplied.
+const MOST_TERMS: usize = 16;
+
 impl Form {
+    /// `times` of a product of variables.
+    pub(super) fn product(times: i64, of: &[usize]) -> Form {
+        let mut of = SmallVec::from_slice(of);
+        of.sort_unstable();
+        Form::Sum { terms: SmallVec::from_iter([Term { of, times }]), plus: 0 }
+    }
+
     /// `times * v + plus`.
     pub(super) fn line(v: usize, times: i64, plus: i64) -> Form {
-        Form::Product { times, of: SmallVec::from_slice(&[v]), plus }
+        match times {
+            0 => Form::Fixed(plus),
+            _ => {
+                Form::Sum { terms: SmallVec::from_iter([Term { of: [v][..].into(), times }]), plus }
+            }
+        }
     }
 
     /// Its value, given those of the variables.
@@ -27,9 +51,8 @@ impl Form {
         match self {
             Form::Fixed(n) => Some(*n),
             Form::Free => Some(0),
-            Form::Product { times, of, plus } => {
-                let product = of.iter().try_fold(*times, |n, &v| n.checked_mul(point[v]));
-                product?.checked_add(*plus)
+            Form::Sum { terms, plus } => {
+                terms.iter().try_fold(*plus, |sum, term| sum.checked_add(term.at(point)?))
             }
         }
     }
@@ -39,65 +62,72 @@ impl Form {
         !matches!(self, Form::Fixed(_))
     }
 
+    /// The terms and the constant of a polynomial.
+    fn parts(&self) -> Option<(&[Term], i64)> {
+        match self {
+            Form::Fixed(n) => Some((&[], *n)),
+            Form::Sum { terms, plus } => Some((terms, *plus)),
+            Form::Free => None,
+        }
+    }
+
+    /// The sum of these terms, in any order, and a constant.
+    fn sum(terms: impl IntoIterator<Item = Term>, plus: i64) -> Option<Form> {
+        let mut all = Terms::new();
+        for term in terms {
+            match all.binary_search_by(|known| known.of.cmp(&term.of)) {
+                Ok(at) => all[at].times = all[at].times.checked_add(term.times)?,
+                Err(at) => all.insert(at, term),
+            }
+        }
+        all.retain(|term| term.times != 0);
+        match all.len() {
+            0 => Some(Form::Fixed(plus)),
+            n => (n <= MOST_TERMS).then_some(Form::Sum { terms: all, plus }),
+        }
+    }
+
     /// The sum, if it is a form.
     pub(super) fn plus(&self, other: &Form) -> Option<Form> {
-        use Form::{Fixed, Product};
-        match (self, other) {
-            (Fixed(a), Fixed(b)) => Some(Fixed(a.checked_add(*b)?)),
-            (Product { times, of, plus }, Fixed(n)) | (Fixed(n), Product { times, of, plus }) => {
-                let plus = plus.checked_add(*n)?;
-                Some(Product { times: *times, of: of.clone(), plus })
-            }
-            (Product { times, of, plus }, Product { times: t, of: others, plus: p }) => {
-                let (times, plus) = (times.checked_add(*t)?, plus.checked_add(*p)?);
-                let sum =
-                    if times == 0 { Fixed(plus) } else { Product { times, of: of.clone(), plus } };
-                (of == others).then_some(sum)
-            }
-            _ => None,
-        }
+        let ((a, plus), (b, more)) = (self.parts()?, other.parts()?);
+        Form::sum(a.iter().chain(b).cloned(), plus.checked_add(more)?)
     }
 
     /// The product, if it is a form.
     pub(super) fn times(&self, other: &Form) -> Option<Form> {
-        use Form::{Fixed, Product};
-        match (self, other) {
-            (Fixed(a), Fixed(b)) => Some(Fixed(a.checked_mul(*b)?)),
-            (Product { .. }, Fixed(0)) | (Fixed(0), Product { .. }) => Some(Fixed(0)),
-            (Product { times, of, plus }, Fixed(n)) | (Fixed(n), Product { times, of, plus }) => {
-                let (times, plus) = (times.checked_mul(*n)?, plus.checked_mul(*n)?);
-                Some(Product { times, of: of.clone(), plus })
-            }
-            (Product { times, of, plus: 0 }, Product { times: t, of: others, plus: 0 }) => {
-                let mut all: SmallVec<[usize; 2]> = of.iter().chain(others).copied().collect();
-                all.sort_unstable();
-                Some(Product { times: times.checked_mul(*t)?, of: all, plus: 0 })
-            }
-            _ => None,
+        let ((a, plus), (b, more)) = (self.parts()?, other.parts()?);
+        if a.len() * b.len() > MOST_TERMS * MOST_TERMS {
+            return None;
         }
+        let of_terms = a.iter().flat_map(|x| b.iter().map(|y| x.times(y)));
+        let of_plus = b.iter().map(|y| y.scaled(plus)).chain(a.iter().map(|x| x.scaled(more)));
+        let terms: Option<Vec<Term>> = of_terms.chain(of_plus).collect();
+        Form::sum(terms?, plus.checked_mul(more)?)
     }
 
     /// The quotient, if it has no rest at any value and is a form.
     pub(super) fn over(&self, other: &Form) -> Option<Form> {
-        use Form::{Fixed, Product};
-        let whole = |a: i64, b: i64| (a.checked_rem(b)? == 0).then(|| a / b);
-        match (self, other) {
-            (Fixed(a), Fixed(b)) => Some(Fixed(whole(*a, *b)?)),
-            (Product { times, of, plus }, Fixed(n)) => {
-                Some(Product { times: whole(*times, *n)?, of: of.clone(), plus: whole(*plus, *n)? })
+        let ((a, plus), (b, more)) = (self.parts()?, other.parts()?);
+        match (a, b) {
+            (_, []) => {
+                let terms: Option<Vec<Term>> = a.iter().map(|term| term.over(more)).collect();
+                Form::sum(terms?, whole(plus, more)?)
             }
-            (Product { times, of, plus }, Product { times: t, of: others, plus: p }) => {
-                let quotient = whole(*times, *t)?;
-                if of == others {
-                    return (p.checked_mul(quotient)? == *plus).then_some(Fixed(quotient));
-                }
-                let mut rest = of.clone();
-                for v in others {
-                    rest.remove(rest.iter().position(|o| o == v)?);
-                }
-                (*plus == 0 && *p == 0).then_some(Product { times: quotient, of: rest, plus: 0 })
+            (_, [by]) if plus == 0 && more == 0 => {
+                let quotient = |term: &Term| term.over(by.times)?.without(&by.of);
+                let (constant, terms): (Vec<Term>, Vec<Term>) = a
+                    .iter()
+                    .map(quotient)
+                    .collect::<Option<Vec<_>>>()?
+                    .into_iter()
+                    .partition(|t| t.of.is_empty());
+                Form::sum(terms, constant.first().map_or(0, |term| term.times))
             }
-            _ => None,
+            ([first, ..], [by, ..]) => {
+                let quotient = Form::Fixed(whole(first.times, by.times)?);
+                (other.times(&quotient)? == *self).then_some(quotient)
+            }
+            ([], _) => (plus == 0).then_some(Form::Fixed(0)),
         }
     }
 
@@ -105,6 +135,39 @@ impl Form {
     pub(super) fn negative(&self) -> Option<Form> {
         self.times(&Form::Fixed(-1))
     }
+}
+
+impl Term {
+    fn at(&self, point: &[i64]) -> Option<i64> {
+        self.of.iter().try_fold(self.times, |n, &v| n.checked_mul(point[v]))
+    }
+
+    fn scaled(&self, by: i64) -> Option<Term> {
+        Some(Term { of: self.of.clone(), times: self.times.checked_mul(by)? })
+    }
+
+    fn times(&self, other: &Term) -> Option<Term> {
+        let mut of: SmallVec<[usize; 2]> = self.of.iter().chain(&other.of).copied().collect();
+        of.sort_unstable();
+        Some(Term { of, times: self.times.checked_mul(other.times)? })
+    }
+
+    fn over(&self, by: i64) -> Option<Term> {
+        Some(Term { of: self.of.clone(), times: whole(self.times, by)? })
+    }
+
+    /// Without some of its variables, if it has them.
+    fn without(mut self, variables: &[usize]) -> Option<Term> {
+        for v in variables {
+            let at = self.of.iter().position(|own| own == v)?;
+            self.of.remove(at);
+        }
+        Some(self)
+    }
+}
+
+fn whole(a: i64, b: i64) -> Option<i64> {
+    (a.checked_rem(b)? == 0).then(|| a / b)
 }
 
 #[cfg(test)]
@@ -123,6 +186,9 @@ mod tests {
             line(0, 3, 0),
             line(1, 2, 0),
             line(0, 3, 0).times(&line(1, 4, 0)).expect("a product"),
+            Form::product(12, &[1, 0]),
+            line(0, 1, 0).plus(&line(1, 1, 0)).expect("a sum"),
+            line(0, 2, 4).plus(&line(1, -2, 3)).expect("a sum"),
         ];
         let point = [7, 10];
         let value = |form: &Form| form.at(&point).expect("small");
@@ -138,6 +204,6 @@ mod tests {
                 made += usize::from(form.is_some());
             }
         }
-        assert!(made > 90, "{made} forms");
+        assert!(made > 240, "{made} forms");
     }
 }

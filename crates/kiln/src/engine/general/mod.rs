@@ -46,8 +46,8 @@ const MOST_SEEN: usize = 8;
 /// General schedules of one outline.
 const MOST_SCHEDULES: usize = 16;
 
-/// More lengths than this that vary independently would need too many schedules.
-const MOST_VARIABLES: usize = 2;
+/// More lengths than this that vary independently would need too many schedules: each combination of ends is one.
+const MOST_VARIABLES: usize = 8;
 
 /// About how much memory a kernel of a general schedule takes: its nodes, and their numbers.
 const KERNEL: usize = 32 << 10;

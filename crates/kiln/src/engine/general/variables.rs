@@ -44,12 +44,18 @@ impl Variables {
         let mut variables: Vec<usize> = Vec::new();
         let mut forms = vec![Form::Free; columns.len()];
         let mut order: Vec<usize> = (0..columns.len()).collect();
-        // the least of numbers that depend on each other is the variable
-        order.sort_by_key(|&c| (columns[c].1 >= starts, spread(&columns[c].0), columns[c].0[0], c));
+        let sums = sums(&columns, &first);
+        // the least of numbers that depend on each other is the variable; a sum comes after what it is of
+        order.sort_by_key(|&c| {
+            let (column, at) = &columns[c];
+            let last = sums[c].map(|_| column.iter().max());
+            (*at >= starts, last, spread(column), column[0], c)
+        });
         for c in order {
             let (column, at) = &columns[c];
             let known: Vec<&[i64]> = variables.iter().map(|&v: &usize| &columns[v].0[..]).collect();
-            forms[c] = match form(column, &known) {
+            let sum = || sums[c].and_then(|[a, b]| forms[a].plus(&forms[b]));
+            forms[c] = match form(column, &known).or_else(sum) {
                 Some(form) => form,
                 None if *at >= starts => Form::Free,
                 None => {
@@ -106,8 +112,7 @@ impl Variables {
 
     /// Those of a graph's numbers that vary.
     pub(super) fn varying(&self, numbers: &[i64]) -> Vec<i64> {
-        let varies =
-            |(f, _): &(&u32, &i64)| matches!(self.forms[**f as usize], Form::Product { .. });
+        let varies = |(f, _): &(&u32, &i64)| matches!(self.forms[**f as usize], Form::Sum { .. });
         let mut all: Vec<i64> =
             self.of.iter().zip(numbers).filter(varies).map(|(_, n)| *n).collect();
         all.sort_unstable();
@@ -129,6 +134,29 @@ impl Variables {
     }
 }
 
+/// More columns than this are not compared in pairs.
+const MOST_COMPARED: usize = 256;
+
+/// By column: two others that it is the sum of in each graph. Example: the rows of two tensors, and of both joined.
+fn sums(
+    columns: &[(Vec<i64>, usize)],
+    place: &FxHashMap<Vec<i64>, usize>,
+) -> Vec<Option<[usize; 2]>> {
+    let mut found = vec![None; columns.len()];
+    let varies = |c: &usize| spread(&columns[*c].0) > 0 && columns[*c].0.iter().all(|&n| n > 0);
+    let varying: Vec<usize> = (0..columns.len()).filter(varies).take(MOST_COMPARED).collect();
+    for (i, &a) in varying.iter().enumerate() {
+        for &b in &varying[..i] {
+            let add = |(x, y): (&i64, &i64)| x.checked_add(*y);
+            let sum: Option<Vec<i64>> = columns[a].0.iter().zip(&columns[b].0).map(add).collect();
+            if let Some(&c) = sum.and_then(|sum| place.get(&sum)) {
+                found[c].get_or_insert([a, b]);
+            }
+        }
+    }
+    found
+}
+
 /// How far apart the numbers are.
 fn spread(column: &[i64]) -> u64 {
     let (least, most) = (column.iter().min(), column.iter().max());
@@ -144,8 +172,8 @@ fn form(ys: &[i64], known: &[&[i64]]) -> Option<Form> {
     let product = |of: &[usize]| {
         let xs =
             (0..ys.len()).map(|i| of.iter().try_fold(1i64, |n, &v| n.checked_mul(known[v][i])));
-        let (times, plus) = multiple(&xs.collect::<Option<Vec<i64>>>()?, ys)?;
-        Some(Form::Product { times, of: of.into(), plus })
+        let times = multiple(&xs.collect::<Option<Vec<i64>>>()?, ys)?;
+        Some(Form::product(times, of))
     };
     let single = (0..known.len()).find_map(|v| product(&[v]));
     let shifted = || {
@@ -163,9 +191,9 @@ fn form(ys: &[i64], known: &[&[i64]]) -> Option<Form> {
 }
 
 /// `ys = times * xs`.
-fn multiple(xs: &[i64], ys: &[i64]) -> Option<(i64, i64)> {
+fn multiple(xs: &[i64], ys: &[i64]) -> Option<i64> {
     let times = (ys[0].checked_rem(xs[0])? == 0).then(|| ys[0] / xs[0])?;
-    xs.iter().zip(ys).all(|(x, y)| x.checked_mul(times) == Some(*y)).then_some((times, 0))
+    xs.iter().zip(ys).all(|(x, y)| x.checked_mul(times) == Some(*y)).then_some(times)
 }
 
 /// `ys = xs + plus`.
@@ -204,6 +232,19 @@ mod tests {
         let numbers = variables.numbers(&[10]).expect("none is negative");
         assert_eq!(numbers, [7, 40, 10, 11, 100, 1200, 0, 8]);
         assert_eq!(variables.numbers(&[1]), None);
+    }
+
+    #[test]
+    fn lengths_of_what_is_joined_are_sums() {
+        let graph = |[a, b, c]: [i64; 3]| vec![a + b + c, a, b + c, 4 * b, b, a + b, c, 7 * c];
+        let seen = [[30, 10, 5], [12, 29, 9], [20, 18, 6], [25, 11, 31]].map(graph);
+        let seen: Vec<&[i64]> = seen.iter().map(|g| &g[..]).collect();
+        let variables = Variables::of(&seen, 8, &[]);
+        assert_eq!(variables.count(), 3, "{variables:?}");
+        let mut point = variables.point(&graph([100, 50, 2])).expect("fits");
+        point.sort_unstable();
+        assert_eq!(point, [2, 50, 100]);
+        assert_eq!(variables.point(&[152, 100, 53, 200, 50, 150, 2, 14]), None);
     }
 
     #[test]

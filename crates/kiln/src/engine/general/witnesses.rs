@@ -83,7 +83,7 @@ fn intervals(
         let high = Some(high.min(FARTHEST)).filter(|high| *high > point[v])?;
         let most = last((point[v], high), &with);
         let least = -last((-point[v], -low), &|n| with(-n));
-        let taken: Vec<i64> = found.iter().map(|i| i.high).collect();
+        let taken: Vec<i64> = found.iter().flat_map(Interval::values).collect();
         let center = if bounds.is_some() { least.midpoint(most) } else { point[v] };
         let ends = Ends { variables, n: center, least, most, taken: &taken };
         found.push(match (wanted, bounds) {
@@ -117,6 +117,7 @@ struct Ends<'a> {
     n: i64,
     least: i64,
     most: i64,
+    /// What other lengths are where schedules are made: kernels over loops of one length may be merged.
     taken: &'a [i64],
 }
 
@@ -140,7 +141,7 @@ impl Ends<'_> {
     /// there by chance.
     fn interval(&self) -> Option<Interval> {
         self.highs().find_map(|high| {
-            let mut lows = self.lows(high);
+            let mut lows = self.lows(high).filter(|low| !self.taken.contains(low));
             let low = lows.clone().find(|&low| self.is_apart(low)).or_else(|| lows.next())?;
             self.between(low, high)
         })
@@ -158,7 +159,8 @@ impl Ends<'_> {
     fn between(&self, low: i64, high: i64) -> Option<Interval> {
         let n = self.n;
         let middle = ((n as f64 * high as f64).sqrt() as i64).clamp(low + 1, high - 1);
-        let inside = || (middle..high).chain((low + 1..middle).rev());
+        let is_free = |n: &i64| !self.taken.contains(n);
+        let inside = || (middle..high).chain((low + 1..middle).rev()).filter(is_free);
         // those that divide no fixed number come first
         let apart = inside().take(MOST_PRIMES).filter(|&n| self.is_apart(n));
         let others: Vec<i64> = apart.chain(inside().take(2)).collect();
@@ -169,6 +171,11 @@ impl Ends<'_> {
 }
 
 impl Interval {
+    /// Where schedules are made.
+    fn values(&self) -> [i64; 4] {
+        [self.low, self.near, self.high, self.other]
+    }
+
     /// With one end closer to the number that it is for.
     fn drawn(self, variables: &Variables, end: End, taken: &[i64]) -> Option<Interval> {
         let n = self.n;
@@ -229,16 +236,16 @@ impl Witnesses<'_> {
             } else if !is_like_near(intervals.iter().map(|i| i.low).collect())? {
                 End::Low
             } else {
-                let grid = Grid(intervals.iter().map(|i| [i.low, i.high, i.near]).collect());
+                let grid = Grid::new(intervals.iter().map(|i| [i.low, i.high, i.near]).collect());
                 let other: Vec<i64> = intervals.iter().map(|i| i.other).collect();
-                let points = grid.points().into_iter().chain([other.clone()]);
+                let points = grid.points().chain([other.clone()]);
                 let all: Option<Vec<_>> = points.map(at).collect();
                 return GeneralSchedule::through(grid, &other, &all?);
             };
             let mut taken = Vec::new();
             for interval in &mut intervals {
                 *interval = interval.drawn(self.variables, end, &taken)?;
-                taken.push(interval.high);
+                taken.extend(interval.values());
             }
         }
         None
