@@ -69,17 +69,30 @@ impl Walked {
     fn passed_again(&self, is_asked: &[bool]) -> Vec<usize> {
         // a node is topmost if a node that was not walked before needs it
         let (mut again, mut is_needed) = (Vec::new(), is_asked.to_vec());
+        let is_read = self.read_as_they_are();
         for (at, reached) in self.walk.nodes.iter().enumerate().rev() {
             if !is_needed[at] {
                 continue;
             }
-            if !is_asked[at] && !is_trivial(reached) && reached.node.set_seen(true) {
+            let is_trivial = is_read[at] || is_trivial(reached);
+            if !is_asked[at] && !is_trivial && reached.node.set_seen(true) {
                 again.push(at);
                 continue;
             }
             reached.edges.iter().for_each(|&s| is_needed[s] = true);
         }
         again
+    }
+
+    /// By position: whether it is memory, or a view of memory, in the same or another dtype. Whoever reads it converts it on
+    /// the way: weights of 16 bits stay what they are.
+    fn read_as_they_are(&self) -> Vec<bool> {
+        let mut is_read = Vec::with_capacity(self.walk.nodes.len());
+        for reached in &self.walk.nodes {
+            let is_like = reached.node.op() == Op::Cast || is_view(reached);
+            is_read.push(is_memory(reached) || is_like && is_read[reached.edges[0]]);
+        }
+        is_read
     }
 
     /// Writes that wait: versions that are not computed, but referred to from outside of the walk. Each writes to memory, or
@@ -146,8 +159,11 @@ fn is_memory(reached: &Reached) -> bool {
 
 /// Whether it costs nothing to compute the node again: it is there, or a view.
 fn is_trivial(reached: &Reached) -> bool {
+    let is_kept = matches!(reached.node.op(), Op::Buffer | Op::Copy);
+    reached.is_filler || is_kept || is_view(reached) || reached.computed.is_some()
+}
+
+fn is_view(reached: &Reached) -> bool {
     let op = reached.node.op();
-    let is_kept = matches!(op, Op::Buffer | Op::Copy);
-    let is_view = op.is_movement() || matches!(op, Op::Detach | Op::Mark);
-    reached.is_filler || is_kept || is_view || reached.computed.is_some()
+    op.is_movement() || matches!(op, Op::Detach | Op::Mark)
 }

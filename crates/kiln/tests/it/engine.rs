@@ -378,3 +378,26 @@ fn values_that_are_equal_are_computed_once_and_given_to_each() {
     let values = [&a, &again, &other].map(|t| t.to_vec::<i32>().expect("computes"));
     assert_eq!(values, [[2, 4, 6], [2, 4, 6], [5, 10, 15]]);
 }
+
+/// A value that two steps pass is stored in the second, but not what is memory in another dtype.
+#[test]
+fn weights_of_16_bits_stay_what_they_are() {
+    let memory = |shape: [usize; 2], dtype| {
+        let n: usize = shape.iter().product();
+        let x = (Tensor::arange(n) % 7).cast(dtype).reshape(shape).contiguous();
+        x.realize().expect("computes").clone()
+    };
+    for dtype in [DType::BF16, DType::F16] {
+        let weights = memory([384, 256], dtype);
+        // the last state is read, each step's is kept
+        let mut states = vec![memory([1, 384], dtype)];
+        for step in 0..4 {
+            let x = memory([1, 384], dtype) + step as f32;
+            let y = x.matmul(&weights);
+            let (_, n) = measure(|| y.cast(DType::F32).sum(..).item::<f32>().expect("computes"));
+            assert_eq!(n.kernels, 2, "{dtype}, step {step}");
+            assert!(n.peak_memory < 384 * 256, "{dtype}, step {step}: {} bytes", n.peak_memory);
+            states.push(y);
+        }
+    }
+}
