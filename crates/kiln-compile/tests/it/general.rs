@@ -102,6 +102,16 @@ fn a_general_kernel_computes_what_its_family_computes() {
 }
 
 #[test]
+fn a_kernel_that_was_not_seen_is_no_pattern() {
+    // what does not vary would stay as the first kernel has it
+    let (large, small) =
+        (Skeleton::of(&turned(1 << 20, 3, 5)), [turned(8, 0, 2), turned(40, 0, 2)]);
+    let seen: Vec<Vec<Const>> = small.iter().map(numbers).collect();
+    assert!(General::of(&large, &seen).is_none());
+    assert!(General::of(&Skeleton::of(&small[0]), &seen).is_some());
+}
+
+#[test]
 fn products_of_any_lengths_are_tiled_and_end_at_their_lengths() {
     let kernel = general(&[product(3, 5, 4), product(4, 7, 9), product(20, 6, 30)]);
     for (m, k, n) in [(3, 5, 4), (2, 2, 2), (9, 16, 17), (7, 33, 5), (17, 3, 40), (25, 30, 23)] {

@@ -18,6 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 /// Kernels with one skeleton.
 struct Family {
+    /// The first that was seen; before that, any.
     first: Arc<Skeleton>,
     /// The numbers of the kernels that were seen and had no general one.
     seen: Vec<Vec<Const>>,
@@ -151,6 +152,10 @@ impl Family {
         }
         if self.seen.len() >= MOST_SEEN || self.seen.contains(numbers) {
             return None;
+        }
+        if self.seen.is_empty() {
+            // the one before was too large, and is not among those that were seen
+            self.first = Arc::new(skeleton.clone());
         }
         self.seen.push(numbers.clone());
         if self.seen.len() <= self.most_exact(mode) {

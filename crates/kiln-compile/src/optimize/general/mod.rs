@@ -66,11 +66,15 @@ const GROWTH: i64 = 4;
 const LONGEST: i64 = 1 << 24;
 
 impl General {
-    /// A kernel for all of these lists of numbers, which belong to kernels with the same skeleton. None if no number
-    /// varies, or a loop could become too long.
+    /// A kernel for all of these lists of numbers, which belong to kernels with the same skeleton. Those of `skeleton` itself must
+    /// be one of them. None if they are not, if no number varies, or if a loop could become too long.
     ///
     /// Of a single list the trip counts vary, and all numbers that equal one of them.
     pub fn of(skeleton: &Skeleton, seen: &[Vec<Const>]) -> Option<General> {
+        // what is the same in all of them stays as the skeleton has it
+        if !seen.contains(&skeleton.numbers) {
+            return None;
+        }
         let (forms, scalars) = forms(skeleton, seen);
         if scalars.is_empty() {
             return None;

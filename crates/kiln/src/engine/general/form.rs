@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     Fixed(i64),
-    /// A polynomial: products of variables, in order and each once, and a constant.
+    /// A polynomial: products of variables, in order and each once, and a constant. Example: `4*n*m + n + 1`.
     Sum {
         terms: Terms,
         plus: i64,
@@ -25,7 +25,7 @@ pub(super) struct Term {
     times: i64,
 }
 
-/// More terms than this are no form: a product of sums has as many as both together, multiplied.
+/// More terms than this are no form: those of a product of sums are as many as those of both, multiplied.
 const MOST_TERMS: usize = 16;
 
 impl Form {
@@ -115,13 +115,10 @@ impl Form {
             }
             (_, [by]) if plus == 0 && more == 0 => {
                 let quotient = |term: &Term| term.over(by.times)?.without(&by.of);
-                let (constant, terms): (Vec<Term>, Vec<Term>) = a
-                    .iter()
-                    .map(quotient)
-                    .collect::<Option<Vec<_>>>()?
-                    .into_iter()
-                    .partition(|t| t.of.is_empty());
-                Form::sum(terms, constant.first().map_or(0, |term| term.times))
+                let all: Vec<Term> = a.iter().map(quotient).collect::<Option<_>>()?;
+                let (constants, terms): (Vec<Term>, Vec<Term>) =
+                    all.into_iter().partition(|term| term.of.is_empty());
+                Form::sum(terms, constants.first().map_or(0, |term| term.times))
             }
             ([first, ..], [by, ..]) => {
                 let quotient = Form::Fixed(whole(first.times, by.times)?);

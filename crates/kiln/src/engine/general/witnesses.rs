@@ -24,6 +24,9 @@ const BEYOND: i64 = 40;
 /// How many primes are tried.
 const MOST_PRIMES: usize = 64;
 
+/// How many kernels a general schedule may be made from, all schedules together: about two seconds.
+const MOST_KERNELS: usize = 32 << 10;
+
 /// How often the ends of an interval are drawn closer to where the graph is.
 const MOST_TRIES: usize = 5;
 
@@ -141,8 +144,10 @@ impl Ends<'_> {
     /// there by chance.
     fn interval(&self) -> Option<Interval> {
         self.highs().find_map(|high| {
-            let mut lows = self.lows(high).filter(|low| !self.taken.contains(low));
-            let low = lows.clone().find(|&low| self.is_apart(low)).or_else(|| lows.next())?;
+            let mut lows = self.lows(high);
+            let is_free = |low: &i64| !self.taken.contains(low);
+            let best = lows.clone().find(|low| is_free(low) && self.is_apart(*low));
+            let low = best.or_else(|| lows.clone().find(is_free)).or_else(|| lows.next())?;
             self.between(low, high)
         })
     }
@@ -237,6 +242,9 @@ impl Witnesses<'_> {
                 End::Low
             } else {
                 let grid = Grid::new(intervals.iter().map(|i| [i.low, i.high, i.near]).collect());
+                if grid.points().count() * near.kernels.len() > MOST_KERNELS {
+                    return None;
+                }
                 let other: Vec<i64> = intervals.iter().map(|i| i.other).collect();
                 let points = grid.points().chain([other.clone()]);
                 let all: Option<Vec<_>> = points.map(at).collect();

@@ -1,7 +1,7 @@
 //! Lengths that are equal by chance, lengths of 0 and 1, and constants that equal a length by chance.
 
 use super::loops::{Case, hold, hold_on_both, line, small, sum, table};
-use super::numbers;
+use super::{numbers, with_lengths};
 use kiln::{DType, Tensor, s};
 
 fn whole(shape: &[usize]) -> Tensor {
@@ -296,4 +296,19 @@ fn constants_that_equalled_a_length_each_time() {
     let all: Vec<Case<usize>> =
         CONSTANTS.iter().filter(|(name, ..)| name.contains("constant")).copied().collect();
     hold_on_both(&all, &[4, 6, 8, 9, 7, 12, 5, 24, 16, 8]);
+}
+
+/// The kernel of a graph that is too large for any memory is no pattern for those of other lengths.
+#[test]
+fn lengths_after_one_that_is_too_large() {
+    for mode in [1, 2] {
+        with_lengths(mode, || {
+            let fill = |value: f32, shape: [usize; 2]| Tensor::full(shape, value).contiguous();
+            assert!(fill(1.0, [1 << 40, 1 << 10]).to_vec::<f32>().is_err());
+            for (value, n) in [(0.0, 8), (0.0, 40), (0.0, 41), (2.0, 9), (3.0, 2), (0.0, 77)] {
+                let found = fill(value, [n, 2]).to_vec::<f32>().expect("computes");
+                assert_eq!(found, vec![value; 2 * n], "{n}, LENGTHS={mode}");
+            }
+        });
+    }
 }
