@@ -7,7 +7,8 @@
 //! The stage never ran for most lengths. Still the schedule is right for them: the stage sees a length through facts of three
 //! kinds, and if such a fact holds at both ends of an interval, it holds inside.
 //! - *Two numbers are equal, or one divides the other.* The upper end is a prime, and no fixed number of the graph is a
-//!   multiple of it. So the fact is no accident there: it follows from how the numbers were computed.
+//!   multiple of it. So the fact is no accident there: it follows from how the numbers were computed. Two lengths have different
+//!   primes.
 //! - *A number is a multiple of a constant.* The ends are a prime apart. If a linear expression has a divisor at both ends, its
 //!   coefficients have it.
 //! - *A number is less than another.* An expression that is linear in each length is largest and smallest at ends.
