@@ -86,21 +86,6 @@ fn arguments_that_are_read_once_are_asked_for_4096_bytes_ahead() {
 }
 
 #[test]
-fn a_line_is_asked_for_once() {
-    // four vectors of 16 bf16, which are 32 bytes, of each of eight rows
-    let halves = dots::product(([DType::BF16; 2], DType::F32), [1, 3072, 768], false);
-    let target = target(Language::Llvm);
-    let program = lower(&optimize(&kernel_of(&halves), &target, true).ast, &target);
-    let asked = program.ops.iter().filter(|op| op.op() == Op::Prefetch);
-    let places: Vec<i64> =
-        asked.map(|op| Affine::of(op.src(1)).expect("affine").constant).collect();
-    let vectors = program.ops.iter().filter(|op| op.op() == Op::Load && op.lanes() == 16);
-    let of_matrix = vectors.filter(|op| op.dtype() == DType::BF16).count();
-    assert_eq!((places.len(), of_matrix), (16, 32), "{places:?}");
-    assert!(places.iter().all(|place| place % 32 == 0), "{places:?}");
-}
-
-#[test]
 fn the_next_panel_is_asked_for_while_this_one_is_computed_with() {
     let target = target(Language::Llvm);
     let kernel = optimize(&kernel_of(&product([64, 3072, 768], false)), &target, true);

@@ -6,16 +6,12 @@
 
 use super::reads::{Marks, mark_ahead, reads_large, step};
 use crate::target::Target;
-use kiln_ir::affine::{Affine, Term};
 use kiln_ir::uop::trip_count;
 use kiln_ir::{Op, UOp};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
 /// What a thread has on the way, in bytes: 200 ns times 20 bytes a nanosecond.
 const AHEAD: u64 = 4096;
-/// Bytes of a cache line.
-const LINE: i64 = 64;
 /// At most one in so many iterations of a loop has nothing to ask for: its stream ends before.
 const ENDS: u64 = 8;
 
@@ -34,39 +30,10 @@ pub(super) fn marks(ops: &[UOp], target: &Target, asked: &FxHashSet<&UOp>, marks
         let of_load = load.lanes() as u64 * load.dtype().size() as u64;
         *bytes.entry(loops.last()).or_default() += of_load;
     }
-    let mut lines = Lines::default();
     for stream in streams.iter().filter(|s| !asked.contains(s.load)) {
-        if let Some(ahead) = stream.ahead(bytes[&stream.loops.last()])
-            && lines.is_new(stream, ahead)
-        {
+        if let Some(ahead) = stream.ahead(bytes[&stream.loops.last()]) {
             mark_ahead(marks, stream.load, ahead);
         }
-    }
-}
-
-/// Places in an argument that differ by a constant: the argument, the innermost loop, the index without its constant, and how
-/// far ahead.
-type Places<'a> = (&'a UOp, &'a UOp, SmallVec<[Term; 8]>, usize);
-
-/// What is asked for already, so that a line is asked for once. Example: four vectors of 8 bf16, side by side.
-#[derive(Default)]
-struct Lines<'a> {
-    /// The constants of the indices.
-    of: FxHashMap<Places<'a>, Vec<i64>>,
-}
-
-impl<'a> Lines<'a> {
-    /// Whether no load before this one asks for what begins less than a line before it.
-    fn is_new(&mut self, stream: &Stream<'a>, ahead: usize) -> bool {
-        let Stream { load, loops } = stream;
-        let (Some(index), Some(by)) = (Affine::of(load.src(1)), loops.last()) else { return true };
-        let all = self.of.entry((load.memory(), by, index.terms, ahead)).or_default();
-        let elements = LINE / load.dtype().size() as i64;
-        let is_new = !all.iter().any(|known| (0..elements).contains(&(index.constant - known)));
-        if is_new {
-            all.push(index.constant);
-        }
-        is_new
     }
 }
 
