@@ -96,9 +96,6 @@ impl Form {
     /// The product, if it is a form.
     pub(super) fn times(&self, other: &Form) -> Option<Form> {
         let ((a, plus), (b, more)) = (self.parts()?, other.parts()?);
-        if a.len() * b.len() > MOST_TERMS * MOST_TERMS {
-            return None;
-        }
         let of_terms = a.iter().flat_map(|x| b.iter().map(|y| x.times(y)));
         let of_plus = b.iter().map(|y| y.scaled(plus)).chain(a.iter().map(|x| x.scaled(more)));
         let terms: Option<Vec<Term>> = of_terms.chain(of_plus).collect();
