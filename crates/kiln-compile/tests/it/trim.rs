@@ -171,6 +171,28 @@ fn rows_of_no_whole_number_of_vectors_are_loops_without_conditions_and_their_end
     assert!(!check("late", &kernel, &[&options[..1], &lines[..1]].concat()));
 }
 
+/// A row times a matrix whose rows are no whole number of vectors: the sums are carried in scratch from block to block.
+#[test]
+fn most_vectors_of_carried_sums_have_no_conditions() {
+    let [k, n] = [40, 99];
+    let row = param(0, &[1, k]).expand(&[n, k][..]);
+    let matrix = param(1, &[k, n]).permute(&[1, 0][..]);
+    let kernel = kernel_of(&(row * matrix).reduce(ReduceOp::Add, &[1][..]));
+    let axis = axes(&kernel, RangeKind::Loop)[0];
+    let over = axes(&kernel, RangeKind::Reduce)[0];
+    let tile = [split(RangeKind::Vector, axis, 4), split(RangeKind::Upcast, axis, 2)];
+    let blocks = [Opt::Block { axis, by: 7 }, Opt::Block { axis: over, by: 4 }];
+    let options = [&tile[..], &blocks, &[split(RangeKind::Unroll, over, 4)]].concat();
+    assert!((2..=options.len()).all(|n| check("carried", &kernel, &options[..n])));
+    // a load in the loop of whole tiles, and one in that of the rest
+    let kernel = apply(&kernel, &options).expect("legal").ast;
+    let of_matrix = |n: &&UOp| n.op() == Op::Load && n.memory().arg().slot() == Some(2);
+    let nodes = toposort(&kernel);
+    let mut gated: Vec<bool> = nodes.iter().filter(of_matrix).map(|n| n.gate().is_some()).collect();
+    gated.sort_unstable();
+    assert_eq!(gated, [false, true]);
+}
+
 /// `a` and then `b` along the last axis.
 fn joined(rows: usize, a: usize, b: usize) -> UOp {
     let pad = |x: &UOp, before, after| {

@@ -3,7 +3,10 @@
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use super::bounds::{self, Bounds, Limit};
+use super::demand::read_of;
 use super::effects::replaced;
+use super::ends::Ends;
+use super::needed::is_scratch;
 use super::reductions::{Part, identity};
 use kiln_ir::rules::simplify;
 use kiln_ir::uop::{Srcs, toposort};
@@ -18,17 +21,21 @@ pub(in super::super) const LONG: usize = 16;
 
 /// The kernel with the loop of `range` divided in two. The loop ends at `closers`. None if dividing does not pay, or if
 /// the loop contains more than arithmetic. The new loop is numbered `next_axis`.
-pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -> Option<UOp> {
+pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, ends: &Ends) -> Option<UOp> {
     let mut bounds = Bounds::default();
     for closer in closers {
         bounds.learn(conditions(closer)?, range);
     }
-    let ends: i64 = bounds.limits.iter().map(|l| l.between).sum();
-    if ends == 0 || range.max() + 1 < DIVIDED * ends || !closers.iter().all(|c| is_plain(c, range))
-    {
+    let partly: i64 = bounds.limits.iter().map(|l| l.between).sum();
+    let is_long = partly > 0 && range.max() + 1 >= DIVIDED * partly;
+    if !is_long || !closers.iter().all(|c| is_plain(c, range)) {
         return None;
     }
-    let division = Division::of(&bounds, closers, range);
+    let next_axis = ends.next_axis;
+    let division = match closers {
+        [only] if is_carried(only) => Division::of_all(&bounds, read_by(ast, only, range, ends)),
+        _ => Division::of(&bounds, closers, range),
+    };
     let parts = match closers.iter().any(|c| c.op() == Op::Reduce) {
         true => division.in_order(range, next_axis),
         false => division.ends_together(range, next_axis),
@@ -38,12 +45,38 @@ pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, next_axis: u32) -
 }
 
 /// The predicates of what closes its loop: all must be true for an iteration to count. None if they are not known.
+///
+/// An iteration of a carried sum always counts, and these are the predicates of its loads: in most iterations they are true.
 fn conditions(closer: &UOp) -> Option<Vec<UOp>> {
     let value = closer.src(0);
     match closer.op() {
         Op::Reduce => Some(bounds::conditions(value, &identity(closer))),
+        _ if is_carried(closer) => Some(toposort(value).iter().filter_map(load_gate).collect()),
         _ if value.op() == Op::Store => Some(value.gate().cloned().into_iter().collect()),
         _ => None,
+    }
+}
+
+/// Whether a loop ends with a sum that is carried in scratch: it stores to memory that it reads.
+fn is_carried(closer: &UOp) -> bool {
+    let store = closer.src(0);
+    let carries = |store: &UOp| {
+        let reads = |n: &UOp| n.op() == Op::Load && n.memory() == store.memory();
+        is_scratch(store.memory()) && store.gate().is_none() && toposort(store).iter().any(reads)
+    };
+    closer.op() == Op::End && store.op() == Op::Store && carries(store)
+}
+
+fn load_gate(node: &UOp) -> Option<UOp> {
+    if node.op() == Op::Load { node.gate().cloned() } else { None }
+}
+
+/// How many iterations of a loop over carried sums are read later.
+fn read_by(ast: &UOp, closer: &UOp, range: &UOp, ends: &Ends) -> UOp {
+    let all = range.src(0).clone();
+    match read_of(ast, closer, range, ends) {
+        Some(read) => read.minimum(&all),
+        None => all,
     }
 }
 
@@ -58,7 +91,10 @@ pub(super) fn is_plain(closer: &UOp, range: &UOp) -> bool {
     let mut arithmetic = true;
     for node in toposort(closer.src(0)) {
         if node == *range || node.srcs().iter().any(|s| varying.contains(s)) {
-            let closes = matches!(node.op(), Op::Reduce | Op::End | Op::After);
+            let closes = match node.op() {
+                Op::Reduce => !node.srcs()[1..].iter().all(|r| kind_of(r).is_expanded()),
+                op => matches!(op, Op::End | Op::After),
+            };
             arithmetic &= !closes && (node.op() != Op::Store || node == *closer.src(0));
             varying.insert(node);
         }
@@ -84,6 +120,15 @@ impl Division {
             [_] => (bounds.low(), bounds.high(range), bounds.known()),
             _ => (UOp::index(0), range.src(0).clone(), FxHashMap::default()),
         };
+        Division::between(bounds, low, high, known)
+    }
+
+    /// Of a loop in which all iterations count, up to `high`.
+    fn of_all(bounds: &Bounds, high: UOp) -> Division {
+        Division::between(bounds, UOp::index(0), high, FxHashMap::default())
+    }
+
+    fn between(bounds: &Bounds, low: UOp, high: UOp, known: FxHashMap<UOp, UOp>) -> Division {
         let bound = |is_low: bool| bounds.limits.iter().filter(move |l| l.is_low == is_low);
         let first = bound(true).fold(low.clone(), |a, l| a.maximum(&l.all)).minimum(&high);
         let last = bound(false).fold(high.clone(), |a, l| a.minimum(&l.all)).maximum(&first);

@@ -82,7 +82,7 @@ fn trimmed(ast: &UOp, range: &UOp, ends: &Ends, free: bool) -> Option<UOp> {
     }
     // what comes after a loop that threads share would be done by every thread
     if (free && kind == RangeKind::Loop || kind == RangeKind::Reduce)
-        && let Some(divided) = divide::divided(ast, &closers, range, next_axis)
+        && let Some(divided) = divide::divided(ast, &closers, range, ends)
     {
         return Some(divided);
     }
