@@ -5,6 +5,17 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+/// A value, or an [`Error`] of this crate unless another error is named.
+///
+/// ```
+/// fn mean(x: &kiln::Tensor) -> kiln::Result<f32> {
+///     x.mean(..).item::<f32>()
+/// }
+/// assert_eq!(mean(&kiln::Tensor::from([1.0f32, 3.0]))?, 2.0);
+/// # Ok::<(), kiln::Error>(())
+/// ```
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
 /// What went wrong: the operation, why, and the line of the program that asked for it.
 ///
 /// ```

@@ -64,7 +64,7 @@ pub use defaults::{default_float, set_default_float};
 pub use device::Device;
 pub use element::{Element, Operand};
 pub use engine::{Counts, Found, measure, search};
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "fetch")]
 pub use fetch::{Fetch, fetch};
 pub use files::numpy;

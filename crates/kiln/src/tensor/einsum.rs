@@ -39,13 +39,25 @@ fn labels(text: &str, rest: usize) -> Result<Vec<Label>, Fault> {
     Ok(before.chars().chain((0..dots).rev().map(hidden)).chain(after.chars()).collect())
 }
 
-/// The labels of an operand of so many axes.
-fn input(text: &str, rank: usize) -> Result<Vec<Label>, Fault> {
+/// The labels of an operand.
+fn input(text: &str, shape: &[usize]) -> Result<Vec<Label>, Fault> {
+    let rank = shape.len();
     let named = text.chars().filter(char::is_ascii_alphabetic).count();
     let fits = if text.contains("...") { named <= rank } else { named == rank };
-    match fits {
-        true => labels(text, rank - named),
-        false => refuse!("{text:?} does not name {rank} axes"),
+    if !fits {
+        return refuse!("{text:?} does not name {rank} axes");
+    }
+    let labels = labels(text, rank - named)?;
+    // a diagonal does not stretch
+    let first = |axis: usize| labels.iter().position(|l| *l == labels[axis]).unwrap_or(axis);
+    match (0..rank).find(|&axis| shape[axis] != shape[first(axis)]) {
+        Some(axis) => refuse!(
+            "{:?} stands twice in {text:?}, for {} and for {} elements",
+            labels[axis],
+            shape[first(axis)],
+            shape[axis]
+        ),
+        None => Ok(labels),
     }
 }
 
@@ -74,7 +86,7 @@ impl Plan {
         let inputs: Vec<Vec<Label>> = sides
             .iter()
             .zip(tensors)
-            .map(|(side, t)| input(side, t.ndim()))
+            .map(|(side, t)| input(side, t.shape()))
             .collect::<Result<_, _>>()?;
         let dots = inputs.iter().map(|i| i.iter().filter(|l| !l.is_ascii()).count()).max();
         let output = match right {

@@ -37,6 +37,19 @@ fn matmul_shapes() {
     assert_eq!(f32s(&batch.matmul(&batch)), [2.0, 3.0, 6.0, 11.0, 46.0, 55.0, 66.0, 79.0]);
 }
 
+#[test]
+fn a_letter_of_one_operand_is_a_diagonal_of_one_length() {
+    let of = |equation: &str, shape: [usize; 2]| Tensor::einsum(equation, [Tensor::ones(shape)]);
+    for shape in [[1, 3], [3, 1]] {
+        let text = of("ii->i", shape).error().expect("no square").to_string();
+        assert!(text.starts_with("einsum: 'i' stands twice in \"ii\", for "), "{text}");
+    }
+    assert_eq!(of("ii->i", [3, 3]).to_vec::<f32>().unwrap(), [1.0; 3]);
+    // between operands a length of 1 does stretch
+    let both = Tensor::einsum("ii,i->i", [Tensor::ones([1, 1]), Tensor::ones([3])]);
+    assert_eq!(both.to_vec::<f32>().unwrap(), [1.0; 3]);
+}
+
 /// The definition, loop by loop.
 #[allow(clippy::too_many_arguments)]
 fn conv_by_hand(
