@@ -223,6 +223,10 @@ costs! {
     load_in_a_row: f64 = 0.5, BENCH;
     /// The price that a cache line adds to the step that reads it first.
     new_line: f64 = 0.1, RESNET;
+    /// The price of an address that is computed for each load, and how many addresses are in registers.
+    address: f64 = 1.0, BENCH;
+    /// See `address`.
+    addresses: f64 = 6.0, BENCH;
     /// The price of a predicated load, and once more if the predicate is its own.
     gate: f64 = 0.12, RESNET;
     /// The price of a predicated load beside vectors that are not wide, in a loop too short to be divided where the

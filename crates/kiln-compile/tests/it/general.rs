@@ -126,6 +126,24 @@ fn products_of_any_lengths_are_tiled_and_end_at_their_lengths() {
     assert_ends_at_launch(&optimized.ast);
 }
 
+/// A panel of columns is copied, as it is for known lengths. Of four rows at a time, those past the last read the first one, so no
+/// load of the sum has a predicate.
+#[test]
+fn large_products_have_panels_and_no_predicates_in_their_sums() {
+    let kernel = general(&[product(600, 800, 500), product(500, 1000, 700), product(9, 4, 5)]);
+    let optimized = optimize(&kernel.ast, &vectors(), true);
+    let stages = |o: &Opt| matches!(o, Opt::Stage { operand: 1, .. });
+    assert!(optimized.applied.iter().any(stages), "{:?}", optimized.applied);
+    let nodes = toposort(&optimized.ast);
+    let loads = nodes.iter().filter(|n| n.op() == Op::Load && n.memory().op() == Op::Param);
+    let mut gated: Vec<bool> = loads.map(|n| n.gate().is_some()).collect();
+    gated.sort_unstable();
+    assert_eq!(gated, [false, true], "{:?}", optimized.ast);
+    for (m, k, n) in [(9, 4, 5), (30, 30, 30), (2, 2, 2), (29, 31, 17), (7, 33, 5)] {
+        agree(&kernel, &product(m, k, n), m * n + 2);
+    }
+}
+
 /// A row of sums costs as many instructions as its lengths say, and as many as it ever may if they are not known.
 #[test]
 fn instructions_are_counted_for_the_lengths_of_a_launch() {

@@ -2,6 +2,7 @@
 
 use crate::target::Target;
 use kiln_ir::affine::Affine;
+use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -52,6 +53,8 @@ pub(super) fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
         _ if atom == range => Some(1),
         Op::Var | Op::Range | Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
         Op::Cast => step(atom.src(0), range, depth.checked_sub(1)?),
+        // another loop, times a stride that a launch decides
+        Op::Mul if !toposort(atom).contains(range) => Some(0),
         _ => None,
     };
     let sum = Affine::of(index)?;

@@ -3,6 +3,9 @@
 use super::super::access::value_strides;
 use super::super::cover::{Group, groups};
 use super::super::dot;
+use super::super::ranges::axis_of;
+use kiln_ir::affine::Affine;
+use kiln_ir::program::at_launch;
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -11,9 +14,12 @@ use rustc_hash::FxHashMap;
 /// A value inside the reduction that may be staged.
 pub(super) struct Operand {
     pub(super) strides: FxHashMap<u32, Option<i64>>,
+    /// The largest strides along axes where a launch decides them.
+    launched: FxHashMap<u32, i64>,
     pub(super) axes: AxisSet,
     pub(super) bytes: f64,
-    /// The loops that predicates of its loads depend on, and whether any load has a predicate.
+    /// The loops that predicates of its loads depend on, and whether any load has a predicate. Those that say where a loop ends
+    /// do not count: they are to it what padding is to a loop of another length.
     pub(super) gate: AxisSet,
     pub(super) gated: bool,
     /// How many neighbours in memory are packed into an element.
@@ -39,11 +45,13 @@ impl Operand {
     pub(super) fn of(ast: &UOp, value: &UOp) -> Operand {
         let nodes = toposort(value);
         let loads = nodes.iter().filter(|n| n.op() == Op::Load);
-        let gates: Vec<&UOp> = loads.filter_map(|n| n.gate()).collect();
+        let gates = loads.filter_map(|n| n.gate()).flat_map(UOp::conjuncts);
+        let gates: Vec<UOp> = gates.filter(|gate| !is_end_of_loop(gate)).collect();
         let mut gate = AxisSet::default();
         gates.iter().for_each(|g| gate.union_with(g.scope()));
         Operand {
             strides: value_strides(value),
+            launched: launched_strides(&nodes),
             axes: value.scope().clone(),
             bytes: value.dtype().size() as f64,
             gate,
@@ -54,6 +62,11 @@ impl Operand {
         }
     }
 
+    /// Whether a launch decides how far apart neighbours along an axis are. Then the address of each has to be computed.
+    pub(super) fn is_launched(&self, axis: u32) -> bool {
+        self.stride(axis).is_none() && self.launched.contains_key(&axis)
+    }
+
     pub(super) fn moves(&self, axis: u32) -> bool {
         self.axes.contains(axis)
     }
@@ -62,9 +75,43 @@ impl Operand {
         self.strides.get(&axis).copied().unwrap_or(Some(0))
     }
 
-    /// Bytes between neighbours along an axis. An unknown stride counts as small: a reason to stage must be known.
+    /// Bytes between neighbours along an axis. One that a launch decides counts as its largest, as the lengths of loops do. Any
+    /// other that is unknown counts as small: a reason to stage must be known.
     pub(super) fn step(&self, axis: u32) -> f64 {
-        let parts = self.stride(axis).map_or(1, i64::unsigned_abs) as f64;
+        let launched = || self.launched.get(&axis).copied().unwrap_or(1);
+        let parts = self.stride(axis).unwrap_or_else(launched).unsigned_abs() as f64;
         parts * self.bytes / self.parts as f64
     }
+}
+
+/// Whether a predicate says where a loop ends whose length a launch decides.
+fn is_end_of_loop(predicate: &UOp) -> bool {
+    let is_below = predicate.op() == Op::CmpLt && predicate.src(0).op() == Op::Range;
+    is_below && at_launch(predicate.src(1))
+}
+
+/// The largest strides of what is loaded, by axis, where launch-time scalars are factors of them: 1024 along `i` in `i * n` for
+/// `n` up to 1024.
+fn launched_strides(nodes: &[UOp]) -> FxHashMap<u32, i64> {
+    let loads = nodes.iter().filter(|n| n.op() == Op::Load);
+    let terms = loads.filter_map(|n| Affine::of(n.src(1))).flat_map(|sum| sum.terms);
+    let mut all = FxHashMap::default();
+    for (term, factor) in terms {
+        if let Some((axis, stride)) = launched_stride(&term) {
+            let most = all.entry(axis).or_insert(0);
+            *most = stride.saturating_mul(factor.saturating_abs()).max(*most);
+        }
+    }
+    all
+}
+
+/// The axis of a product of a loop and launch-time scalars, and the largest product of those.
+fn launched_stride(product: &UOp) -> Option<(u32, i64)> {
+    let (mut rest, mut stride) = (product, 1i64);
+    while rest.op() == Op::Mul {
+        let scalar = rest.srcs().iter().position(at_launch)?;
+        stride = stride.saturating_mul(rest.src(scalar).max());
+        rest = rest.src(1 - scalar);
+    }
+    (rest.op() == Op::Range && rest != product).then(|| (axis_of(rest), stride))
 }

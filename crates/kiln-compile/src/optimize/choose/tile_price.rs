@@ -76,12 +76,17 @@ impl Planner<'_> {
         self.depth() * self.chunk(tile).map_or(1.0, share)
     }
 
-    /// The price, in each step, of the lines and predicates of an operand. One that is staged in any case is read
+    /// The price, in each step, of the lines, addresses and predicates of an operand. One that is staged in any case is read
     /// contiguously.
     fn reads_in_place(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let costs = self.costs();
         let is_copied = self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0;
         let lines = if is_copied { 0.0 } else { self.lines(operand, tile) };
-        lines * self.costs().new_line + self.gates(operand, tile)
+        // as many addresses as there are registers for are computed once
+        let launched = !is_copied && operand.is_launched(self.axis(tile.row_loop));
+        let rows = if launched { tile.rows as f64 } else { 0.0 };
+        let addresses = (rows - costs.addresses).max(0.0) * costs.address;
+        lines * costs.new_line + addresses + self.gates(operand, tile)
     }
 
     /// By how much rounding up to whole tiles multiplies the work.

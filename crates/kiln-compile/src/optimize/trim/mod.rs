@@ -16,6 +16,7 @@ mod effects;
 mod ends;
 mod needed;
 mod reductions;
+mod rows;
 mod stores;
 mod switch;
 
@@ -34,7 +35,8 @@ pub(super) fn trim(ast: &UOp, free: bool) -> UOp {
     if has_barriers_in_loops(ast) {
         return ast.clone();
     }
-    let ast = if free { switch::split(ast) } else { ast.clone() };
+    let ast = rows::first_instead(ast);
+    let ast = if free { switch::split(&ast) } else { ast };
     let ends = Ends::of(&ast);
     let ast = each_loop(ast, ends.last_first(), needed::decided_at_launch);
     let ranges = Ends::of(&ast).ranges;
