@@ -58,7 +58,7 @@ impl Planner<'_> {
         let step = self.step(operand);
         let run = (tile.lanes * tile.across) as f64 * operand.bytes;
         operand.moves(self.axis(tile.lane_loop))
-            && !operand.gated
+            && !operand.predicated
             && step > 0.0
             && step <= 2.0 * run
     }

@@ -22,6 +22,8 @@ pub(super) struct Operand {
     /// do not count: they are to it what padding is to a loop of another length.
     pub(super) gate: AxisSet,
     pub(super) gated: bool,
+    /// Whether any load has a predicate, also one that says where a loop ends.
+    pub(super) predicated: bool,
     /// How many neighbours in memory are packed into an element.
     pub(super) parts: i64,
     /// Loops along which windows overlap.
@@ -46,7 +48,7 @@ impl Operand {
         let nodes = toposort(value);
         let loads = nodes.iter().filter(|n| n.op() == Op::Load);
         let gates = loads.filter_map(|n| n.gate()).flat_map(UOp::conjuncts);
-        let gates: Vec<UOp> = gates.filter(|gate| !is_end_of_loop(gate)).collect();
+        let (ends, gates): (Vec<UOp>, Vec<UOp>) = gates.partition(is_end_of_loop);
         let mut gate = AxisSet::default();
         gates.iter().for_each(|g| gate.union_with(g.scope()));
         Operand {
@@ -56,6 +58,7 @@ impl Operand {
             bytes: value.dtype().size() as f64,
             gate,
             gated: !gates.is_empty(),
+            predicated: !ends.is_empty() || !gates.is_empty(),
             parts: dot::parts_of(ast, value),
             windows: groups(value),
             extent: Extent::default(),

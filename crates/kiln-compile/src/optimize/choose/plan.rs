@@ -152,13 +152,23 @@ impl Planner<'_> {
             for across in 1..=self.costs().most_across.min(n.div_ceil(lanes)) {
                 for rows in 1..=self.size(row_loop).min(self.target.vector_registers) {
                     let tile = Tile { lane_loop, lanes, across, row_loop, rows };
-                    let fits = self.registers(&tile) <= self.target.vector_registers;
+                    let fits = self.registers(&tile) <= self.target.vector_registers
+                        && self.fills_rows(&tile);
                     if fits && text.of_tile(self, &tile) <= self.chooser.nodes {
                         tiles.push(tile);
                     }
                 }
             }
         }
+    }
+
+    /// Whether a row that nests share in scratch, and a launch ends, is whole tiles. What a longer last tile stores would belong to
+    /// the next row, so the row would be filled to its largest length (see `trim::demand`).
+    fn fills_rows(&self, tile: &Tile) -> bool {
+        let longest = self.longest(tile.lane_loop);
+        let is_launched = longest != self.size(tile.lane_loop);
+        let is_shared = self.chooser.around.is_some();
+        !(is_launched && is_shared) || longest.is_multiple_of(tile.lanes * tile.across)
     }
 
     /// Applies the options; the number of accumulators.

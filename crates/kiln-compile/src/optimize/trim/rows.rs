@@ -22,7 +22,9 @@ pub(super) fn first_instead(ast: &UOp) -> UOp {
     }
     let (counting, ranges) = (counting(&nodes), Ranges::among(&nodes));
     let mut new = FxHashMap::default();
-    for load in nodes.iter().filter(|n| n.op() == Op::Load) {
+    // scratch is filled as far as it is read (see `demand`), which the predicate says
+    let is_argument = |n: &&UOp| n.op() == Op::Load && n.memory().op() == Op::Param;
+    for load in nodes.iter().filter(is_argument) {
         let mut changed = load.clone();
         for row in counting.get(load).into_iter().flatten() {
             if is_of_rows(row, &ranges) {
