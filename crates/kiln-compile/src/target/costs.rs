@@ -223,9 +223,9 @@ costs! {
     load_in_a_row: f64 = 0.5, BENCH;
     /// The price that a cache line adds to the step that reads it first.
     new_line: f64 = 0.1, RESNET;
-    /// The price of an address that is computed for each load, and how many addresses are in registers.
+    /// The price of a load whose address is computed each time.
     address: f64 = 1.0, BENCH;
-    /// See `address`.
+    /// How many addresses of rows stay in registers: the others are computed each time.
     addresses: f64 = 6.0, BENCH;
     /// The price of a predicated load, and once more if the predicate is its own.
     gate: f64 = 0.12, RESNET;

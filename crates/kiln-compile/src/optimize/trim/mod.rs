@@ -4,7 +4,8 @@
 //! element at a border; in causal attention, a query meets the keys up to its own position. If the predicate does not
 //! depend on the loop, the whole loop runs or does not. If a predicate is true in most iterations, the loop is divided
 //! into a part without the predicate and the ends (`divide`): rows that are no whole number of vectors. Where a predicate
-//! chooses between two values, each has a loop of its own (`switch`): tensors that are joined.
+//! chooses between two values, each has a loop of its own (`switch`): tensors that are joined. Where a launch decides how many rows
+//! there are, a row past the last one reads the first (`rows`).
 //!
 //! Loops of general kernels end at a number that a launch gives. They are trimmed first (`needed`), readers before writers: a
 //! loop that fills scratch is trimmed like the loop that reads it. Both are divided afterwards.

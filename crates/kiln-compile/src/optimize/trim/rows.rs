@@ -5,11 +5,11 @@
 //! load reads the first row there and needs no predicate. Which row that is, the loop over rows decides, once for all
 //! terms of a sum: a predicate is looked at for each.
 
-use super::super::ranges::kind_of;
+use super::super::ranges::{axis_of, kind_of};
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::scope::Ranges;
+use kiln_ir::scope::{Ranges, closed_ranges};
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -43,10 +43,13 @@ pub(super) fn first_instead(ast: &UOp) -> UOp {
 fn counting(nodes: &[UOp]) -> FxHashMap<UOp, Vec<UOp>> {
     let mut all: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
     for user in nodes.iter().rev() {
-        let of_user = match user.op() {
+        let mut of_user = match user.op() {
             Op::Store => user.gate().map_or(Vec::new(), UOp::conjuncts),
             _ => all.get(user).cloned().unwrap_or_default(),
         };
+        // an iteration of a sum counts by itself
+        let summed = closed_ranges(user).map(axis_of).collect::<Vec<u32>>();
+        of_user.retain(|predicate| !summed.iter().any(|&axis| predicate.scope().contains(axis)));
         for (nth, source) in user.srcs().iter().enumerate() {
             // an index and a predicate always count
             let is_value = match user.op() {
@@ -62,10 +65,10 @@ fn counting(nodes: &[UOp]) -> FxHashMap<UOp, Vec<UOp>> {
     all
 }
 
-/// Whether a predicate compares with a number that a launch decides, and varies over loops and unrolled ranges: lanes of a vector
-/// read neighbours.
+/// Whether a predicate compares with a number that a launch decides, and varies over no lanes: lanes of a vector read neighbours.
 fn is_of_rows(predicate: &UOp, ranges: &Ranges) -> bool {
-    let is_row = |r: &UOp| matches!(kind_of(r), RangeKind::Loop | RangeKind::Upcast);
+    use RangeKind::{Loop, Thread, Upcast};
+    let is_row = |r: &UOp| matches!(kind_of(r), Loop | Thread | Upcast);
     let mut of_launch = toposort(predicate).into_iter();
     !predicate.scope().is_empty()
         && ranges.of(predicate.scope()).all(is_row)
