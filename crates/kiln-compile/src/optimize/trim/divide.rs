@@ -20,7 +20,7 @@ pub(super) const DIVIDED: i64 = 4;
 pub(in super::super) const LONG: usize = 16;
 
 /// The kernel with the loop of `range` divided in two. The loop ends at `closers`. None if dividing does not pay, or if
-/// the loop contains more than arithmetic. The new loop is numbered `next_axis`.
+/// the loop contains more than arithmetic. New loops are numbered from `ends.next_axis`.
 pub(super) fn divided(ast: &UOp, closers: &[UOp], range: &UOp, ends: &Ends) -> Option<UOp> {
     let mut bounds = Bounds::default();
     for closer in closers {
