@@ -18,11 +18,11 @@ pub(super) struct Operand {
     launched: FxHashMap<u32, i64>,
     pub(super) axes: AxisSet,
     pub(super) bytes: f64,
-    /// The loops that predicates of its loads depend on, and whether any load has a predicate. Those that say where a loop ends
-    /// do not count: they are to it what padding is to a loop of another length.
+    /// The loops of its loads' predicates, and whether there are any. A predicate that only ends a loop does not count: it is like
+    /// the padding of a loop of known length.
     pub(super) gate: AxisSet,
     pub(super) gated: bool,
-    /// Whether any load has a predicate, also one that says where a loop ends.
+    /// Whether any load has a predicate, also one that only ends a loop.
     pub(super) predicated: bool,
     /// How many neighbours in memory are packed into an element.
     pub(super) parts: i64,
@@ -87,7 +87,7 @@ impl Operand {
     }
 }
 
-/// Whether a predicate says where a loop ends whose length a launch decides.
+/// Whether a predicate only ends a loop of a length that a launch decides: `i < n`.
 fn is_end_of_loop(predicate: &UOp) -> bool {
     let is_below = predicate.op() == Op::CmpLt && predicate.src(0).op() == Op::Range;
     is_below && at_launch(predicate.src(1))
