@@ -189,4 +189,16 @@ const PROGRAMS: &[(&str, Program)] = &[
             loss.gradient([&w]).expect("depends on it").remove(0)
         })
     }),
+    ("large a b", |d| {
+        let [a, b, c, _] = d.map(|n| 3 * n);
+        both(&[a, b], &[b, c], |x, y| x.matmul(y))
+    }),
+    ("large a bT", |d| {
+        let [a, b, c, _] = d.map(|n| 3 * n);
+        both(&[a, b], &[c, b], |x, y| x.matmul(&y.t()))
+    }),
+    ("large aT b", |d| {
+        let [a, b, c, _] = d.map(|n| 3 * n);
+        both(&[b, a], &[b, c], |x, y| x.t().matmul(y))
+    }),
 ];

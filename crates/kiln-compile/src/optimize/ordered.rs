@@ -2,7 +2,7 @@
 //! `optimize` share it.
 
 use super::ranges::axis_of;
-use super::size::{Size, is_fixed};
+use super::size::{Size, is_fixed, strides};
 use kiln_ir::affine::{Affine, gcd};
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
@@ -55,28 +55,6 @@ fn colliding(store: &UOp, loops: &[UOp]) -> Vec<u32> {
     let least = least.and_then(|g| i64::try_from(g).ok()).unwrap_or(i64::MAX);
     let free = apart(steps.collect(), least);
     loops.iter().map(axis_of).filter(|axis| !free.contains(axis)).collect()
-}
-
-/// The strides of loops in a term of an index: of `(2 * i + j) * n`, `2 * n` for `i` and `n` for `j`. None if it is no sum
-/// of strides.
-fn strides(term: &UOp, factor: i64) -> Option<Vec<(UOp, Size)>> {
-    let (mut varying, mut stride) = (None, Size::of(factor.checked_abs()?));
-    let mut todo = vec![term];
-    while let Some(node) = todo.pop() {
-        match node.op() {
-            Op::Mul => todo.extend(node.srcs()),
-            _ if is_fixed(node) => stride = stride.times(&Size::from(node)?)?,
-            _ if varying.is_none() => varying = Some(node),
-            _ => return None,
-        }
-    }
-    let sum = Affine::of(varying?)?;
-    let of = |(range, k): &(UOp, i64)| {
-        let stride = stride.times(&Size::of(k.checked_abs()?))?;
-        (range.op() == Op::Range).then(|| (range.clone(), stride))
-    };
-    let loops = sum.terms.iter().filter(|(x, _)| !is_fixed(x));
-    loops.map(of).collect()
 }
 
 /// How many iterations of a loop store: up to a bound that the store's predicate gives, else all.

@@ -1,6 +1,7 @@
 //! Part of stage `optimize`: sizes that a launch decides, a number times launch-time scalars, such as the length `3 * n` of a
 //! row.
 
+use kiln_ir::affine::Affine;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
 use smallvec::SmallVec;
@@ -63,4 +64,26 @@ impl Size {
 pub(super) fn is_fixed(node: &UOp) -> bool {
     node.scope().is_empty()
         && toposort(node).iter().all(|n| n.op().is_alu() || matches!(n.op(), Op::Const | Op::Var))
+}
+
+/// The strides of loops in a term of an index: of `(2 * i + j) * n`, `2 * n` for `i` and `n` for `j`. None if it is no sum
+/// of strides.
+pub(super) fn strides(term: &UOp, factor: i64) -> Option<Vec<(UOp, Size)>> {
+    let (mut varying, mut stride) = (None, Size::of(factor.checked_abs()?));
+    let mut todo = vec![term];
+    while let Some(node) = todo.pop() {
+        match node.op() {
+            Op::Mul => todo.extend(node.srcs()),
+            _ if is_fixed(node) => stride = stride.times(&Size::from(node)?)?,
+            _ if varying.is_none() => varying = Some(node),
+            _ => return None,
+        }
+    }
+    let sum = Affine::of(varying?)?;
+    let of = |(range, k): &(UOp, i64)| {
+        let stride = stride.times(&Size::of(k.checked_abs()?))?;
+        (range.op() == Op::Range).then(|| (range.clone(), stride))
+    };
+    let loops = sum.terms.iter().filter(|(x, _)| !is_fixed(x));
+    loops.map(of).collect()
 }

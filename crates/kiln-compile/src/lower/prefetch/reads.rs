@@ -51,14 +51,21 @@ pub(super) fn work(ops: &[UOp]) -> FxHashMap<UOp, usize> {
 pub(super) fn step(index: &UOp, range: &UOp, depth: usize) -> Option<i64> {
     let of_atom = |atom: &UOp| match atom.op() {
         _ if atom == range => Some(1),
-        Op::Var | Op::Range | Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
+        Op::And | Op::Shr | Op::TruncMod | Op::TruncDiv => Some(0),
         Op::Cast => step(atom.src(0), range, depth.checked_sub(1)?),
-        // another loop, times a stride that a launch decides
-        Op::Mul if !toposort(atom).contains(range) => Some(0),
+        // a row past the last one reads the first (see `trim::rows`)
+        Op::Where => step(atom.src(1), range, depth.checked_sub(1)?),
+        // such as another loop, times a stride that a launch decides
+        _ if is_fixed_in(atom, range) => Some(0),
         _ => None,
     };
     let sum = Affine::of(index)?;
     sum.terms
         .iter()
         .try_fold(0i64, |all, (atom, k)| all.checked_add(of_atom(atom)?.checked_mul(*k)?))
+}
+
+/// Whether an index is the same in all iterations of a loop. What is loaded may not be.
+fn is_fixed_in(index: &UOp, range: &UOp) -> bool {
+    toposort(index).iter().all(|n| n != range && n.op() != Op::Load)
 }

@@ -4,6 +4,7 @@ use super::super::access::value_strides;
 use super::super::cover::{Group, groups};
 use super::super::dot;
 use super::super::ranges::axis_of;
+use super::super::size::strides;
 use kiln_ir::affine::Affine;
 use kiln_ir::program::at_launch;
 use kiln_ir::scope::AxisSet;
@@ -15,7 +16,7 @@ use rustc_hash::FxHashMap;
 pub(super) struct Operand {
     pub(super) strides: FxHashMap<u32, Option<i64>>,
     /// The largest strides along axes where a launch decides them.
-    launched: FxHashMap<u32, i64>,
+    decided: FxHashMap<u32, i64>,
     pub(super) axes: AxisSet,
     pub(super) bytes: f64,
     /// The loops of its loads' predicates, and whether there are any. A predicate that only ends a loop does not count: it is like
@@ -53,7 +54,7 @@ impl Operand {
         gates.iter().for_each(|g| gate.union_with(g.scope()));
         Operand {
             strides: value_strides(value),
-            launched: launched_strides(&nodes),
+            decided: decided_strides(&nodes),
             axes: value.scope().clone(),
             bytes: value.dtype().size() as f64,
             gate,
@@ -66,8 +67,8 @@ impl Operand {
     }
 
     /// Whether a launch decides how far apart neighbours along an axis are. Then the address of each has to be computed.
-    pub(super) fn is_launched(&self, axis: u32) -> bool {
-        self.stride(axis).is_none() && self.launched.contains_key(&axis)
+    pub(super) fn is_decided(&self, axis: u32) -> bool {
+        self.stride(axis).is_none() && self.decided.contains_key(&axis)
     }
 
     pub(super) fn moves(&self, axis: u32) -> bool {
@@ -81,8 +82,8 @@ impl Operand {
     /// Bytes between neighbours along an axis. One that a launch decides counts as its largest, as the lengths of loops do. Any
     /// other that is unknown counts as small: a reason to stage must be known.
     pub(super) fn step(&self, axis: u32) -> f64 {
-        let launched = || self.launched.get(&axis).copied().unwrap_or(1);
-        let parts = self.stride(axis).unwrap_or_else(launched).unsigned_abs() as f64;
+        let decided = || self.decided.get(&axis).copied().unwrap_or(1);
+        let parts = self.stride(axis).unwrap_or_else(decided).unsigned_abs() as f64;
         parts * self.bytes / self.parts as f64
     }
 }
@@ -95,26 +96,14 @@ fn is_end_of_loop(predicate: &UOp) -> bool {
 
 /// The largest strides of what is loaded, by axis, where launch-time scalars are factors of them: 1024 along `i` in `i * n` for
 /// `n` up to 1024.
-fn launched_strides(nodes: &[UOp]) -> FxHashMap<u32, i64> {
+fn decided_strides(nodes: &[UOp]) -> FxHashMap<u32, i64> {
     let loads = nodes.iter().filter(|n| n.op() == Op::Load);
     let terms = loads.filter_map(|n| Affine::of(n.src(1))).flat_map(|sum| sum.terms);
-    let mut all = FxHashMap::default();
-    for (term, factor) in terms {
-        if let Some((axis, stride)) = launched_stride(&term) {
-            let most = all.entry(axis).or_insert(0);
-            *most = stride.saturating_mul(factor.saturating_abs()).max(*most);
-        }
+    let strides = terms.filter_map(|(term, factor)| strides(&term, factor)).flatten();
+    let mut largest = FxHashMap::default();
+    for (range, stride) in strides.filter(|(_, stride)| !stride.factors.is_empty()) {
+        let most = largest.entry(axis_of(&range)).or_insert(0);
+        *most = stride.most().unwrap_or(i64::MAX).max(*most);
     }
-    all
-}
-
-/// The axis of a product of a loop and launch-time scalars, and the largest product of those.
-fn launched_stride(product: &UOp) -> Option<(u32, i64)> {
-    let (mut rest, mut stride) = (product, 1i64);
-    while rest.op() == Op::Mul {
-        let scalar = rest.srcs().iter().position(at_launch)?;
-        stride = stride.saturating_mul(rest.src(scalar).max());
-        rest = rest.src(1 - scalar);
-    }
-    (rest.op() == Op::Range && rest != product).then(|| (axis_of(rest), stride))
+    largest
 }

@@ -162,13 +162,13 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a row that nests share in scratch, and a launch ends, is whole tiles. What a longer last tile stores would belong to
-    /// the next row, so the row would be filled to its largest length (see `trim::demand`).
+    /// Whether tiles fill the rows of scratch that nests share, if a launch decides how long these are. A last tile that is too long
+    /// would reach into the next row. Then `trim::demand` could not end the row early.
     fn fills_rows(&self, tile: &Tile) -> bool {
         let longest = self.longest(tile.lane_loop);
-        let is_launched = longest != self.size(tile.lane_loop);
+        let is_decided = longest != self.size(tile.lane_loop);
         let is_shared = self.chooser.around.is_some();
-        !(is_launched && is_shared) || longest.is_multiple_of(tile.lanes * tile.across)
+        !(is_decided && is_shared) || longest.is_multiple_of(tile.lanes * tile.across)
     }
 
     /// Applies the options; the number of accumulators.

@@ -83,8 +83,8 @@ impl Planner<'_> {
         let is_copied = self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0;
         let lines = if is_copied { 0.0 } else { self.lines(operand, tile) };
         // as many addresses as there are registers for are computed once
-        let launched = !is_copied && operand.is_launched(self.axis(tile.row_loop));
-        let rows = if launched { tile.rows as f64 } else { 0.0 };
+        let decided = !is_copied && operand.is_decided(self.axis(tile.row_loop));
+        let rows = if decided { tile.rows as f64 } else { 0.0 };
         let addresses = (rows - costs.addresses).max(0.0) * costs.address;
         lines * costs.new_line + addresses + self.gates(operand, tile)
     }
