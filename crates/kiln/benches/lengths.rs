@@ -190,15 +190,15 @@ const PROGRAMS: &[(&str, Program)] = &[
         })
     }),
     ("large a b", |d| {
-        let [a, b, c, _] = d.map(|n| 3 * n);
+        let [a, b, c, _] = d.map(|n| 200 + 2 * n);
         both(&[a, b], &[b, c], |x, y| x.matmul(y))
     }),
     ("large a bT", |d| {
-        let [a, b, c, _] = d.map(|n| 3 * n);
+        let [a, b, c, _] = d.map(|n| 200 + 2 * n);
         both(&[a, b], &[c, b], |x, y| x.matmul(&y.t()))
     }),
     ("large aT b", |d| {
-        let [a, b, c, _] = d.map(|n| 3 * n);
+        let [a, b, c, _] = d.map(|n| 200 + 2 * n);
         both(&[b, a], &[b, c], |x, y| x.t().matmul(y))
     }),
 ];
