@@ -224,9 +224,9 @@ costs! {
     /// The price that a cache line adds to the step that reads it first.
     new_line: f64 = 0.1, RESNET;
     /// The price of a load whose address is computed each time.
-    address: f64 = 1.0, BENCH;
+    address: f64 = 1.0, Source::Fitted("cargo bench -p kiln --bench lengths");
     /// How many addresses of rows stay in registers: the others are computed each time.
-    addresses: f64 = 6.0, BENCH;
+    addresses: f64 = 6.0, Source::Fitted("cargo bench -p kiln --bench lengths");
     /// The price of a predicated load, and once more if the predicate is its own.
     gate: f64 = 0.12, RESNET;
     /// The price of a predicated load beside vectors that are not wide, in a loop too short to be divided where the
