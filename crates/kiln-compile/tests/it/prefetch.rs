@@ -7,8 +7,10 @@ use kiln_compile::render::render;
 use kiln_compile::target::{Costs, Language, Target};
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::{RangeKind, ReduceOp, WindowArg};
-use kiln_ir::uop::kind_of;
+use kiln_ir::rules::simplify;
+use kiln_ir::uop::{kind_of, substitute, toposort, trip_count};
 use kiln_ir::{DType, Op, UOp, spec};
+use std::collections::BTreeSet;
 
 const ROWS: usize = 1 << 10;
 
@@ -87,8 +89,9 @@ fn arguments_that_are_read_once_are_asked_for_4096_bytes_ahead() {
 
 #[test]
 fn the_next_panel_is_asked_for_while_this_one_is_computed_with() {
+    const K: i64 = 300;
     let target = target(Language::Llvm);
-    let kernel = optimize(&kernel_of(&product([64, 3072, 768], false)), &target, true);
+    let kernel = optimize(&kernel_of(&product([64, K as usize, 768], false)), &target, true);
     let program = lower(&kernel.ast, &target);
     spec::verify_program(&program.ops).expect("a program");
     let asked: Vec<&UOp> = program.ops.iter().filter(|op| op.op() == Op::Prefetch).collect();
@@ -99,10 +102,38 @@ fn the_next_panel_is_asked_for_while_this_one_is_computed_with() {
         assert_eq!(prefetch.arg().prefetch(), Some(ahead));
         let index = Affine::of(prefetch.src(1)).expect("an affine index");
         assert_eq!(index.constant, 16 * i as i64);
-        let row = index.terms.iter().find(|(_, stride)| *stride == 768);
-        let (row, _) = row.expect("a loop over the rows of the matrix");
-        assert_eq!(kind_of(row), RangeKind::Reduce, "the loop that sums, not that of the copy");
+        assert_each_row_is_asked_for_in_one_round(prefetch.src(1), K);
     }
+}
+
+/// The rows of 768 elements that the steps of a sum ask for, in each round over a panel: `k` rows in all, each in one round or,
+/// where two rounds meet, in two.
+fn assert_each_row_is_asked_for_in_one_round(index: &UOp, k: i64) {
+    let ranges: Vec<UOp> = toposort(index).into_iter().filter(|n| n.op() == Op::Range).collect();
+    let row = |at: &dyn Fn(&UOp) -> i64| {
+        let values = ranges.iter().map(|r| (r.clone(), UOp::constant(at(r), r.dtype())));
+        let index = simplify(&substitute(&[index.clone()], &values.collect())[0]);
+        index.as_const().and_then(|n| n.as_i128()).expect("a number") as i64
+    };
+    let is_step = |r: &&UOp| kind_of(r) == RangeKind::Reduce;
+    let steps = ranges.iter().find(is_step).expect("the loop that sums, not that of the copy");
+    // of the others, those over columns go to the same rows
+    let is_round = |r: &&UOp| {
+        let next = row(&|other| i64::from(other == *r));
+        !is_step(r) && next != row(&|_| 0) && (next - row(&|_| 0)) % 768 == 0
+    };
+    let rounds = ranges.iter().find(is_round).expect("a loop over rows of the other matrix");
+    let mut asked = vec![0; k as usize];
+    for round in 0..trip_count(rounds) as i64 {
+        let of = |step: i64| {
+            move |r: &UOp| if r == rounds { round } else { step * i64::from(r == steps) }
+        };
+        let rows: BTreeSet<i64> = (0..k).map(|step| row(&of(step)) / 768).collect();
+        rows.into_iter().filter(|&r| r < k).for_each(|r| asked[r as usize] += 1);
+    }
+    assert!(asked.iter().all(|times| (1..=2).contains(times)), "{asked:?}");
+    let twice = asked.iter().filter(|times| **times == 2).count() as u64;
+    assert!(twice <= 2 * trip_count(rounds), "{asked:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod panels;
 mod reads;
+mod rounds;
 mod rows;
 mod streams;
 

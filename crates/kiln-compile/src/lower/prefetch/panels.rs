@@ -3,9 +3,12 @@
 //!
 //! Example: a product of 64 rows with a large matrix. For each 48 columns, a copy brings them together, and then all rows
 //! are multiplied with them. The copy waits for memory, and memory is idle while the product is computed. So the loop that
-//! reads the panel from scratch memory also asks for what the copy of the next panel will read at the same place.
+//! reads the panel from scratch memory also asks for what the copy of the next panel will read. It reads the panel again for each
+//! tile of rows. Each of these rounds asks for its share of the next panel: with 16 rounds, the first one asks for the first
+//! sixteenth.
 
 use super::reads::{Marks, mark, reads_large, step, work};
+use super::rounds::in_rounds;
 use crate::target::{LINE, Target};
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::{RangeKind, Space};
@@ -84,14 +87,14 @@ impl Access<'_> {
     }
 }
 
-/// The prefetch before `read` of what `copy` will load for the same place of the next panel.
+/// The prefetch before `read` of what `copy` will load for a place of the next panel.
 fn next(copy: &Access<'_>, read: &Access<'_>) -> Option<UOp> {
     if copy.op.memory() != read.op.memory() {
         return None;
     }
     let shared = copy.loops.iter().zip(&read.loops).take_while(|(a, b)| a == b).count();
     let around = copy.loops[..shared].last().filter(|r| kind_of(r) != RangeKind::Thread)?;
-    let loops = same_places(copy, read, shared)?;
+    let loops = in_rounds(same_places(copy, read, shared)?, &read.loops[shared..])?;
     let load = copy.op.src(2);
     let ahead = usize::try_from(step(load.src(1), around, 12)?).ok().filter(|&n| n > 0)?;
     let index = substitute(&[load.src(1).clone()], &loops).pop()?;
