@@ -7,7 +7,7 @@ pub use crate::pass::Bug;
 use crate::pass::Checks;
 use crate::passes::{LOWER, OPTIMIZE, RENDER, SCHEDULE};
 use crate::schedule::{Choices, Schedule, Scheduling};
-use crate::target::Target;
+use crate::target::{LEAST_SCRATCH, Target};
 use kiln_ir::program::Program;
 use kiln_ir::{Arg, UOp, spec};
 use std::slice::from_ref;
@@ -176,7 +176,7 @@ fn within_limits(
 /// Whether the scratch of a thread fits the last cache. A general kernel has scratch for its longest lengths, which may be
 /// gigabytes.
 fn has_little_scratch(program: &Program, target: &Target) -> bool {
-    program.scratch_bytes <= target.cache_bytes[2].max(MAX_SCRATCH)
+    program.scratch_bytes <= target.most_scratch()
 }
 
 /// Halves the limit until the program is short enough, and its scratch small enough. A program that is too long even
@@ -245,9 +245,6 @@ fn lowered(optimized: &Optimized, target: &Target, settings: Settings) -> Result
     lower(&optimized.ast, target, settings.checks)
 }
 
-/// The most scratch of a program that a search tries. Others may have as much as the last cache holds.
-const MAX_SCRATCH: usize = 16 << 20;
-
 /// Kernel -> program text, with these options instead of the heuristic's.
 ///
 /// # Errors
@@ -288,7 +285,7 @@ fn with_options(
     spec::verify(&spec::KERNEL, &done.ast).map_err(|broken| broken.to_string())?;
     let optimized = Optimized { ast: done.ast, applied: options.to_vec() };
     let program = lowered(&optimized, target, settings).map_err(of)?;
-    if program.ops.len() > Limits::of(kernel).ops || program.scratch_bytes > MAX_SCRATCH {
+    if program.ops.len() > Limits::of(kernel).ops || program.scratch_bytes > LEAST_SCRATCH {
         let (ops, bytes) = (program.ops.len(), program.scratch_bytes);
         return Err(format!("too large: {ops} operations, {bytes} bytes of scratch"));
     }

@@ -21,6 +21,9 @@ pub(crate) const LINE: usize = 64;
 /// Smaller results are never written by streaming stores.
 const LEAST_BYTES: usize = 4 << 20;
 
+/// Bytes of scratch that any program may have. Others may have as much as the last cache holds.
+pub(crate) const LEAST_SCRATCH: usize = 16 << 20;
+
 /// The language that kernels are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Language {
@@ -100,6 +103,11 @@ impl Target {
     /// Whether results of so many bytes are written by streaming stores: they do not fit the last cache.
     pub(crate) fn goes_past_caches(&self, bytes: usize) -> bool {
         self.streams && bytes >= self.cache_bytes[2].max(LEAST_BYTES)
+    }
+
+    /// The most bytes of scratch of a thread: as much as the last cache holds.
+    pub(crate) fn most_scratch(&self) -> usize {
+        self.cache_bytes[2].max(LEAST_SCRATCH)
     }
 
     /// A device of OpenCL: everything scalar, in work-groups.

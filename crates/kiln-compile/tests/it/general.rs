@@ -33,8 +33,18 @@ fn turned(n: usize, p: usize, k: i64) -> UOp {
 
 /// The product of `[m, k]` and `[k, n]` matrices.
 fn product(m: usize, k: usize, n: usize) -> UOp {
+    product_of(m, k, n, |i, l| i * k as i64 + l)
+}
+
+/// The same of a first matrix that lies in memory as `[k, m]`.
+fn product_of_transposed(m: usize, k: usize, n: usize) -> UOp {
+    product_of(m, k, n, |i, l| l * m as i64 + i)
+}
+
+/// The same, with the place of each element of the first matrix.
+fn product_of(m: usize, k: usize, n: usize, place: impl Fn(&UOp, &UOp) -> UOp) -> UOp {
     let (i, j, l) = (UOp::range(0, Loop, m), UOp::range(1, Loop, n), UOp::range(2, Reduce, k));
-    let a = UOp::load(&memory(1, 900), &(&i * k as i64 + &l));
+    let a = UOp::load(&memory(1, 900), &place(&i, &l));
     let b = UOp::load(&memory(1, 900), &(&l * n as i64 + &j));
     let sum = (a * b).reduce_ranges(ReduceOp::Add, [l]);
     let store = UOp::store(&memory(0, m * n), &(&i * n as i64 + &j), &sum, None);
@@ -141,6 +151,22 @@ fn large_products_have_panels_and_no_predicates_in_their_sums() {
     assert_eq!(gated, [false, true], "{:?}", optimized.ast);
     for (m, k, n) in [(9, 4, 5), (30, 30, 30), (2, 2, 2), (29, 31, 17), (7, 33, 5)] {
         agree(&kernel, &product(m, k, n), m * n + 2);
+    }
+}
+
+/// Gradients of weights: rows of the first matrix are neighbours in memory. Panels of both for the longest sums fit into scratch, since a
+/// panel of the first has as many rows as fit.
+#[test]
+fn transposed_products_have_panels_that_fit_scratch() {
+    let seen = [(600, 800, 500), (500, 1000, 700), (9, 4, 5)];
+    let kernel = general(&seen.map(|(m, k, n)| product_of_transposed(m, k, n)));
+    let (optimized, target) = (optimize(&kernel.ast, &vectors(), true), vectors());
+    let stages = |o: &&Opt| matches!(o, Opt::Stage { .. });
+    assert_eq!(optimized.applied.iter().filter(stages).count(), 2, "{:?}", optimized.applied);
+    let bytes = lower(&optimized.ast, &target).scratch_bytes;
+    assert!(bytes <= 16 << 20, "{bytes} bytes of scratch: {:?}", optimized.applied);
+    for (m, k, n) in [(9, 4, 5), (30, 30, 30), (2, 2, 2), (29, 31, 17), (7, 33, 5)] {
+        agree(&kernel, &product_of_transposed(m, k, n), m * n + 2);
     }
 }
 

@@ -11,6 +11,7 @@ use kiln_ir::rules::simplify;
 use kiln_ir::uop::{kind_of, substitute, toposort, trip_count};
 use kiln_ir::{DType, Op, UOp, spec};
 use std::collections::BTreeSet;
+use std::slice::from_ref;
 
 const ROWS: usize = 1 << 10;
 
@@ -112,7 +113,7 @@ fn assert_each_row_is_asked_for_in_one_round(index: &UOp, k: i64) {
     let ranges: Vec<UOp> = toposort(index).into_iter().filter(|n| n.op() == Op::Range).collect();
     let row = |at: &dyn Fn(&UOp) -> i64| {
         let values = ranges.iter().map(|r| (r.clone(), UOp::constant(at(r), r.dtype())));
-        let index = simplify(&substitute(&[index.clone()], &values.collect())[0]);
+        let index = simplify(&substitute(from_ref(index), &values.collect())[0]);
         index.as_const().and_then(|n| n.as_i128()).expect("a number") as i64
     };
     let is_step = |r: &&UOp| kind_of(r) == RangeKind::Reduce;

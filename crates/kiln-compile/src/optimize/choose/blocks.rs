@@ -24,6 +24,8 @@ pub(super) struct Blocks {
     columns: (usize, usize),
     /// Whether blocks of lanes are around the other loops.
     columns_around: bool,
+    /// Whether blocks of rows are around all blocks of lanes.
+    rows_around: bool,
 }
 
 /// The loops around the two innermost ones, outermost first.
@@ -139,8 +141,12 @@ impl Planner<'_> {
             if thread == Some(i) { left.div_ceil(threads) } else { left }
         };
         let divided = |i: usize, bytes: f64, room: f64| {
-            let block = fit(trips(i), bytes, room);
-            (block, trips(i).div_ceil(block))
+            let all = if thread == Some(i) { trips(i) } else { self.chooser.most_left(i) };
+            let in_cache = fit(trips(i), bytes, room);
+            let in_scratch = fit(all, bytes * self.longest_block(chunk), self.scratch_room());
+            let is_all = in_cache >= trips(i);
+            let block = if is_all { in_scratch } else { in_cache.min(in_scratch) };
+            (block, all.div_ceil(block))
         };
         let row_bytes = self.panel_bytes(staged, tile, true) * tile.rows as f64;
         let lane_bytes = self.panel_bytes(staged, tile, false);
@@ -159,6 +165,7 @@ impl Planner<'_> {
             others,
             chunk,
             chunk_around: by_tile || !self.is_alone(tile),
+            rows_around: by_tile && rows.1 > 1,
             rows,
             columns: divided(tile.lane_loop, lane_bytes, room),
         }
@@ -181,9 +188,22 @@ impl Planner<'_> {
             others,
             chunk: None,
             chunk_around: false,
+            rows_around: false,
             rows: (1, 1),
             columns: (block, columns.div_ceil(block)),
         }
+    }
+
+    /// By how much the longest launch makes a block of the reduction longer than a usual one does.
+    fn longest_block(&self, chunk: Option<(usize, usize)>) -> f64 {
+        let is_free = |i: &&usize| chunk.is_none_or(|(chunked, _)| chunked != **i);
+        let loops = self.reduces.iter().filter(is_free);
+        loops.map(|&i| self.longest(i) as f64 / self.size(i) as f64).product()
+    }
+
+    /// How many bytes of scratch blocks of an operand may take: there are two operands.
+    fn scratch_room(&self) -> f64 {
+        (self.target.most_scratch() / 2) as f64
     }
 
     /// Whether the panels along the lanes are the same in all iterations of the other loops. Blocks of them inside
@@ -231,11 +251,14 @@ impl Planner<'_> {
 
     /// From the innermost loop outward: rows and lanes of a block, blocks of rows, of the reduction, of lanes, the other
     /// loops, threads. Blocks of lanes and of the reduction go around the other loops if what is staged in them is then
-    /// copied once, also around each thread's share of the loop that threads divide.
+    /// copied once, also around each thread's share of the loop that threads divide. If a panel along the lanes is for one tile,
+    /// blocks of rows go around all such panels: else the rows would be copied again for each.
     pub(super) fn divide(&mut self, tile: &Tile, blocks: &Blocks) {
-        self.chooser.block(tile.row_loop, blocks.rows.0);
-        self.chooser.block(tile.lane_loop, blocks.columns.0);
-        self.chooser.block(tile.row_loop, blocks.rows.1);
+        self.chooser.block_of(tile.row_loop, blocks.rows.0);
+        self.chooser.block_of(tile.lane_loop, blocks.columns.0);
+        if !blocks.rows_around {
+            self.chooser.block(tile.row_loop, blocks.rows.1);
+        }
         if !blocks.chunk_around {
             self.divide_reduction(blocks.chunk);
         }
@@ -248,6 +271,9 @@ impl Planner<'_> {
         }
         if blocks.columns_around {
             self.chooser.block(tile.lane_loop, blocks.columns.1);
+        }
+        if blocks.rows_around {
+            self.chooser.block(tile.row_loop, blocks.rows.1);
         }
         if blocks.chunk_around {
             self.divide_reduction(blocks.chunk);
@@ -280,13 +306,15 @@ impl Planner<'_> {
         let chunk = blocks.chunk.map(|(i, _)| i);
         loops.extend(chunk.filter(|_| blocks.chunk_around));
         let in_chunk = loops.len();
+        let rows = (blocks.rows.1 > 1).then_some(tile.row_loop);
+        loops.extend(rows.filter(|_| blocks.rows_around));
         let columns = (blocks.columns.1 > 1).then_some(tile.lane_loop);
         loops.extend(columns.filter(|_| blocks.columns_around));
         loops.extend(&blocks.others);
         loops.extend(columns.filter(|_| !blocks.columns_around));
         loops.extend(chunk.filter(|_| !blocks.chunk_around));
         let lanes = loops.len();
-        loops.extend((blocks.rows.1 > 1).then_some(tile.row_loop));
+        loops.extend(rows.filter(|_| !blocks.rows_around));
         let axes = loops.into_iter().map(|i| self.axis(i)).collect();
         Around { axes, lanes, chunk: in_chunk }
     }
@@ -302,7 +330,7 @@ impl Planner<'_> {
             return None;
         }
         let left = |i: usize| self.chooser.left[i].0;
-        let work = self.steps() * (tile.across * tile.rows) as f64;
+        let work = self.work(tile);
         let price = |i: usize| {
             let copies = self.operands.iter().zip(staged).filter(|(_, staged)| **staged);
             let copy = |o: &Operand| match o.moves(self.axis(i)) {

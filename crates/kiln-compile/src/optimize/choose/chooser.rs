@@ -105,7 +105,11 @@ impl Chooser {
     /// a block is as long as the longest launch: a loop over several blocks would be around everything.
     pub(super) fn block(&mut self, i: usize, by: usize) {
         let is_all = by >= self.left[i].0;
-        let by = if is_all { self.most_left(i) } else { by };
+        self.block_of(i, if is_all { self.most_left(i) } else { by });
+    }
+
+    /// The same with blocks of this size, also where that is all of a launch of usual length.
+    pub(super) fn block_of(&mut self, i: usize, by: usize) {
         if by > 1 {
             self.options.push(Opt::Block { axis: axis_of(&self.left[i].1), by });
             self.left[i].0 = self.left[i].0.div_ceil(by);
@@ -113,7 +117,7 @@ impl Chooser {
     }
 
     /// How many iterations of a loop are left in the longest launch.
-    fn most_left(&self, i: usize) -> usize {
+    pub(super) fn most_left(&self, i: usize) -> usize {
         let (_, range) = &self.left[i];
         let own = axis_of(range);
         let by = |option: &Opt| match *option {

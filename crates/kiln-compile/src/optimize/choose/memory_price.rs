@@ -13,15 +13,36 @@ pub(super) const LINE: f64 = target::LINE as f64;
 
 impl Planner<'_> {
     /// Whether the operand is staged: its lanes are not neighbours, or misses cost more than the copy.
-    pub(super) fn is_staged(&self, operand: &Operand, tile: &Tile) -> bool {
-        if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
+    pub(super) fn is_staged(&self, operand: usize, tile: &Tile) -> bool {
+        if self.forced_copy(&self.operands[operand], self.axis(tile.lane_loop)) > 0.0 {
             return true;
         }
         self.stage_prices(operand, tile).is_some_and(|[place, copied]| place > copied)
     }
 
-    /// What an operand costs in its place and as a copy; none if there is no choice.
-    pub(super) fn stage_prices(&self, operand: &Operand, tile: &Tile) -> Option<[f64; 2]> {
+    /// What an operand costs in its place and as a copy; none if there is no choice. For launches of many lengths, the means of
+    /// these costs and those of the tile itself.
+    pub(super) fn stage_prices(&self, operand: usize, tile: &Tile) -> Option<[f64; 2]> {
+        let here = self.stage_prices_here(operand, tile)?;
+        if self.unusual.is_empty() {
+            return Some(here);
+        }
+        let way = |way: usize| {
+            self.mean(|planner| {
+                let prices = planner.stage_prices_here(operand, tile).unwrap_or(here);
+                planner.work(tile) + prices[way]
+            })
+        };
+        Some([way(0), way(1)])
+    }
+
+    /// What the multiplications of all tiles cost.
+    pub(super) fn work(&self, tile: &Tile) -> f64 {
+        self.steps() * (tile.across * tile.rows) as f64
+    }
+
+    fn stage_prices_here(&self, operand: usize, tile: &Tile) -> Option<[f64; 2]> {
+        let operand = &self.operands[operand];
         if self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0 {
             return None;
         }
@@ -44,8 +65,8 @@ impl Planner<'_> {
 
     /// Tells of operands that stay where they are, although they could be staged.
     pub(super) fn tell_in_place(&self, tile: &Tile, staged: &[bool]) {
-        for (i, operand) in self.operands.iter().enumerate().filter(|(i, _)| !staged[*i]) {
-            if let Some([place, copied]) = self.stage_prices(operand, tile) {
+        for i in (0..self.operands.len()).filter(|&i| !staged[i]) {
+            if let Some([place, copied]) = self.stage_prices(i, tile) {
                 let about = format!("operand {i}");
                 priced::between(&about, "cycles", [("as it is", place), ("staged", copied)], 0);
             }

@@ -176,28 +176,39 @@ impl Planner<'_> {
         let Tile { lane_loop, lanes, across, row_loop, rows } = tile;
         self.tell_tile(&tile, widest);
         let text = CodeSize::of(self, lane_loop, row_loop).of_tile(self, &tile);
-        self.chooser.apply(RangeKind::Vector, lane_loop, lanes);
-        self.chooser.apply(RangeKind::Upcast, lane_loop, across);
-        self.chooser.apply(RangeKind::Upcast, row_loop, rows);
+        self.apply(RangeKind::Vector, lane_loop, lanes);
+        self.apply(RangeKind::Upcast, lane_loop, across);
+        self.apply(RangeKind::Upcast, row_loop, rows);
         let more = self.more_rows(&tile, text);
         if let Some(i) = more {
-            self.chooser.apply(RangeKind::Upcast, i, self.size(i));
+            self.apply(RangeKind::Upcast, i, self.size(i));
         }
         let times = more.map_or(1, |i| self.size(i));
         let chunk = self.chunk(&tile);
         if let Some((i, by)) = chunk {
-            self.block_depth *= by as f64 / self.size(i) as f64;
+            self.divide_depth(i, by);
         }
         let around = chunk.is_none() && self.rows_go_around_results(&tile);
         let stays = |o: &Operand| around && self.is_moved(o, &self.others(&tile));
-        let is_staged = |o: &Operand| {
+        let is_staged = |(i, o): (usize, &Operand)| {
             self.worthwhile_in_chunk(o, &tile, chunk).is_some()
-                || self.is_staged(o, &tile) && !stays(o)
+                || self.is_staged(i, &tile) && !stays(o)
         };
-        let staged: Vec<bool> = self.operands.iter().map(is_staged).collect();
+        let staged: Vec<bool> = self.operands.iter().enumerate().map(is_staged).collect();
         self.divide_and_stage(&tile, &staged, chunk);
         self.chooser.room = self.chooser.nodes / (text * times).max(1);
         across * rows * times * self.sums
+    }
+
+    fn apply(&mut self, kind: RangeKind, i: usize, by: usize) {
+        self.chooser.apply(kind, i, by);
+        self.unusual.iter_mut().for_each(|planner| planner.chooser.apply(kind, i, by));
+    }
+
+    /// A reduction's loop is done in blocks of `by` iterations.
+    fn divide_depth(&mut self, i: usize, by: usize) {
+        self.block_depth *= by as f64 / self.size(i) as f64;
+        self.unusual.iter_mut().for_each(|planner| planner.divide_depth(i, by));
     }
 
     /// The choice of a tile, with the cheapest others.
@@ -253,7 +264,8 @@ impl Planner<'_> {
         // before the loops are divided, as when it was decided
         let in_chunk = |o: &Operand| self.worthwhile_in_chunk(o, tile, chunk);
         let in_chunk: Vec<_> = self.operands.iter().map(in_chunk).collect();
-        let prices: Vec<_> = self.operands.iter().map(|o| self.stage_prices(o, tile)).collect();
+        let operands = 0..self.operands.len();
+        let prices: Vec<_> = operands.map(|i| self.stage_prices(i, tile)).collect();
         let blocks = self.blocks(tile, staged, chunk);
         self.divide(tile, &blocks);
         let around = self.around(tile, &blocks);

@@ -83,10 +83,17 @@ impl Planner<'_> {
         let is_copied = self.forced_copy(operand, self.axis(tile.lane_loop)) > 0.0;
         let lines = if is_copied { 0.0 } else { self.lines(operand, tile) };
         // as many addresses as there are registers for are computed once
-        let decided = !is_copied && operand.is_decided(self.axis(tile.row_loop));
-        let rows = if decided { tile.rows as f64 } else { 0.0 };
+        let has_addresses = !is_copied && self.has_addresses(operand, tile.row_loop);
+        let rows = if has_addresses { tile.rows as f64 } else { 0.0 };
         let addresses = (rows - costs.addresses).max(0.0) * costs.address;
         lines * costs.new_line + addresses + self.gates(operand, tile)
+    }
+
+    /// Whether each iteration of a loop reads an operand at an address of its own: a launch decides the stride, or the length. Past the
+    /// end, the first one is read (pass `trim`).
+    fn has_addresses(&self, operand: &Operand, i: usize) -> bool {
+        let axis = self.axis(i);
+        operand.is_decided(axis) || operand.moves(axis) && self.longest(i) != self.size(i)
     }
 
     /// By how much rounding up to whole tiles multiplies the work.
