@@ -374,8 +374,18 @@ fn a_panel_is_filled_for_one_tile_if_all_rows_can_pass_it() {
 }
 
 /// A convolution 3 x 3 with a border, of 8 images of `side` x `side` pixels, whose channels are last or before the rows.
-fn convolution([channels, side, outputs]: [usize; 3], channels_last: bool) -> UOp {
-    let axes = if channels_last { [8, side, side, outputs] } else { [8, outputs, side, side] };
+fn convolution(sizes: [usize; 3], channels_last: bool) -> UOp {
+    convolution_of(8, sizes, channels_last)
+}
+
+/// The same of any number of images.
+fn convolution_of(
+    images: usize,
+    [channels, side, outputs]: [usize; 3],
+    channels_last: bool,
+) -> UOp {
+    let image = if channels_last { [side, side, outputs] } else { [outputs, side, side] };
+    let axes = [images, image[0], image[1], image[2]];
     let loops = axes.into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
     let sums = [channels, 3, 3].into_iter().zip(4..).map(|(n, a)| range(a, RangeKind::Reduce, n));
     let (loops, sums): (Vec<UOp>, Vec<UOp>) = (loops.collect(), sums.collect());
@@ -391,7 +401,7 @@ fn convolution([channels, side, outputs]: [usize; 3], channels_last: bool) -> UO
     let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(side)));
     let (row, column) = (y + ky - 1, x + kx - 1);
     let is_inside = inside(&row).and(&inside(&column));
-    let pixels = 8 * (side * side) as usize;
+    let pixels = images * (side * side) as usize;
     let from = place(c, channels, &row, &column);
     let pixel = UOp::load_lanes(&param(1, pixels * channels), &from, Some(&is_inside), 1);
     let weight = ((o * channels as i64 + c) * 3 + ky) * 3 + kx;
@@ -410,6 +420,24 @@ fn pixels_that_share_sets_of_a_cache_are_staged() {
     let is_block = |o: &Opt| matches!(o, Opt::Block { axis: 4, .. });
     assert!(options.iter().any(is_block), "{options:?}");
     assert!(options.contains(&Opt::Stage { operand: 0, depth: 1, lanes: 16 }), "{options:?}");
+}
+
+/// A compiler keeps values of long code in memory, not in registers.
+#[test]
+fn few_terms_of_a_sum_are_written_out() {
+    let unrolled = |images: usize, sizes: [usize; 3]| -> usize {
+        let options = chosen(&convolution_of(images, sizes, false));
+        let by = |option: &Opt| match *option {
+            Opt::Split { kind: RangeKind::Unroll, by, .. } => by,
+            _ => 1,
+        };
+        options.iter().map(by).product()
+    };
+    // blocks of four channels
+    assert_eq!(unrolled(1, [512, 7, 512]), 9);
+    for (images, sizes) in [(1, [3, 7, 64]), (1, [320, 7, 64]), (2, [64, 9, 64]), (1, [5, 5, 5])] {
+        assert!(unrolled(images, sizes) <= 32, "{images} {sizes:?}");
+    }
 }
 
 #[test]

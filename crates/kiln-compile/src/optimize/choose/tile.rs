@@ -46,18 +46,23 @@ impl Chooser {
             && loads.iter().any(|a| a.stride(axis) != Some(0))
     }
 
+    /// Unrolls short loops of reductions, the innermost first.
     pub(super) fn unroll(&mut self) {
+        let mut unrolled = 1;
         for i in (0..self.left.len()).rev() {
             let (size, range) = self.left[i].clone();
             if kind_of(&range) != RangeKind::Reduce || size == 1 {
                 continue;
             }
-            let is_short = size <= self.costs.unroll_whole.min(self.room);
+            let is_short = size <= self.costs.unroll_whole.min(self.room)
+                && unrolled * size <= self.costs.most_unrolled;
             let by = match self.order {
                 Some(_) => self.given(RangeKind::Unroll, i),
                 None => is_short.then_some(size),
             };
-            self.apply(RangeKind::Unroll, i, by.unwrap_or(1));
+            let by = by.unwrap_or(1);
+            unrolled *= by;
+            self.apply(RangeKind::Unroll, i, by);
         }
     }
 
