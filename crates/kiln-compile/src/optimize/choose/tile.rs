@@ -48,20 +48,23 @@ impl Chooser {
 
     /// Unrolls short loops of reductions, the innermost first.
     pub(super) fn unroll(&mut self) {
-        let mut unrolled = 1;
+        let mut unrolled: Vec<(u32, usize)> = Vec::new();
         for i in (0..self.left.len()).rev() {
             let (size, range) = self.left[i].clone();
             if kind_of(&range) != RangeKind::Reduce || size == 1 {
                 continue;
             }
-            let is_short = size <= self.costs.unroll_whole.min(self.room)
-                && unrolled * size <= self.costs.most_unrolled;
+            let axis = axis_of(&range);
+            let inside = unrolled.iter().filter(|(other, _)| self.kernel.together(*other, axis));
+            let terms = inside.map(|(_, by)| by).product::<usize>() * size;
+            let is_short =
+                size <= self.costs.unroll_whole.min(self.room) && terms <= self.costs.most_unrolled;
             let by = match self.order {
                 Some(_) => self.given(RangeKind::Unroll, i),
                 None => is_short.then_some(size),
             };
             let by = by.unwrap_or(1);
-            unrolled *= by;
+            unrolled.push((axis, by));
             self.apply(RangeKind::Unroll, i, by);
         }
     }
