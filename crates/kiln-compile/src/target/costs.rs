@@ -309,8 +309,8 @@ costs! {
     most_written_out: usize = 8, BENCH;
     /// Reductions of at most this many iterations are unrolled whole.
     unroll_whole: usize = 5, BENCH;
-    /// The most iterations that are unrolled of all loops of a reduction together. Of more, LLVM keeps values in memory: 4 x 3 x 3 for
-    /// each of 7 rows had 267 instructions that use the stack, 3 x 3 had 2.
+    /// The most terms of a reduction that are unrolled, in all of its loops together. If there are more, LLVM keeps values in memory:
+    /// with 4 x 3 x 3 terms for each of 7 rows, 267 instructions used the stack; with 3 x 3, 2 did.
     most_unrolled: usize = 32, BENCH;
     /// Steps that must be left of a loop, or unrolling it does not pay.
     fewest_steps: usize = 8, BENCH;

@@ -12,8 +12,9 @@ use rustc_hash::FxHashMap;
 /// The fraction `1 / rounds` is a number of such parts.
 const PARTS: i64 = 1 << 12;
 
-/// Of a copy's loops the places that steps of a read ask for, by loop. At first they are the loops of the read that count the same
-/// places. `around` are all loops of the read. Those that count no places count rounds. None if numbers become too large.
+/// What a step of the read asks for: for each loop of the copy, a place in it. At first, `places` has the loop of the read that goes
+/// to the same places. `around` are all loops of the read; the others of them count rounds. None if the copy has no loops, or numbers
+/// become too large.
 pub(super) fn in_rounds(
     mut places: FxHashMap<UOp, UOp>,
     around: &[&UOp],

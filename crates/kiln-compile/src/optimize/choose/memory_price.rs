@@ -27,13 +27,13 @@ impl Planner<'_> {
         if self.unusual.is_empty() {
             return Some(here);
         }
-        let way = |way: usize| {
+        let mean_of = |way: usize| {
             self.mean(|planner| {
                 let prices = planner.stage_prices_here(operand, tile).unwrap_or(here);
                 planner.work(tile) + prices[way]
             })
         };
-        Some([way(0), way(1)])
+        Some([0, 1].map(mean_of))
     }
 
     /// What the multiplications of all tiles cost.

@@ -55,10 +55,10 @@ impl Chooser {
                 continue;
             }
             let axis = axis_of(&range);
-            let inside = unrolled.iter().filter(|(other, _)| self.kernel.together(*other, axis));
-            let terms = inside.map(|(_, by)| by).product::<usize>() * size;
-            let is_short =
-                size <= self.costs.unroll_whole.min(self.room) && terms <= self.costs.most_unrolled;
+            let of_same_sum = |(other, _): &&(u32, usize)| self.kernel.together(*other, axis);
+            let terms: usize = unrolled.iter().filter(of_same_sum).map(|(_, by)| by).product();
+            let is_short = size <= self.costs.unroll_whole.min(self.room)
+                && terms * size <= self.costs.most_unrolled;
             let by = match self.order {
                 Some(_) => self.given(RangeKind::Unroll, i),
                 None => is_short.then_some(size),
