@@ -5,13 +5,12 @@
 
 mod alike;
 
-use super::Few;
 use super::measure::count;
-use super::number;
 use super::runs::{self, Upload};
 use super::starts::{Starts, well_formed};
 use super::walk::{Busy, Reached, Walk};
 use super::walked::Walked;
+use super::{Few, number};
 use kiln_ir::arg::{Arg, Shape};
 use kiln_ir::uop::{Linear, Mixer, Number, Srcs, rebuild};
 use kiln_ir::{Const, DType, Op, UOp};
@@ -199,7 +198,7 @@ impl Closed {
         &self.nodes[at].edges
     }
 
-    /// Whether the node is made without any leaf.
+    /// Whether the node is made of constants and positions alone.
     pub(super) fn is_filler(&self, at: usize) -> bool {
         self.nodes[at].is_filler
     }
@@ -493,7 +492,7 @@ mod tests {
         };
         let inner = upload(1) + 2;
         let root = &inner * 5;
-        let walked = Walked::from(std::slice::from_ref(&root), true, &planning());
+        let walked = Walked::from(std::slice::from_ref(&root), true, &device, &planning());
         let closed = walked.and_then(|walked| Closed::of(walked, &|_, _, _| None));
         let closed = closed.unwrap_or_else(|_| panic!("nobody is busy"));
         let before = closed.build(&[false, false]);

@@ -45,6 +45,9 @@ pub(super) enum Slot {
     Pending(Latch),
     /// Its value.
     Computed(Value),
+    /// The value of a filler (`arange`, random numbers). It counts on the leaf's device alone: programs on other devices
+    /// may have the same node.
+    Filler(Value),
     /// The same if the leaf remembers the node: it keeps the node alive, so the node must not keep it. If the leaf is
     /// dropped first, it hands its value to the node: see [`LeafMemory::drop`].
     Remembered { leaf: WeakUOp, differentiable: bool },
@@ -426,11 +429,23 @@ impl Slot {
                 let (leaf, differentiable) = (leaf.upgrade()?, *differentiable);
                 Some(Value { leaf, differentiable, shares: false })
             }
-            Slot::Pending(_) => None,
+            Slot::Filler(_) | Slot::Pending(_) => None,
         }
     }
 
-    /// Whether it keeps the leaf alive.
+    /// What a filler was computed into, if that was on this device.
+    pub(super) fn value_on(&self, device: &Device) -> Option<Value> {
+        match self {
+            Slot::Filler(value) if device_of(&value.leaf)? == *device => Some(value.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_filler(&self) -> bool {
+        matches!(self, Slot::Filler(_))
+    }
+
+    /// Whether it keeps the leaf alive, and would let a later value have its memory.
     pub(super) fn keeps(&self) -> bool {
         matches!(self, Slot::Computed(_))
     }

@@ -16,6 +16,8 @@ mod device;
 mod matrices;
 /// Launch-time scalars.
 mod number;
+/// What fillers take to compute.
+mod filler;
 /// From live nodes down to leaves.
 mod walk;
 /// The result of a walk, and what is stored beside the roots.

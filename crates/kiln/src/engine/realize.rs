@@ -81,18 +81,18 @@ fn by_device<'a>(nodes: &[UOp], devices: &[&'a Device]) -> Vec<Group<'a>> {
 fn cross_before(groups: &[Group<'_>]) -> Result<(), Failure> {
     let (mut copies, mut known) = (Vec::new(), FxHashSet::default());
     for group in groups {
-        copies.extend(lacking_copies(&group.nodes));
+        copies.extend(lacking_copies(&group.nodes, group.device));
     }
     copies.retain(|crossing| known.insert(crossing.copy_id()));
     cross(copies, &|nodes, device| realize(nodes, &[], device))
 }
 
 /// The copies that nodes need and that are not made.
-fn lacking_copies(nodes: &[UOp]) -> Vec<Crossing> {
+fn lacking_copies(nodes: &[UOp], device: &Device) -> Vec<Crossing> {
     loop {
         let copies = {
             let planning = planning();
-            Walked::from(nodes, false, &planning).map(|walked| walked.crossings())
+            Walked::from(nodes, false, device, &planning).map(|walked| walked.crossings())
         };
         match copies {
             Ok(copies) => return copies,
@@ -199,14 +199,15 @@ enum Blocked {
     Crossings(Vec<Crossing>),
 }
 
-/// The roots made from a leaf. They remember their own leaf, and other threads may wait for them. A filler (a constant,
-/// `arange`) is shared by all programs that write it down, on any device, and belongs to none.
-fn promised(closed: &Closed) -> Few<Option<Promised>> {
+/// The roots that remember their own leaf. Other threads may wait for them. A filler (a constant, `arange`) is shared by
+/// all programs that write it down: it remembers only what is stored beside the roots, and a tensor what it asked for.
+fn promised(closed: &Closed, also: &[UOp]) -> Few<Option<Promised>> {
     let root = |&at: &usize| {
-        let node = closed.node(at);
-        let own = !closed.is_filler(at) && node.op() != Op::Buffer && !closed.is_computed(at);
+        let (node, is_filler) = (closed.node(at), closed.is_filler(at));
+        let is_asked = is_filler && !also.contains(node);
+        let own = node.op() != Op::Buffer && !closed.is_computed(at) && !is_asked;
         let differentiable = closed.is_differentiable(at);
-        own.then(|| Promised { node: node.clone(), differentiable, value: None })
+        own.then(|| Promised { node: node.clone(), differentiable, is_filler, value: None })
     };
     closed.roots.iter().map(root).collect()
 }
@@ -260,7 +261,7 @@ impl Known {
 /// Captures the graph and claims its roots.
 fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blocked> {
     let planning = planning();
-    let mut walked = Walked::from(nodes, false, &planning).map_err(Blocked::Busy)?;
+    let mut walked = Walked::from(nodes, false, device, &planning).map_err(Blocked::Busy)?;
     let crossings = walked.crossings();
     if !crossings.is_empty() {
         return Err(Blocked::Crossings(crossings));
@@ -268,11 +269,11 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blo
     let also = walked.store_also();
     let mut closed = close(walked, device).map_err(Blocked::Busy)?;
     let write_out = || {
-        let walked = Walked::from(&[nodes, &also].concat(), true, &planning)?;
+        let walked = Walked::from(&[nodes, &also].concat(), true, device, &planning)?;
         close(walked, device)
     };
     let known = Known::of(&mut closed, device, write_out).map_err(Blocked::Busy)?;
-    let promise = Promise { roots: promised(&closed), pending: Slot::pending() };
+    let promise = Promise { roots: promised(&closed, &also), pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
         leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }
@@ -291,6 +292,7 @@ struct Promised {
     node: UOp,
     /// Whether a gradient could go through it.
     differentiable: bool,
+    is_filler: bool,
     /// The payload that it will get.
     value: Option<Arc<Slot>>,
 }
@@ -299,10 +301,11 @@ impl Promise {
     /// Notes the leaves that the roots will be computed into, and whether a root shares its leaf.
     fn prepare(&mut self, leaves: &[UOp], shares: impl Fn(usize) -> bool) {
         for (root, (promised, leaf)) in self.roots.iter_mut().zip(leaves).enumerate() {
-            if let Some(Promised { differentiable, value, .. }) = promised {
+            if let Some(Promised { differentiable, is_filler, value, .. }) = promised {
                 let (leaf, differentiable) = (leaf.clone(), *differentiable);
                 let new = Value { leaf, differentiable, shares: shares(root) };
-                *value = Some(Arc::new(Slot::Computed(new)));
+                let slot = if *is_filler { Slot::Filler } else { Slot::Computed };
+                *value = Some(Arc::new(slot(new)));
             }
         }
     }

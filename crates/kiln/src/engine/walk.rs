@@ -1,7 +1,9 @@
 //! The walk from live nodes down to leaves: every node once, sources before users.
 
+use super::filler;
 use super::leaf::{self, Slot, Value};
 use super::planning::Planning;
+use crate::device::Device;
 use kiln_ir::arg::Arg;
 use kiln_ir::uop::Srcs;
 use kiln_ir::{Op, UOp};
@@ -38,8 +40,10 @@ pub(super) struct Reached {
     pub(super) kept: u32,
     /// Whether a gradient could go through it: it is computed from a value that wants one.
     pub(super) differentiable: bool,
-    /// Whether it is a filler: made without any leaf, and of no device.
+    /// Whether it is a filler: made of constants and positions alone, and of no device. It may have been computed.
     pub(super) is_filler: bool,
+    /// What it takes to compute an element of a filler, in additions.
+    pub(super) additions: f32,
     /// Whether it is a view of row-major positions.
     pub(super) is_positions: bool,
     /// Which root it is, if it is to be computed.
@@ -61,6 +65,7 @@ impl Reached {
             kept: 0,
             differentiable: false,
             is_filler: false,
+            additions: 0.0,
             is_positions: false,
             root: None,
             is_inner: false,
@@ -78,6 +83,8 @@ impl Reached {
 /// A walk from roots to leaves. A node knows its position itself, so only one thread walks at a time.
 #[derive(Default)]
 pub(super) struct Walk {
+    /// Where the roots are computed. A filler that was computed on another device counts as not computed.
+    device: Option<Device>,
     /// Sources before users.
     pub(super) nodes: Vec<Reached>,
     pub(super) effects: Vec<UOp>,
@@ -106,8 +113,14 @@ impl Walk {
         self.nodes[at].computed.is_some()
     }
 
-    pub(super) fn with_room(nodes: usize, writes_out: bool, _alone: &Planning) -> Walk {
-        Walk { nodes: Vec::with_capacity(nodes), writes_out, ..Walk::default() }
+    pub(super) fn with_room(
+        nodes: usize,
+        writes_out: bool,
+        device: &Device,
+        _alone: &Planning,
+    ) -> Walk {
+        let device = Some(device.clone());
+        Walk { device, nodes: Vec::with_capacity(nodes), writes_out, ..Walk::default() }
     }
 
     /// The position of a node that has been walked.
@@ -152,8 +165,8 @@ impl Walk {
         match leaf::slot(node) {
             Some(slot) if slot.is_pending() => return Err(Busy(slot)),
             Some(slot) => {
-                if let Some(value) = slot.value() {
-                    return self.leave_computed(node, &value, slot.keeps()).map(Some);
+                if let Some(value) = slot.value().or_else(|| slot.value_on(self.device.as_ref()?)) {
+                    return self.leave_computed(node, &value, &slot).map(Some);
                 }
             }
             None => {}
@@ -162,12 +175,14 @@ impl Walk {
     }
 
     /// Gives a computed node its position, after its leaf.
-    fn leave_computed(&mut self, node: &UOp, value: &Value, keeps: bool) -> Result<usize, Busy> {
+    fn leave_computed(&mut self, node: &UOp, value: &Value, slot: &Slot) -> Result<usize, Busy> {
         let leaf = self.reach(&value.leaf)?.expect("a leaf has no sources");
-        self.nodes[leaf].kept += keeps as u32;
+        self.nodes[leaf].kept += slot.keeps() as u32;
         let reached = Reached {
             edges: Edges::from_slice(&[leaf]),
             computed: Some(StandsFor { shares: value.shares }),
+            is_filler: slot.is_filler(),
+            additions: filler::read(),
             differentiable: leads_on(node, value.differentiable),
             ..Reached::new(node.clone())
         };
@@ -194,9 +209,11 @@ impl Walk {
             differentiable |= source.differentiable;
         }
         let on_positions = || op.is_movement() && self.nodes[edges[0]].is_positions;
+        let sources = || edges.iter().map(|&at| (&self.nodes[at].node, self.nodes[at].additions));
         self.add(Reached {
             differentiable: leads_on(node, differentiable),
             is_filler,
+            additions: if is_filler { filler::additions(node, sources()) } else { 0.0 },
             is_positions: op == Op::Iota || on_positions(),
             edges,
             ..Reached::new(node.clone())

@@ -1,11 +1,13 @@
 //! The result of a walk: copies to make first, and values to store beside the roots.
 
-use super::Few;
 use super::crossing::{Crossing, crossings};
 use super::planning::Planning;
 use super::walk::{Busy, Reached, Walk};
+use super::{Few, filler};
+use crate::device::Device;
 use kiln_ir::{Op, UOp};
 use std::cell::{Cell, LazyCell};
+use std::ops::Deref;
 
 thread_local! {
     /// How many nodes the last walk reached: in a loop the next one needs as much room.
@@ -22,13 +24,15 @@ pub(super) struct Walked {
 }
 
 impl Walked {
-    /// Walks from the roots down to the leaves. If it `writes_out`, each composite is the value that it is written out as.
+    /// Walks from the roots down to the leaves. The roots are computed on `device`. If it `writes_out`, each composite is
+    /// the value that it is written out as.
     pub(super) fn from(
         roots: &[UOp],
         writes_out: bool,
+        device: &Device,
         planning: &Planning,
     ) -> Result<Walked, Busy> {
-        let mut walk = Walk::with_room(LAST.get(), writes_out, planning);
+        let mut walk = Walk::with_room(LAST.get(), writes_out, device, planning);
         let roots = roots.iter().map(|root| walk.visit(root)).collect::<Result<_, _>>()?;
         let mut effects = Few::new();
         while let Some(effect) = walk.effects.get(effects.len()).cloned() {
@@ -51,8 +55,9 @@ impl Walked {
     /// Adds to the roots: values that an earlier walk passed too, and writes that wait. Returns these nodes.
     pub(super) fn store_also(&mut self) -> Vec<UOp> {
         let is_asked = self.is_asked();
-        let mut also = self.passed_again(&is_asked);
-        also.extend(self.pending_writes(&is_asked, &also));
+        let is_whole = LazyCell::new(|| self.read_whole(&is_asked));
+        let mut also = self.passed_again(&is_asked, &is_whole);
+        also.extend(self.pending_writes(&is_asked, &is_whole, &also));
         self.roots.extend(also.iter().copied());
         also.into_iter().map(|at| self.walk.node(at).clone()).collect()
     }
@@ -66,7 +71,13 @@ impl Walked {
 
     /// The topmost nodes that an earlier realize walked without storing them. They are stored now, and the others are noted
     /// as walked. So a loop that reads something small of a growing value computes each part twice at most.
-    fn passed_again(&self, is_asked: &[bool]) -> Vec<usize> {
+    ///
+    /// A filler is stored if it is dear to compute (random weights) and read as a whole: it may be larger than memory.
+    fn passed_again(
+        &self,
+        is_asked: &[bool],
+        is_whole: &impl Deref<Target = Vec<bool>>,
+    ) -> Vec<usize> {
         // a node is topmost if a node that was not walked before needs it
         let (mut again, mut is_needed) = (Vec::new(), is_asked.to_vec());
         let is_read = self.read_as_they_are();
@@ -74,7 +85,8 @@ impl Walked {
             if !is_needed[at] {
                 continue;
             }
-            let is_trivial = is_read[at] || is_trivial(reached);
+            let is_trivial =
+                is_read[at] || is_trivial(reached) || reached.is_filler && !is_whole[at];
             if !is_asked[at] && !is_trivial && reached.node.set_seen(true) {
                 again.push(at);
                 continue;
@@ -101,14 +113,18 @@ impl Walked {
     ///
     /// A cache that begins as zeros is memory from the first write on, if only a part of it is read: more will be
     /// written behind that part, and by then it has to be memory.
-    fn pending_writes(&self, is_asked: &[bool], again: &[usize]) -> Vec<usize> {
+    fn pending_writes(
+        &self,
+        is_asked: &[bool],
+        is_whole: &impl Deref<Target = Vec<bool>>,
+        again: &[usize],
+    ) -> Vec<usize> {
         if !self.walk.has_versions {
             return Vec::new();
         }
         // by position: whether it is memory, or will be
         let mut is_stored: Vec<bool> = self.walk.nodes.iter().map(is_memory).collect();
         again.iter().for_each(|&at| is_stored[at] = true);
-        let is_whole = LazyCell::new(|| self.read_whole(is_asked));
         // or writes to such a version, or to a filler
         let (mut in_memory, mut over_filler) = (is_stored.clone(), vec![false; is_stored.len()]);
         let mut pending = Vec::new();
@@ -143,7 +159,7 @@ impl Walked {
                 is_whole[s] |= match op {
                     Op::Update if nth == 0 => false,
                     Op::Slice if is_part => false,
-                    _ if op.is_movement() => is_whole[at],
+                    _ if op.is_movement() || op.is_elementwise() => is_whole[at],
                     _ => true,
                 };
             }
@@ -157,10 +173,11 @@ fn is_memory(reached: &Reached) -> bool {
     reached.computed.is_some() || reached.node.op() == Op::Buffer
 }
 
-/// Whether it costs nothing to compute the node again: it is there, or a view.
+/// Whether it costs nothing to compute the node again: it is there, or a view, or as cheap as a read.
 fn is_trivial(reached: &Reached) -> bool {
     let is_kept = matches!(reached.node.op(), Op::Buffer | Op::Copy);
-    reached.is_filler || is_kept || is_view(reached) || reached.computed.is_some()
+    let is_cheap = reached.is_filler && !filler::is_dear(&reached.node, reached.additions);
+    is_cheap || is_kept || is_view(reached) || reached.computed.is_some()
 }
 
 fn is_view(reached: &Reached) -> bool {

@@ -1,6 +1,6 @@
 //! What the engine promises: how many kernels run, what is compiled, what is overwritten, and that none of it shows.
 
-use kiln::{DType, Tensor, measure, realize, s};
+use kiln::{DType, Rng, Tensor, measure, realize, s};
 
 fn iota(n: usize) -> Tensor {
     let t = Tensor::arange(n as i64).cast(DType::F32).contiguous();
@@ -33,6 +33,52 @@ fn a_matmul_is_one_kernel() {
         );
     });
     assert_eq!(n.kernels, 1);
+}
+
+/// What a program holds is computed twice at most, random weights and tables of sines too. Masks are cheaper to compute
+/// than to read, and of a large filler only parts may be wanted.
+#[test]
+fn a_loop_does_not_draw_its_weights_again() -> Result<(), kiln::Error> {
+    let x = Rng::new(3).rand([4, 256]).realize()?.clone();
+    let of = |read: &dyn Fn() -> Tensor| -> Result<Vec<u64>, kiln::Error> {
+        let run = || -> Result<u64, kiln::Error> {
+            let (done, counts) = measure(|| read().realize().map(drop));
+            done.map(|()| counts.kernels)
+        };
+        (0..4).map(|_| run()).collect()
+    };
+    let (drawn, kept) = (Rng::new(5).randn([256, 256]), Rng::new(7).randn([256, 256]).contiguous());
+    let table = (Tensor::arange(256 * 256) * 0.1).sin().reshape([256, 256]);
+    for weight in [&drawn, &kept] {
+        assert_eq!(of(&|| x.matmul(weight))?, [2, 2, 1, 1]);
+    }
+    // four rows compute it in their own kernel, until it is stored
+    assert_eq!(of(&|| x.matmul(&table))?, [1, 2, 1, 1]);
+    let mask = Tensor::ones([256, 256]).tril(0);
+    assert_eq!(of(&|| x.matmul(&mask))?, [1; 4]);
+    let endless = Rng::new(5).rand([1 << 30]);
+    assert_eq!(of(&|| endless.get(s![7..9]) + 1.0)?, [1; 4]);
+    Ok(())
+}
+
+/// The same random numbers on two devices are one node, and two values.
+#[test]
+fn fillers_are_kept_by_each_device() -> Result<(), kiln::Error> {
+    let on = |device: &'static str| kiln::with([("DEV", device)], || Rng::new(6).randn([96, 96]));
+    let (here, there) = (on("CPU")?, on("CPU:1")?);
+    let (x, y) = (Rng::new(3).rand([4, 96]).to("CPU"), Rng::new(3).rand([4, 96]).to("CPU:1"));
+    realize([&x, &y])?;
+    for _ in 0..4 {
+        let (a, b) = (x.matmul(&here), y.matmul(&there));
+        assert_eq!(
+            (a.device().to_string(), b.device().to_string()),
+            ("CPU".into(), "CPU:1".into())
+        );
+        assert_eq!(a.to_vec::<f32>()?, b.to_vec::<f32>()?);
+    }
+    let moved = here.to("CPU:1");
+    assert_eq!(y.matmul(&moved).to_vec::<f32>()?, x.matmul(&here).to_vec::<f32>()?);
+    Ok(())
 }
 
 #[test]
