@@ -3,7 +3,7 @@
 //!
 //! Every node goes to the block of its innermost range, so what does not vary over a loop is computed outside of it. A
 //! loop inside another is one item of the outer one's block. Inside a block the order is that of the graph walk, with
-//! two exceptions. Stores to arguments come as late as they can, because an argument that is written may be the same
+//! these exceptions. What only a later loop needs comes after the loops before it. Stores to arguments come as late as they can, because an argument that is written may be the same
 //! memory as one that is read. A read of local memory comes before a write that it does not depend on.
 
 use super::nest::Nest;
@@ -55,11 +55,9 @@ pub(super) fn linearize(kernel: &UOp) -> Vec<UOp> {
     items.connect();
     items.read_locals_before_writing();
     let users = items.users();
-    let mut orders = items.sort_blocks(&users, &vec![0; items.topo.len()]);
-    let links = items.links();
-    if links.iter().any(Option::is_some) {
-        orders = items.sort_blocks(&users, &items.steps(&links, &users, &orders));
-    }
+    let any = items.sort_blocks(&users, |_| ());
+    let (loops, steps) = (items.loops(&users, &any), items.steps(&users, &any));
+    let orders = items.sort_blocks(&users, |i| (loops[i], steps[i]));
     let mut ops = items.declarations();
     items.emit(&orders, &mut ops);
     ops
@@ -174,11 +172,29 @@ impl Items {
         seen
     }
 
+    /// How many loops of its block end before each item is needed. So what only a second loop reads is loaded after the first,
+    /// and not held in registers through it. `orders` is any order of each block.
+    fn loops(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
+        let is_loop = |i: usize| self.topo[i].op() == Op::Range;
+        let mut reached = vec![0; self.topo.len()];
+        for &i in orders.iter().flatten() {
+            let after = |&w: &usize| reached[w] + u32::from(is_loop(w));
+            reached[i] = self.waits_for[i].iter().map(after).max().unwrap_or(0);
+        }
+        let mut needed = reached.clone();
+        for &i in orders.iter().rev().flat_map(|order| order.iter().rev()) {
+            let first_user = users.of(i).iter().map(|&u| needed[u]).min();
+            needed[i] = first_user.filter(|_| !is_loop(i)).unwrap_or(reached[i]);
+        }
+        needed
+    }
+
     /// The step at which each item is needed. The values that are added to one accumulator form a chain; an addition's
     /// step is its place in the chain, and any other item has the step of the first addition that needs it. So unrolled
     /// sums advance side by side, and what one step of all of them shares is not held for long. `orders` is any order
     /// of each block.
-    fn steps(&self, links: &[Option<usize>], users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
+    fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
+        let links = self.links();
         let mut reached = vec![0; self.topo.len()];
         let mut steps = vec![0; self.topo.len()];
         for &i in orders.iter().flatten() {
@@ -229,14 +245,18 @@ impl Items {
         users
     }
 
-    /// Each block's items in order. Of the items that wait for nothing more, the one with the smallest step comes
-    /// first, then the one that the walk over the graph met first. Stores to arguments come last.
-    fn sort_blocks(&self, users: &Users, steps: &[u32]) -> Vec<Vec<usize>> {
+    /// Each block's items in order. Of the items that wait for nothing more, the one that is needed first comes first, then
+    /// the one that the walk over the graph met first. Stores to arguments come last.
+    fn sort_blocks<K: Ord + Default + Clone>(
+        &self,
+        users: &Users,
+        needed: impl Fn(usize) -> K,
+    ) -> Vec<Vec<usize>> {
         let mut missing: Vec<usize> = self.waits_for.iter().map(SmallVec::len).collect();
         let mut ready: Vec<BinaryHeap<_>> = vec![BinaryHeap::new(); self.nest.len() + 1];
         let key = |i: usize| {
             let writes = self.writes_argument[i];
-            Reverse((writes, if writes { 0 } else { steps[i] }, i))
+            Reverse((writes, if writes { K::default() } else { needed(i) }, i))
         };
         (0..self.topo.len())
             .filter(|&i| missing[i] == 0)

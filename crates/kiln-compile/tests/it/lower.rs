@@ -231,6 +231,26 @@ fn sums_of_lanes_that_are_neighbours_are_added_up_together() {
     assert_eq!(of(&plain), of(&tiled));
 }
 
+/// A value that is loaded before a loop takes a register as long as the loop runs.
+#[test]
+fn what_only_a_second_loop_reads_is_loaded_after_the_first() {
+    let param = |slot, len: usize| UOp::param(slot, DType::F32, [len].as_slice());
+    let [i, j] = [(0, 32), (1, 4)].map(|(axis, n)| UOp::range(axis, RangeKind::Reduce, n));
+    let first = UOp::load(&param(1, 32), &i).reduce_ranges(ReduceOp::Add, [i]);
+    let factor = UOp::load(&param(3, 1), &UOp::index(0));
+    let term = UOp::load(&param(2, 4), &j) * factor;
+    let sum = term.reduce_ranges_from(ReduceOp::Add, [j], &first);
+    let store = UOp::store(&param(0, 1), &UOp::index(0), &sum, None);
+    let program = lower(&UOp::kernel([store], ""), &target(true));
+    verify(&program);
+    let at = |is: &dyn Fn(&UOp) -> bool| program.ops.iter().position(is).expect("there");
+    let loads_factor = |n: &UOp| n.op() == Op::Load && n.memory().arg().slot() == Some(3);
+    assert!(at(&loads_factor) > at(&|n| n.op() == Op::End));
+    let (x, y) = (numbers(32), numbers(4));
+    let expected = x.iter().sum::<f32>() + 2.0 * y.iter().sum::<f32>();
+    assert_eq!(run_program(&program, 1, &[&x, &y, &[2.0]]), [expected]);
+}
+
 #[test]
 fn lanes_combine_after_the_loop() {
     let x = numbers(192);
@@ -417,41 +437,41 @@ fn programs_read_well() {
     check_program(
         "reduce_in_reduce",
         expect![[r#"
-        %0 = param f32 slot=0 [2]
-        %1 = param f32 slot=1 [24]
-        %2 = local f32 register id=0 len=1
-        %3 = local f32 register id=1 len=1
-        %4 = range i32 axis=0 loop 2:i32
-        with %5 = after f32 %3 %4
-        %6 = store %5 0:i32 0.0:f32
-        %7 = mul i32 %4 12:i32
-        %8 = range i32 axis=1 reduce 3:i32
-        with %9 = after f32 %3 %6 %4 %8
-        %10 = load f32 %9 0:i32
-        with %11 = after f32 %2 %4 %8
-        %12 = store %11 0:i32 -inf:f32
-        %13 = mul i32 %8 4:i32
-        %14 = add i32 %7 %13
-        %15 = range i32 axis=2 reduce 4:i32
-        with %16 = after f32 %2 %12 %4 %8 %15
-        %17 = load f32 %16 0:i32
-        %18 = add i32 %14 %15
-        %19 = load f32 %1 %18
-        %20 = max f32 %17 %19
-        %21 = store %16 0:i32 %20
-        end %15
-        with %22 = end %21 %15
-        with %23 = after f32 %2 %22
-        %24 = load f32 %23 0:i32
-        %25 = add f32 %10 %24
-        %26 = store %9 0:i32 %25
-        end %8
-        with %27 = end %26 %8
-        with %28 = after f32 %3 %27
-        %29 = load f32 %28 0:i32
-        store %0 %4 %29
-        end %4
-    "#]],
+            %0 = param f32 slot=0 [2]
+            %1 = param f32 slot=1 [24]
+            %2 = local f32 register id=0 len=1
+            %3 = local f32 register id=1 len=1
+            %4 = range i32 axis=0 loop 2:i32
+            with %5 = after f32 %3 %4
+            %6 = store %5 0:i32 0.0:f32
+            %7 = mul i32 %4 12:i32
+            %8 = range i32 axis=1 reduce 3:i32
+            with %9 = after f32 %2 %4 %8
+            %10 = store %9 0:i32 -inf:f32
+            %11 = mul i32 %8 4:i32
+            %12 = add i32 %7 %11
+            %13 = range i32 axis=2 reduce 4:i32
+            with %14 = after f32 %2 %10 %4 %8 %13
+            %15 = load f32 %14 0:i32
+            %16 = add i32 %12 %13
+            %17 = load f32 %1 %16
+            %18 = max f32 %15 %17
+            %19 = store %14 0:i32 %18
+            end %13
+            with %20 = after f32 %3 %6 %4 %8
+            %21 = load f32 %20 0:i32
+            with %22 = end %19 %13
+            with %23 = after f32 %2 %22
+            %24 = load f32 %23 0:i32
+            %25 = add f32 %21 %24
+            %26 = store %20 0:i32 %25
+            end %8
+            with %27 = end %26 %8
+            with %28 = after f32 %3 %27
+            %29 = load f32 %28 0:i32
+            store %0 %4 %29
+            end %4
+        "#]],
     );
 }
 
