@@ -485,6 +485,24 @@ fn a_tile_of_inner_products_reads_no_more_lines_than_the_second_cache_gives() {
 }
 
 #[test]
+fn vectors_need_not_divide_the_sum_of_inner_products() {
+    for sizes in [[3, 10000, 650], [5, 1000, 300]] {
+        let few = inner_sides(sizes).map(|[few, _]| few);
+        assert_eq!(few, Some(sizes[0]), "{sizes:?}: the matrix is read once");
+    }
+}
+
+/// A vector that does not start at a line is in two of them, so a tile should read each more often.
+#[test]
+fn rows_at_any_byte_make_larger_tiles() {
+    let products_of_a_load = |depth| {
+        let [few, many] = inner_sides([11, 2048, depth]).expect("inner products");
+        (few * many) as f64 / (few + many) as f64
+    };
+    assert!(products_of_a_load(513) > products_of_a_load(512));
+}
+
+#[test]
 fn a_short_sum_inside_keeps_no_lanes_from_a_long_loop() {
     let options = chosen(&scaled_by_parts(512, 32, false));
     assert!(options.contains(&Opt::Split { kind: RangeKind::Vector, axis: 2, by: 8 }));

@@ -6,6 +6,7 @@
 
 use super::super::access::Access;
 use super::super::opt::Opt;
+use super::super::trim;
 use super::memory_price::LINE;
 use super::operand::Operand;
 use super::planner::Planner;
@@ -48,11 +49,13 @@ impl Planner<'_> {
         tiles
     }
 
-    /// The loop of the reduction along which all operands are contiguous.
+    /// The loop of the reduction along which all operands are contiguous. If vectors do not divide it, its end is a step of
+    /// its own, behind the loop.
     fn loop_in_a_row(&self, lanes: usize) -> Option<usize> {
         let in_a_row = |o: &Operand, axis| o.parts == 1 && o.stride(axis) == Some(1);
         let fits = |&i: &usize| {
-            self.size(i).is_multiple_of(lanes)
+            let is_whole = self.size(i).is_multiple_of(lanes);
+            (is_whole || self.size(i) >= trim::DIVIDED as usize * lanes)
                 && self.operands.iter().all(|o| in_a_row(o, self.axis(i)))
         };
         self.reduces.iter().copied().find(fits)
@@ -90,15 +93,37 @@ impl Planner<'_> {
         let points = (tile.few.1 * tile.many.1) as f64;
         let sums = points * self.sums as f64;
         let many = self.axis(tile.many.0);
-        let load = |o: &Operand| match o.moves(many) {
-            true => costs.load,
-            false => costs.load + costs.second_line_in_a_row,
+        let load = |o: &Operand| {
+            let second = if o.moves(many) { 0.0 } else { costs.second_line_in_a_row };
+            costs.load * self.lines_of_a_vector(o, tile.lane_loop, lanes) + second
         };
         let loads = self.operands.iter().map(|o| self.inner_loads(o, tile) as f64 * load(o));
         let lines = self.inner_lines(tile, lanes) * costs.panel_line_time;
         let step = (sums * width + loads.sum::<f64>()).max(costs.latency * width).max(lines);
-        let point = step / (points * lanes as f64) + self.results_price(tile, lanes);
+        let point = self.with_end(tile.lane_loop, lanes) * step / (points * lanes as f64)
+            + self.results_price(tile, lanes);
         point * self.inner_rounding(tile.few) * self.inner_rounding(tile.many)
+    }
+
+    /// How many lines a vector of an operand is in. If its rows do not start at whole vectors, every element but one may be
+    /// the first of a line.
+    fn lines_of_a_vector(&self, operand: &Operand, lane_loop: usize, lanes: usize) -> f64 {
+        let bytes = lanes as f64 * operand.bytes;
+        let is_whole = |&i: &usize| operand.step(self.axis(i)) % bytes == 0.0;
+        let others = self.outputs.iter().chain(&self.reduces).filter(|&&i| i != lane_loop);
+        if others.copied().all(|i| is_whole(&i)) {
+            1.0
+        } else {
+            1.0 + (bytes - operand.bytes) / LINE
+        }
+    }
+
+    /// By how much the end of the reduction multiplies the work, if vectors do not divide it: a step under a mask, or element
+    /// by element.
+    fn with_end(&self, i: usize, lanes: usize) -> f64 {
+        let (n, left) = (self.size(i), self.size(i) % lanes);
+        let end = if self.target.masks { left.min(1) } else { left };
+        (n / lanes + end) as f64 / (n as f64 / lanes as f64)
     }
 
     /// The price of a tile's results, for each point: the lanes of sums are added up, and operations follow. Results that

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A loop is divided if it has this many times as many iterations as those in which predicates hold for only some lanes
 /// or unrolled copies.
-pub(super) const DIVIDED: i64 = 4;
+pub(in super::super) const DIVIDED: i64 = 4;
 /// From so many times as many on, what those iterations take does not count.
 pub(in super::super) const LONG: usize = 16;
 

@@ -21,7 +21,7 @@ mod rows;
 mod stores;
 mod switch;
 
-pub(super) use divide::LONG;
+pub(super) use divide::{DIVIDED, LONG};
 
 use super::ranges::{kind_of, substitute};
 use ends::Ends;
