@@ -179,8 +179,11 @@ fn has_little_scratch(program: &Program, target: &Target) -> bool {
     program.scratch_bytes <= target.most_scratch()
 }
 
-/// Halves the limit until the program is short enough, and its scratch small enough. A program that is too long even
-/// without options keeps those of the least limit, unless they double its length.
+/// A program that is too long even without options keeps those of the least limit, unless they make it so many times as long. A
+/// loop of vectors and its end are two.
+const LONGER: usize = 3;
+
+/// Halves the limit until the program is short enough, and its scratch small enough, or without options: see [`LONGER`].
 fn shrunk(
     kernel: &UOp,
     target: &Target,
@@ -208,7 +211,7 @@ fn shrunk(
         }
         if nodes == 0 {
             let is_close = |(_, _, program): &Done| {
-                program.ops.len() < 2 * ops && has_little_scratch(program, target)
+                program.ops.len() < LONGER * ops && has_little_scratch(program, target)
             };
             return Ok(longer.filter(is_close).unwrap_or(done));
         }

@@ -60,6 +60,22 @@ fn a_kernel_that_is_long_as_it_is_keeps_its_vectors() {
     }
 }
 
+/// The end of a loop that vectors do not divide is a copy of all its operations.
+#[test]
+fn a_long_loop_that_vectors_do_not_divide_keeps_its_vectors() {
+    let settings = Settings { optimize: true, checks: CHECKED, ..Settings::default() };
+    for elements in [1024, 1000] {
+        let i = range(0, RangeKind::Loop, elements);
+        let param = |slot| UOp::param(slot, DType::F32, [elements].as_slice());
+        let x = UOp::load(&param(1), &i);
+        let y = (0..2500).fold(x.clone(), |y, _| &y * &x + &x);
+        let kernel = UOp::kernel([UOp::store(&param(0), &i, &y, None).end([i])], "chain");
+        let done = compile(&kernel, &wide(), settings).expect("compiles");
+        let is_vector = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, .. });
+        assert!(done.applied.iter().any(is_vector), "{elements}: {:?}", done.applied);
+    }
+}
+
 /// Counts how often a kernel is lowered.
 #[derive(Debug, Default)]
 struct Lowered(AtomicUsize);
