@@ -3,8 +3,9 @@
 //!
 //! Every node goes to the block of its innermost range, so what does not vary over a loop is computed outside of it. A
 //! loop inside another is one item of the outer one's block. Inside a block the order is that of the graph walk, with
-//! these exceptions. What only a later loop needs comes after the loops before it. Stores to arguments come as late as they can, because an argument that is written may be the same
-//! memory as one that is read. A read of local memory comes before a write that it does not depend on.
+//! these exceptions. What only a later loop needs comes after the loops before it. Stores to arguments come as late as
+//! they can, because an argument that is written may be the same memory as one that is read. A read of local memory comes
+//! before a write that it does not depend on.
 
 use super::nest::Nest;
 use kiln_ir::arg::RangeKind;

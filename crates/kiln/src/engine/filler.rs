@@ -29,7 +29,8 @@ pub(super) fn read() -> f32 {
     (DType::F32.size() as f64 * Costs::CPU.byte_ns / Costs::CPU.operation_ns) as f32
 }
 
-/// Whether computing it again takes longer than reading it, and so long that a kernel less is not all that is saved.
+/// Whether computing it again takes longer than reading it, and longer than a launch. To store what is short saves little, and
+/// whoever reads it is compiled once more.
 pub(super) fn is_dear(filler: &UOp, additions: f32) -> bool {
     let all = f64::from(additions) * filler.numel() as f64 * Costs::CPU.operation_ns;
     additions > read() && all > Costs::CPU.launch_ns
