@@ -189,17 +189,21 @@ fn gates_cut_the_last_tile() {
     assert_eq!(count(&program("gated_edge"), Op::Where), 0, "the loads are masked already");
 }
 
-/// `out[i, j] = sum of x[i, k] w[j, k], and twice x[i, 0] more` for 3 rows of 64, and 6 columns.
-fn rows_by_columns(options: &[Opt]) -> Program {
+/// `out[i, j] = sum of x[i, k] w[j, k], and twice x[i, 0] more` for 3 rows of so many products, and 6 columns.
+fn rows_by_columns(products: usize, options: &[Opt]) -> Program {
     let range = |axis, kind, n| UOp::range(axis, kind, n);
     let [i, j] = [(0, 3), (1, 6)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
-    let k = range(2, RangeKind::Reduce, 64);
-    let param = |slot, len: usize| UOp::param(slot, DType::F32, [len].as_slice());
-    let [x, w] =
-        [UOp::load(&param(1, 192), &(&i * 64 + &k)), UOp::load(&param(2, 384), &(&j * 64 + &k))];
-    let more = UOp::load(&param(1, 192), &(&i * 64)) * UOp::constant(2, DType::F32);
+    let k = range(2, RangeKind::Reduce, products);
+    let load = |slot, rows: usize, index: &UOp| {
+        let param = UOp::param(slot, DType::F32, [rows * products].as_slice());
+        UOp::load(&param, index)
+    };
+    let row = |i: &UOp| i * products as i64;
+    let [x, w] = [load(1, 3, &(row(&i) + &k)), load(2, 6, &(row(&j) + &k))];
+    let more = load(1, 3, &row(&i)) * UOp::constant(2, DType::F32);
     let sum = (x * w).reduce_ranges(ReduceOp::Add, [k]) + more;
-    let store = UOp::store(&param(0, 18), &(&i * 6 + &j), &sum, None);
+    let out = UOp::param(0, DType::F32, [18].as_slice());
+    let store = UOp::store(&out, &(&i * 6 + &j), &sum, None);
     let kernel = UOp::kernel([store.end([i, j])], "");
     let program = lower(&apply(&kernel, options).expect("legal").ast, &target(true));
     verify(&program);
@@ -214,7 +218,7 @@ fn sums_of_lanes_that_are_neighbours_are_added_up_together() {
         split(RangeKind::Upcast, 1, 6),
         split(RangeKind::Upcast, 0, 3),
     ];
-    let (plain, tiled) = (rows_by_columns(&[]), rows_by_columns(&tile));
+    let (plain, tiled) = (rows_by_columns(64, &[]), rows_by_columns(64, &tile));
     let stored: Vec<u16> = tiled
         .ops
         .iter()
@@ -234,21 +238,27 @@ fn sums_of_lanes_that_are_neighbours_are_added_up_together() {
 /// A value that is loaded before a loop takes a register as long as the loop runs.
 #[test]
 fn what_only_a_second_loop_reads_is_loaded_after_the_first() {
-    let param = |slot, len: usize| UOp::param(slot, DType::F32, [len].as_slice());
-    let [i, j] = [(0, 32), (1, 4)].map(|(axis, n)| UOp::range(axis, RangeKind::Reduce, n));
-    let first = UOp::load(&param(1, 32), &i).reduce_ranges(ReduceOp::Add, [i]);
-    let factor = UOp::load(&param(3, 1), &UOp::index(0));
-    let term = UOp::load(&param(2, 4), &j) * factor;
-    let sum = term.reduce_ranges_from(ReduceOp::Add, [j], &first);
-    let store = UOp::store(&param(0, 1), &UOp::index(0), &sum, None);
-    let program = lower(&UOp::kernel([store], ""), &target(true));
-    verify(&program);
-    let at = |is: &dyn Fn(&UOp) -> bool| program.ops.iter().position(is).expect("there");
-    let loads_factor = |n: &UOp| n.op() == Op::Load && n.memory().arg().slot() == Some(3);
-    assert!(at(&loads_factor) > at(&|n| n.op() == Op::End));
-    let (x, y) = (numbers(32), numbers(4));
-    let expected = x.iter().sum::<f32>() + 2.0 * y.iter().sum::<f32>();
-    assert_eq!(run_program(&program, 1, &[&x, &y, &[2.0]]), [expected]);
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    // 69 products are 8 vectors and an end, under a mask; the tile has all results
+    let tile = [
+        split(RangeKind::Vector, 2, 8),
+        split(RangeKind::Upcast, 1, 6),
+        split(RangeKind::Upcast, 0, 3),
+    ];
+    let program = rows_by_columns(69, &tile);
+    let loops_before = |load: &UOp| {
+        let before = program.ops.iter().take_while(|n| *n != load);
+        before.filter(|n| n.op() == Op::End).count()
+    };
+    let masked: Vec<usize> = program
+        .ops
+        .iter()
+        .filter(|n| n.op() == Op::Load && n.gate().is_some())
+        .map(loops_before)
+        .collect();
+    assert!(!masked.is_empty() && masked.iter().all(|loops| *loops == 1), "{masked:?}");
+    let of = |program| run_program(program, 18, &[&numbers(3 * 69), &numbers(6 * 69)]);
+    assert_eq!(of(&rows_by_columns(69, &[])), of(&program));
 }
 
 #[test]
@@ -437,41 +447,41 @@ fn programs_read_well() {
     check_program(
         "reduce_in_reduce",
         expect![[r#"
-            %0 = param f32 slot=0 [2]
-            %1 = param f32 slot=1 [24]
-            %2 = local f32 register id=0 len=1
-            %3 = local f32 register id=1 len=1
-            %4 = range i32 axis=0 loop 2:i32
-            with %5 = after f32 %3 %4
-            %6 = store %5 0:i32 0.0:f32
-            %7 = mul i32 %4 12:i32
-            %8 = range i32 axis=1 reduce 3:i32
-            with %9 = after f32 %2 %4 %8
-            %10 = store %9 0:i32 -inf:f32
-            %11 = mul i32 %8 4:i32
-            %12 = add i32 %7 %11
-            %13 = range i32 axis=2 reduce 4:i32
-            with %14 = after f32 %2 %10 %4 %8 %13
-            %15 = load f32 %14 0:i32
-            %16 = add i32 %12 %13
-            %17 = load f32 %1 %16
-            %18 = max f32 %15 %17
-            %19 = store %14 0:i32 %18
-            end %13
-            with %20 = after f32 %3 %6 %4 %8
-            %21 = load f32 %20 0:i32
-            with %22 = end %19 %13
-            with %23 = after f32 %2 %22
-            %24 = load f32 %23 0:i32
-            %25 = add f32 %21 %24
-            %26 = store %20 0:i32 %25
-            end %8
-            with %27 = end %26 %8
-            with %28 = after f32 %3 %27
-            %29 = load f32 %28 0:i32
-            store %0 %4 %29
-            end %4
-        "#]],
+        %0 = param f32 slot=0 [2]
+        %1 = param f32 slot=1 [24]
+        %2 = local f32 register id=0 len=1
+        %3 = local f32 register id=1 len=1
+        %4 = range i32 axis=0 loop 2:i32
+        with %5 = after f32 %3 %4
+        %6 = store %5 0:i32 0.0:f32
+        %7 = mul i32 %4 12:i32
+        %8 = range i32 axis=1 reduce 3:i32
+        with %9 = after f32 %2 %4 %8
+        %10 = store %9 0:i32 -inf:f32
+        %11 = mul i32 %8 4:i32
+        %12 = add i32 %7 %11
+        %13 = range i32 axis=2 reduce 4:i32
+        with %14 = after f32 %2 %10 %4 %8 %13
+        %15 = load f32 %14 0:i32
+        %16 = add i32 %12 %13
+        %17 = load f32 %1 %16
+        %18 = max f32 %15 %17
+        %19 = store %14 0:i32 %18
+        end %13
+        with %20 = after f32 %3 %6 %4 %8
+        %21 = load f32 %20 0:i32
+        with %22 = end %19 %13
+        with %23 = after f32 %2 %22
+        %24 = load f32 %23 0:i32
+        %25 = add f32 %21 %24
+        %26 = store %20 0:i32 %25
+        end %8
+        with %27 = end %26 %8
+        with %28 = after f32 %3 %27
+        %29 = load f32 %28 0:i32
+        store %0 %4 %29
+        end %4
+    "#]],
     );
 }
 
