@@ -180,9 +180,14 @@ fn reduced(node: &UOp) -> usize {
     }
 }
 
+/// The time of one element of a node itself, or of one term of a sum, in nanoseconds.
+pub fn own_time(costs: &Costs, node: &UOp) -> f64 {
+    if node.op() == Op::Reduce { costs.operation_ns } else { own(costs, node) }
+}
+
 /// The time to compute `times` elements of a node; `below` are its distinct sources.
 pub(super) fn compute(costs: &Costs, node: &UOp, below: &[Below], times: f64) -> f64 {
-    let own = if node.op() == Op::Reduce { costs.operation_ns } else { own(costs, node) };
+    let own = own_time(costs, node);
     let times = times * reduced(node) as f64;
     times * own + below.iter().map(|b| b.demanded(costs, times)).sum::<f64>()
 }

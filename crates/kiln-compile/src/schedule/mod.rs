@@ -61,6 +61,7 @@ mod order;
 /// Outputs, and one arena for temporaries.
 mod memory;
 
+pub use cost::own_time;
 pub use memory::ARENA_ALIGN;
 pub(crate) use memory::lay_out;
 pub use scheduled::{BufferRef, Schedule, ScheduledKernel, Temp};

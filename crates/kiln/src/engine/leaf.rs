@@ -433,11 +433,13 @@ impl Slot {
         }
     }
 
-    /// What a filler was computed into, if that was on this device.
+    /// The same for a graph that is computed on this device. A filler counts if it was computed there.
     pub(super) fn value_on(&self, device: &Device) -> Option<Value> {
         match self {
-            Slot::Filler(value) if device_of(&value.leaf)? == *device => Some(value.clone()),
-            _ => None,
+            Slot::Filler(value) => {
+                Some(value.clone()).filter(|v| device_of(&v.leaf) == Some(device.clone()))
+            }
+            _ => self.value(),
         }
     }
 

@@ -26,6 +26,7 @@ use kiln_compile::schedule::BufferRef;
 use kiln_ir::uop::touch;
 use kiln_ir::{Const, Op, UOp};
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Computes the nodes and gives the leaf of each. `last` are the ids of those that no gradient will go through.
@@ -199,17 +200,17 @@ enum Blocked {
     Crossings(Vec<Crossing>),
 }
 
-/// The roots that remember their own leaf. Other threads may wait for them. A filler (a constant, `arange`) is shared by
-/// all programs that write it down: it remembers only what is stored beside the roots, and a tensor what it asked for.
-fn promised(closed: &Closed, also: &[UOp]) -> Few<Option<Promised>> {
-    let root = |&at: &usize| {
+/// The roots that remember their own leaf. Other threads may wait for them. Equal fillers (constants, `arange`) are one node in
+/// all programs. A program that asks for a filler has the leaf itself, so only fillers that are stored `beside` remember theirs.
+fn promised(closed: &Closed, beside: Range<usize>) -> Few<Option<Promised>> {
+    let root = |(root, &at): (usize, &usize)| {
         let (node, is_filler) = (closed.node(at), closed.is_filler(at));
-        let is_asked = is_filler && !also.contains(node);
+        let is_asked = is_filler && !beside.contains(&root);
         let own = node.op() != Op::Buffer && !closed.is_computed(at) && !is_asked;
         let differentiable = closed.is_differentiable(at);
         own.then(|| Promised { node: node.clone(), differentiable, is_filler, value: None })
     };
-    closed.roots.iter().map(root).collect()
+    closed.roots.iter().enumerate().map(root).collect()
 }
 
 /// What is known of a captured graph's schedule.
@@ -273,7 +274,10 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blo
         close(walked, device)
     };
     let known = Known::of(&mut closed, device, write_out).map_err(Blocked::Busy)?;
-    let promise = Promise { roots: promised(&closed, &also), pending: Slot::pending() };
+    // equal nodes are one root
+    let beside = closed.asked()[..nodes.len()].iter().max().map_or(0, |last| last + 1);
+    let roots = promised(&closed, beside..beside + also.len());
+    let promise = Promise { roots, pending: Slot::pending() };
     for root in promise.roots.iter().flatten() {
         leaf::set_slot(&root.node, Some(promise.pending.clone()));
     }

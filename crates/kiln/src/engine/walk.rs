@@ -42,8 +42,8 @@ pub(super) struct Reached {
     pub(super) differentiable: bool,
     /// Whether it is a filler: made of constants and positions alone, and of no device. It may have been computed.
     pub(super) is_filler: bool,
-    /// What it takes to compute an element of a filler, in additions.
-    pub(super) additions: f32,
+    /// The time to compute an element of a filler, in nanoseconds.
+    pub(super) time: f32,
     /// Whether it is a view of row-major positions.
     pub(super) is_positions: bool,
     /// Which root it is, if it is to be computed.
@@ -65,7 +65,7 @@ impl Reached {
             kept: 0,
             differentiable: false,
             is_filler: false,
-            additions: 0.0,
+            time: 0.0,
             is_positions: false,
             root: None,
             is_inner: false,
@@ -81,10 +81,9 @@ impl Reached {
 }
 
 /// A walk from roots to leaves. A node knows its position itself, so only one thread walks at a time.
-#[derive(Default)]
 pub(super) struct Walk {
     /// Where the roots are computed. A filler that was computed on another device counts as not computed.
-    device: Option<Device>,
+    device: Device,
     /// Sources before users.
     pub(super) nodes: Vec<Reached>,
     pub(super) effects: Vec<UOp>,
@@ -119,8 +118,18 @@ impl Walk {
         device: &Device,
         _alone: &Planning,
     ) -> Walk {
-        let device = Some(device.clone());
-        Walk { device, nodes: Vec::with_capacity(nodes), writes_out, ..Walk::default() }
+        Walk {
+            device: device.clone(),
+            nodes: Vec::with_capacity(nodes),
+            effects: Vec::new(),
+            checks: Vec::new(),
+            copies: 0,
+            computed: Vec::new(),
+            has_versions: false,
+            has_whole: false,
+            writes_out,
+            within: 0,
+        }
     }
 
     /// The position of a node that has been walked.
@@ -165,7 +174,7 @@ impl Walk {
         match leaf::slot(node) {
             Some(slot) if slot.is_pending() => return Err(Busy(slot)),
             Some(slot) => {
-                if let Some(value) = slot.value().or_else(|| slot.value_on(self.device.as_ref()?)) {
+                if let Some(value) = slot.value_on(&self.device) {
                     return self.leave_computed(node, &value, &slot).map(Some);
                 }
             }
@@ -182,7 +191,7 @@ impl Walk {
             edges: Edges::from_slice(&[leaf]),
             computed: Some(StandsFor { shares: value.shares }),
             is_filler: slot.is_filler(),
-            additions: filler::read(),
+            time: filler::read(),
             differentiable: leads_on(node, value.differentiable),
             ..Reached::new(node.clone())
         };
@@ -209,11 +218,11 @@ impl Walk {
             differentiable |= source.differentiable;
         }
         let on_positions = || op.is_movement() && self.nodes[edges[0]].is_positions;
-        let sources = || edges.iter().map(|&at| (&self.nodes[at].node, self.nodes[at].additions));
+        let sources = || edges.iter().map(|&at| (&self.nodes[at].node, self.nodes[at].time));
         self.add(Reached {
             differentiable: leads_on(node, differentiable),
             is_filler,
-            additions: if is_filler { filler::additions(node, sources()) } else { 0.0 },
+            time: if is_filler { filler::time(node, sources()) } else { 0.0 },
             is_positions: op == Op::Iota || on_positions(),
             edges,
             ..Reached::new(node.clone())

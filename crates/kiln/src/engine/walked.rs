@@ -7,7 +7,6 @@ use super::{Few, filler};
 use crate::device::Device;
 use kiln_ir::{Op, UOp};
 use std::cell::{Cell, LazyCell};
-use std::ops::Deref;
 
 thread_local! {
     /// How many nodes the last walk reached: in a loop the next one needs as much room.
@@ -55,9 +54,10 @@ impl Walked {
     /// Adds to the roots: values that an earlier walk passed too, and writes that wait. Returns these nodes.
     pub(super) fn store_also(&mut self) -> Vec<UOp> {
         let is_asked = self.is_asked();
-        let is_whole = LazyCell::new(|| self.read_whole(&is_asked));
-        let mut also = self.passed_again(&is_asked, &is_whole);
-        also.extend(self.pending_writes(&is_asked, &is_whole, &also));
+        let whole = LazyCell::new(|| self.read_whole(&is_asked));
+        let is_whole = |at: usize| whole[at];
+        let mut also = self.passed_again(&is_asked, is_whole);
+        also.extend(self.pending_writes(&is_asked, is_whole, &also));
         self.roots.extend(also.iter().copied());
         also.into_iter().map(|at| self.walk.node(at).clone()).collect()
     }
@@ -73,11 +73,7 @@ impl Walked {
     /// as walked. So a loop that reads something small of a growing value computes each part twice at most.
     ///
     /// A filler is stored if it is dear to compute (random weights) and read as a whole: it may be larger than memory.
-    fn passed_again(
-        &self,
-        is_asked: &[bool],
-        is_whole: &impl Deref<Target = Vec<bool>>,
-    ) -> Vec<usize> {
+    fn passed_again(&self, is_asked: &[bool], is_whole: impl Fn(usize) -> bool) -> Vec<usize> {
         // a node is topmost if a node that was not walked before needs it
         let (mut again, mut is_needed) = (Vec::new(), is_asked.to_vec());
         let is_read = self.read_as_they_are();
@@ -86,7 +82,7 @@ impl Walked {
                 continue;
             }
             let is_trivial =
-                is_read[at] || is_trivial(reached) || reached.is_filler && !is_whole[at];
+                is_read[at] || is_trivial(reached) || reached.is_filler && !is_whole(at);
             if !is_asked[at] && !is_trivial && reached.node.set_seen(true) {
                 again.push(at);
                 continue;
@@ -116,7 +112,7 @@ impl Walked {
     fn pending_writes(
         &self,
         is_asked: &[bool],
-        is_whole: &impl Deref<Target = Vec<bool>>,
+        is_whole: impl Fn(usize) -> bool,
         again: &[usize],
     ) -> Vec<usize> {
         if !self.walk.has_versions {
@@ -133,7 +129,7 @@ impl Walked {
             let base = |of: &[bool]| is_version && of[reached.edges[0]];
             in_memory[at] |= base(&in_memory);
             over_filler[at] = base(&over_filler) || is_version && self.is_filled(reached);
-            let to_memory = in_memory[at] || over_filler[at] && !is_whole[at];
+            let to_memory = in_memory[at] || over_filler[at] && !is_whole(at);
             let is_pending = is_version && to_memory && !is_stored[at] && reached.is_held();
             if is_pending && !is_asked[at] && !reached.differentiable {
                 pending.push(at);
@@ -176,7 +172,7 @@ fn is_memory(reached: &Reached) -> bool {
 /// Whether it costs nothing to compute the node again: it is there, or a view, or as cheap as a read.
 fn is_trivial(reached: &Reached) -> bool {
     let is_kept = matches!(reached.node.op(), Op::Buffer | Op::Copy);
-    let is_cheap = reached.is_filler && !filler::is_dear(&reached.node, reached.additions);
+    let is_cheap = reached.is_filler && !filler::is_dear(&reached.node, reached.time);
     is_cheap || is_kept || is_view(reached) || reached.computed.is_some()
 }
 
