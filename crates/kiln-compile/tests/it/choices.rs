@@ -389,6 +389,41 @@ fn a_panel_is_filled_for_one_tile_if_all_rows_can_pass_it() {
     assert_eq!(depths(6000).last(), Some(&0));
 }
 
+/// The same for each of several matrices.
+fn batched([b, m, n, k]: [usize; 4], shares_columns: bool) -> UOp {
+    let loops = [b, m, n].into_iter().enumerate();
+    let [z, i, j]: [UOp; 3] = std::array::from_fn(|at| {
+        let (axis, n) = loops.clone().nth(at).expect("three");
+        range(axis as u32, RangeKind::Loop, n)
+    });
+    let l = range(3, RangeKind::Reduce, k);
+    let (m, n, k) = (m as i64, n as i64, k as i64);
+    let x = UOp::load(&param(1, b * (m * k) as usize), &(&z * (m * k) + &i * k + &l));
+    let matrix = if shares_columns { 0 } else { k * n };
+    let w = UOp::load(&param(2, b * (k * n) as usize), &(&z * matrix + &l * n + &j));
+    let place = &z * (m * n) + &i * n + &j;
+    let store = UOp::store(&param(0, b * (m * n) as usize), &place, &sum(&(&x * &w), &[l]), None);
+    UOp::kernel([store.end([z, i, j])], "batched")
+}
+
+/// The loops around the copies of a batched product's columns.
+fn depth_of_columns(shares_columns: bool) -> Option<usize> {
+    let target = Target { cache_bytes: [48 << 10, 2 << 20, 32 << 20], threads: 1, ..wide() };
+    let options = chosen_for(&batched([8, 64, 2048, 512], shares_columns), &target);
+    options.iter().find_map(|option| match *option {
+        Opt::Stage { operand: 1, depth, .. } => Some(depth),
+        _ => None,
+    })
+}
+
+#[test]
+fn matrices_of_their_own_are_copied_by_tile() {
+    // inside the loops over matrices and over tiles
+    assert_eq!(depth_of_columns(false), Some(2));
+    // what all matrices share is copied once, in blocks that are around the loop over them
+    assert_eq!(depth_of_columns(true), Some(1));
+}
+
 /// A convolution 3 x 3 with a border, of 8 images of `side` x `side` pixels, whose channels are last or before the rows.
 fn convolution(sizes: [usize; 3], channels_last: bool) -> UOp {
     convolution_of(8, sizes, channels_last)

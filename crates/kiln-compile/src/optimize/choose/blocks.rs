@@ -153,7 +153,7 @@ impl Planner<'_> {
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
         let others: Vec<usize> = others.collect();
         let columns_around = self.stays(tile, staged, &others);
-        let by_tile = self.is_copied_by_tile(tile, row_bytes);
+        let by_tile = self.is_copied_by_tile(tile, staged, row_bytes);
         // all rows if they fit the second cache beside a tile's lanes
         let fits = row_bytes * trips(tile.row_loop) as f64 + lane_bytes <= second;
         let rows_room = if by_tile || fits { f64::INFINITY } else { second / 2.0 };
@@ -225,10 +225,18 @@ impl Planner<'_> {
     /// Whether a panel along the lanes is filled for one tile right before it is read, and so read from a near cache. Meanwhile the
     /// next panel is fetched: see pass `prefetch`. All rows, of so many bytes each, pass every panel: they must fit the last cache.
     /// A core fetches lines that follow each other in time.
-    fn is_copied_by_tile(&self, tile: &Tile, row_bytes: f64) -> bool {
+    fn is_copied_by_tile(&self, tile: &Tile, staged: &[bool], row_bytes: f64) -> bool {
         let rows = row_bytes * self.chooser.left[tile.row_loop].0 as f64;
         let passes = rows <= self.target.cache_bytes[2] as f64 / 2.0;
-        passes && self.is_alone(tile) && self.chooser.around.is_none()
+        passes && self.has_panels_of_its_own(tile, staged) && self.chooser.around.is_none()
+    }
+
+    /// Whether every iteration of the loops beside the tile's has other panels along the lanes, as in a batched product.
+    fn has_panels_of_its_own(&self, tile: &Tile, staged: &[bool]) -> bool {
+        let others = self.others(tile);
+        let is_own = |o: &Operand| others.iter().all(|&i| o.moves(self.axis(i)));
+        let mut panels = self.staged_along_lanes(tile, staged).peekable();
+        self.is_alone(tile) || panels.peek().is_some() && panels.all(is_own)
     }
 
     /// Iterations in each part of a loop that threads share. Parts are equal if twice as many parts as threads are enough for that.
