@@ -543,6 +543,26 @@ fn vectors_need_not_divide_the_sum_of_inner_products() {
     }
 }
 
+/// A loop around the many rows, 8 MiB, would read them again in each of its iterations.
+#[test]
+fn all_of_the_few_rows_are_inside_the_loop_over_the_many() {
+    let target = Target { cache_bytes: [48 << 10, 2 << 20, 32 << 20], threads: 1, ..wide() };
+    let [z, i, j] = [(0, 7), (1, 7), (2, 2048)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let l = range(3, RangeKind::Reduce, 1024);
+    // every second pixel, so that the loops over them do not become one
+    let x = UOp::load(&param(1, 14 * 14 * 1024), &((&z * 28 + &i * 2) * 1024 + &l));
+    let w = UOp::load(&param(2, 2048 * 1024), &(&j * 1024 + &l));
+    let place = &z * 7 + &i + &j * 49;
+    let store = UOp::store(&param(0, 49 * 2048), &place, &sum(&(&x * &w), &[l]), None);
+    let options = chosen_for(&UOp::kernel([store.end([z, i, j])], "pixels"), &target);
+    let has = |wanted: Opt| options.contains(&wanted);
+    assert!(has(Opt::Split { kind: RangeKind::Vector, axis: 3, by: 16 }), "{options:?}");
+    assert!(
+        has(Opt::Block { axis: 0, by: 7 }) || has(Opt::Block { axis: 1, by: 7 }),
+        "{options:?}"
+    );
+}
+
 /// A vector that does not start at a line is in two of them, so a tile should read each more often.
 #[test]
 fn rows_at_any_byte_make_larger_tiles() {

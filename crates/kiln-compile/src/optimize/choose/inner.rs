@@ -142,7 +142,9 @@ impl Planner<'_> {
         let sums = rows * self.sums as f64 * vectors.iter().map(|&n| sum(n)).sum::<f64>();
         // operations on one vector wait for each other
         let at_once = (rows * vectors.len() as f64).max(costs.in_flight as f64);
-        (sums + at_once * self.operations_outside) / (results as f64 * self.depth())
+        // a shuffle and an addition for each half, and nothing else to do in the meantime
+        let wait = f64::from(lanes.ilog2()) * 2.0 * costs.latency;
+        (sums + wait + at_once * self.operations_outside) / (results as f64 * self.depth())
     }
 
     /// Whether results along a loop of the tile become vectors: all are neighbours, under one predicate.
@@ -165,11 +167,24 @@ impl Planner<'_> {
         let room = self.target.cache_bytes[0] as f64 / 2.0;
         let is_far = |rows: usize| rows as f64 * self.depth() * bytes > room;
         let (few, many) = (tile.few, tile.many);
-        let is_read_again = |(i, by): (usize, usize)| self.size(i) > by;
-        let of_few = is_read_again(many) && is_far(self.size(few.0));
-        let of_many = is_read_again(few) && is_far(few.1 + many.1);
+        let more: usize = self.more_few(tile).iter().map(|&i| self.size(i)).product();
+        let all_few = self.size(few.0) * more;
+        let of_few = self.size(many.0) > many.1 && is_far(all_few);
+        let of_many = all_few > few.1 && is_far(few.1 + many.1);
         let rows = of_few as usize * few.1 + of_many as usize * many.1;
         rows as f64 * lanes as f64 * bytes / LINE
+    }
+
+    /// Loops over more of the few rows, as over the second axis of an image. They go inside the loop over the many, as the first
+    /// does: around it, each of their iterations would read all of the many rows again.
+    fn more_few(&self, tile: &Inner) -> Vec<usize> {
+        let many = self.axis(tile.many.0);
+        let rests = |o: &Operand, i| !o.moves(self.axis(i));
+        let of_many = self.operands.iter().filter(|o| o.moves(many));
+        let is_more = |&i: &usize| of_many.clone().all(|o| rests(o, i));
+        let all = self.outputs.iter().copied().filter(|i| ![tile.few.0, tile.many.0].contains(i));
+        all.filter(|&i| self.chooser.left[i].0 > 1 && !self.chooser.is_around(i) && is_more(&i))
+            .collect()
     }
 
     /// By how much rounding up to whole tiles multiplies the work.
@@ -199,7 +214,7 @@ impl Planner<'_> {
         );
     }
 
-    /// The few rows are read again for each tile of the many.
+    /// All of the few rows are read again for each tile of the many.
     pub(super) fn carry_out_inner(&mut self, tile: Inner, lanes: usize) {
         self.tell_inner(&tile, lanes);
         self.chooser.apply(RangeKind::Vector, tile.lane_loop, lanes);
@@ -207,6 +222,9 @@ impl Planner<'_> {
         self.chooser.apply(RangeKind::Upcast, many.0, many.1);
         self.chooser.apply(RangeKind::Upcast, few.0, few.1);
         self.chooser.block(few.0, self.chooser.left[few.0].0);
+        for i in self.more_few(&tile) {
+            self.chooser.block(i, self.chooser.left[i].0);
+        }
         self.chooser.threads(self.target);
     }
 }
