@@ -222,7 +222,7 @@ impl Planner<'_> {
         self.chooser.apply(RangeKind::Upcast, many.0, many.1);
         self.chooser.apply(RangeKind::Upcast, few.0, few.1);
         self.chooser.block(few.0, self.chooser.left[few.0].0);
-        for i in self.more_few(&tile) {
+        for i in self.more_few(&tile).into_iter().rev() {
             self.chooser.block(i, self.chooser.left[i].0);
         }
         self.chooser.threads(self.target);
