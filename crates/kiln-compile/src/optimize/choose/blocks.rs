@@ -235,8 +235,8 @@ impl Planner<'_> {
     fn has_panels_of_its_own(&self, tile: &Tile, staged: &[bool]) -> bool {
         let others = self.others(tile);
         let is_own = |o: &Operand| others.iter().all(|&i| o.moves(self.axis(i)));
-        let mut panels = self.staged_along_lanes(tile, staged).peekable();
-        self.is_alone(tile) || panels.peek().is_some() && panels.all(is_own)
+        let are_own = self.staged_along_lanes(tile, staged).map(is_own).reduce(|a, b| a && b);
+        self.is_alone(tile) || are_own == Some(true)
     }
 
     /// Iterations in each part of a loop that threads share. Parts are equal if twice as many parts as threads are enough for that.

@@ -179,12 +179,11 @@ impl Planner<'_> {
     /// does: around it, each of their iterations would read all of the many rows again.
     fn more_few(&self, tile: &Inner) -> Vec<usize> {
         let many = self.axis(tile.many.0);
-        let rests = |o: &Operand, i| !o.moves(self.axis(i));
-        let of_many = self.operands.iter().filter(|o| o.moves(many));
-        let is_more = |&i: &usize| of_many.clone().all(|o| rests(o, i));
-        let all = self.outputs.iter().copied().filter(|i| ![tile.few.0, tile.many.0].contains(i));
-        all.filter(|&i| self.chooser.left[i].0 > 1 && !self.chooser.is_around(i) && is_more(&i))
-            .collect()
+        let moves_many =
+            |i: usize| self.operands.iter().any(|o| o.moves(many) && o.moves(self.axis(i)));
+        let mut more = self.beside([tile.few.0, tile.many.0]);
+        more.retain(|&i| !self.chooser.is_around(i) && !moves_many(i));
+        more
     }
 
     /// By how much rounding up to whole tiles multiplies the work.

@@ -31,8 +31,12 @@ impl Planner<'_> {
 
     /// The loops over outputs beside the tile's.
     pub(super) fn others(&self, tile: &Tile) -> Vec<usize> {
-        let of_tile = [tile.row_loop, tile.lane_loop];
-        let is_other = |i: &usize| !of_tile.contains(i) && self.chooser.left[*i].0 > 1;
+        self.beside([tile.row_loop, tile.lane_loop])
+    }
+
+    /// The loops over outputs beside two of them.
+    pub(super) fn beside(&self, two: [usize; 2]) -> Vec<usize> {
+        let is_other = |i: &usize| !two.contains(i) && self.chooser.left[*i].0 > 1;
         self.outputs.iter().copied().filter(is_other).collect()
     }
 
