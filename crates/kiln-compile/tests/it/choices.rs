@@ -389,13 +389,9 @@ fn a_panel_is_filled_for_one_tile_if_all_rows_can_pass_it() {
     assert_eq!(depths(6000).last(), Some(&0));
 }
 
-/// The same for each of several matrices.
+/// A product for each of several pairs of matrices, whose second ones may all be the same.
 fn batched([b, m, n, k]: [usize; 4], shares_columns: bool) -> UOp {
-    let loops = [b, m, n].into_iter().enumerate();
-    let [z, i, j]: [UOp; 3] = std::array::from_fn(|at| {
-        let (axis, n) = loops.clone().nth(at).expect("three");
-        range(axis as u32, RangeKind::Loop, n)
-    });
+    let [z, i, j] = [(0, b), (1, m), (2, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
     let l = range(3, RangeKind::Reduce, k);
     let (m, n, k) = (m as i64, n as i64, k as i64);
     let x = UOp::load(&param(1, b * (m * k) as usize), &(&z * (m * k) + &i * k + &l));
