@@ -3,9 +3,9 @@
 //!
 //! Every node goes to the block of its innermost range, so what does not vary over a loop is computed outside of it. A
 //! loop inside another is one item of the outer one's block. Inside a block the order is that of the graph walk, with
-//! these exceptions. What only a later loop needs comes after the loops before it. Stores to arguments come as late as
-//! they can, because an argument that is written may be the same memory as one that is read. A read of local memory comes
-//! before a write that it does not depend on.
+//! these exceptions. What only a later loop needs comes after the loops before it. The sums of a tile advance together, one
+//! operand after the other. Stores to arguments come as late as they can, because an argument that is written may be the same
+//! memory as one that is read. A read of local memory comes before a write that it does not depend on.
 
 use super::nest::Nest;
 use kiln_ir::arg::RangeKind;
@@ -190,23 +190,41 @@ impl Items {
         needed
     }
 
-    /// The step at which each item is needed. The values that are added to one accumulator form a chain; an addition's
-    /// step is its place in the chain, and any other item has the step of the first addition that needs it. So unrolled
-    /// sums advance side by side, and what one step of all of them shares is not held for long. `orders` is any order
-    /// of each block.
-    fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<u32> {
+    /// The step at which each item is needed, and its operand's turn in that step. The values that are added to one accumulator form
+    /// a chain; an addition's step is its place in the chain, and any other item has the step of the first addition that needs it.
+    /// So unrolled sums advance side by side, and what one step of all of them shares is not held for long. `orders` is any
+    /// order of each block.
+    fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<(u32, usize)> {
         let links = self.links();
-        let mut reached = vec![0; self.topo.len()];
-        let mut steps = vec![0; self.topo.len()];
+        let passing = self.passing(&links);
+        let mut reached = vec![(0, 0); self.topo.len()];
         for &i in orders.iter().flatten() {
-            let before = self.waits_for[i].iter().map(|&w| reached[w]).max().unwrap_or(0);
-            reached[i] = before.max(links[i].map_or(0, |from| reached[from] + 1));
+            let before = self.waits_for[i].iter().map(|&w| reached[w]).max().unwrap_or_default();
+            let next = |from: usize| (before.0.max(reached[from].0 + 1), passing[i]);
+            reached[i] = links[i].map_or(before, next);
         }
+        let mut steps = reached.clone();
         for &i in orders.iter().rev().flat_map(|order| order.iter().rev()) {
             let first_user = users.of(i).iter().map(|&u| steps[u]).min();
             steps[i] = first_user.filter(|_| links[i].is_none()).unwrap_or(reached[i]);
         }
         steps
+    }
+
+    /// For each addition to an accumulator, its operand that the fewest additions use, as a number; 0 for all other nodes. Additions
+    /// with the same one go together, so it is in a register for a short time, while the others are held: of a tile of 2 vectors
+    /// by 6 rows, 2 vectors and one row at a time.
+    fn passing(&self, links: &[Option<usize>]) -> Vec<usize> {
+        let mut uses = vec![0; self.topo.len()];
+        let operands = |i: usize| {
+            let from = links[i];
+            let sources = self.topo[i].srcs().iter().map(|src| self.numbers[src]);
+            sources.filter(move |&src| from.is_some_and(|from| src != from))
+        };
+        let all = 0..self.topo.len();
+        all.clone().flat_map(operands).for_each(|src| uses[src] += 1);
+        let rarest = |i| operands(i).min_by_key(|&src| (uses[src], Reverse(src)));
+        all.map(|i| rarest(i).unwrap_or(0)).collect()
     }
 
     /// For each node that adds a value to an accumulator: the node of the accumulator's previous value.

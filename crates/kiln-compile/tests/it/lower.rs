@@ -11,6 +11,7 @@ use kiln_ir::spec::verify_program;
 use kiln_ir::text::{parse, print_list};
 use kiln_ir::{DType, Op, UOp};
 use std::cell::Cell;
+use std::collections::HashSet;
 
 fn kernel(name: &str) -> UOp {
     let path = format!("{}/../../testdata/{name}.uop", env!("CARGO_MANIFEST_DIR"));
@@ -233,6 +234,48 @@ fn sums_of_lanes_that_are_neighbours_are_added_up_together() {
     assert_eq!(tiled.ops.iter().filter(is_sum).count(), 3 * (4 + 3 + 2));
     let of = |program| run_program(program, 18, &[&numbers(192), &numbers(384)]);
     assert_eq!(of(&plain), of(&tiled));
+}
+
+/// Of 8 rows, a tile of 6 has a last one of 2, and its stores are apart from those of the others. In the order of these stores,
+/// four rows would be held at a time.
+#[test]
+fn of_a_tile_few_operands_are_held_at_a_time() {
+    let range = |axis, kind, n| UOp::range(axis, kind, n);
+    let [i, j] = [(0, 8), (1, 16)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let k = range(2, RangeKind::Reduce, 64);
+    let load = |slot, n: usize, index: &UOp| {
+        UOp::load(&UOp::param(slot, DType::F32, [n].as_slice()), index)
+    };
+    let [x, w] = [load(1, 8 * 64, &(&i * 64 + &k)), load(2, 64 * 16, &(&k * 16 + &j))];
+    let sum = (x * w).reduce_ranges(ReduceOp::Add, [k]);
+    // neighbours along the rows: results are stored one by one
+    let store =
+        UOp::store(&UOp::param(0, DType::F32, [128].as_slice()), &(&j * 8 + &i), &sum, None);
+    let kernel = UOp::kernel([store.end([i, j])], "");
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let tile = [
+        split(RangeKind::Vector, 1, 8),
+        split(RangeKind::Upcast, 1, 2),
+        split(RangeKind::Upcast, 0, 6),
+    ];
+    let program = lower(&apply(&kernel, &tile).expect("legal").ast, &target(true));
+    verify(&program);
+    assert_eq!(count(&program, Op::MulAdd), 12);
+    assert!(held_operands(&program.ops) <= 3, "{}", print_list(&program.ops));
+    let of = |program| run_program(program, 128, &[&numbers(512), &numbers(1024)]);
+    assert_eq!(of(&lower(&kernel, &target(true))), of(&program));
+}
+
+/// How many factors of products have been loaded and are still needed, at most.
+fn held_operands(ops: &[UOp]) -> usize {
+    let factors = |n: &UOp| n.srcs()[..2].to_vec();
+    let products = || ops.iter().enumerate().filter(|(_, n)| n.op() == Op::MulAdd);
+    let held = |at: usize| {
+        let open = products().filter(|(i, _)| *i >= at).flat_map(|(_, n)| factors(n));
+        let done = |n: &UOp| ops[..=at].contains(n);
+        open.filter(done).collect::<HashSet<UOp>>().len()
+    };
+    products().map(|(at, _)| held(at)).max().unwrap_or(0)
 }
 
 /// A value that is loaded before a loop takes a register as long as the loop runs.
