@@ -138,10 +138,15 @@ impl Panel {
     }
 }
 
-/// The order in which a panel is read: loops as they nest, then unrolled ranges, then lanes and sides of matrices.
+/// The order in which a panel is read: loops as they nest, then unrolled terms, then the tile, then lanes and sides of matrices.
 pub(super) fn reading_order(mut ranges: Vec<UOp>) -> Vec<UOp> {
-    let is_last = |r: &UOp| matches!(kind_of(r), RangeKind::Vector | RangeKind::Matrix);
-    ranges.sort_by_key(|r| (kind_of(r).is_expanded(), is_last(r), axis_of(r)));
+    let place = |kind: RangeKind| match kind {
+        RangeKind::Vector | RangeKind::Matrix => 3,
+        RangeKind::Unroll => 1,
+        _ if kind.is_expanded() => 2,
+        _ => 0,
+    };
+    ranges.sort_by_key(|r| (place(kind_of(r)), axis_of(r)));
     ranges
 }
 
@@ -176,8 +181,9 @@ impl Copy {
         let next = [1, parts_of(ast, value)].map(Some);
         let first = inner.iter().position(|r| next.contains(&stride(r)));
         let first = first.unwrap_or(inner.len() - 1);
-        let is_plain = first + 1 < inner.len() && !has_predicates(value);
-        let start = if is_plain { start_of_run(&inner[..=first], stride) } else { first };
+        let runs_on = |start: &usize| !has_predicate_over(value, &inner[*start..=first]);
+        let start = (first + 1 < inner.len()).then(|| start_of_run(&inner[..=first], stride));
+        let start = start.filter(runs_on).unwrap_or(first);
         let (run, first) = (&inner[start..=first], &inner[first]);
         let mut others: Vec<&UOp> =
             inner.iter().filter(|r| *r != last && !run.contains(r)).collect();
@@ -264,9 +270,10 @@ fn start_of_run(ranges: &[UOp], stride: impl Fn(&UOp) -> Option<i64>) -> usize {
     last - (1..=last).rev().take_while(runs_on).count()
 }
 
-/// Whether loads of a value have predicates, which would be computed for each place of a run.
-fn has_predicates(value: &UOp) -> bool {
-    toposort(value).iter().any(|n| n.op() == Op::Load && n.gate().is_some())
+/// Whether a load's predicate varies over a run. Then it would be computed for each place of the run.
+fn has_predicate_over(value: &UOp, run: &[UOp]) -> bool {
+    let varies = |gate: &UOp| run.iter().any(|r| gate.scope().contains(axis_of(r)));
+    toposort(value).iter().any(|n| n.op() == Op::Load && n.gate().is_some_and(varies))
 }
 
 /// The lanes in which a run of `size` neighbours is copied: a power of two that divides it, of at least four; else 1.

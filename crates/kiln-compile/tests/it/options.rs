@@ -639,6 +639,35 @@ fn what_is_transposed_is_copied_in_squares() {
     assert_eq!([0, 1].map(squares), [0, 4]);
 }
 
+/// Weights `[14, 5, 9]`, panels of 4 of the 14 for all others: of the last panel, half is past the end. Vectors of neighbours along
+/// the 45 others that run on in memory are loaded, or all 9 of a window that is unrolled.
+#[test]
+fn panels_with_an_end_or_an_unrolled_window_are_copied_in_runs() {
+    let [o, p] = [(0, 14), (1, 6)].map(|(axis, n)| UOp::range(axis, RangeKind::Loop, n));
+    let [c, t] = [(2, 4), (3, 9)].map(|(axis, n)| UOp::range(axis, RangeKind::Reduce, n));
+    let load = |slot, n: usize, index: &UOp| {
+        UOp::load(&UOp::param(slot, DType::F32, [n].as_slice()), index)
+    };
+    let weight = load(1, 14 * 36, &(&o * 36 + &c * 9 + &t));
+    let pixel = load(2, 4 * 14, &(&c * 14 + &p + &t));
+    let sum = (weight * pixel).reduce_ranges(ReduceOp::Add, [c, t]);
+    let out = UOp::param(0, DType::F32, [14 * 6].as_slice());
+    let store = UOp::store(&out, &(&o * 6 + &p), &sum, None);
+    let kernel = UOp::kernel([store.end([o, p])], "");
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let stage = Opt::Stage { operand: 0, depth: 0, lanes: 4 };
+    let lanes = split(RangeKind::Vector, 0, 4);
+    let unroll = split(RangeKind::Unroll, 3, 9);
+    let two = split(RangeKind::Upcast, 0, 2);
+    for options in [vec![lanes, two, stage], vec![lanes, two, unroll, stage]] {
+        let staged = apply(&kernel, &options).expect("legal");
+        let ops = lower(&staged.ast, &small_target(16, true)).ops;
+        let is_weight = |n: &&UOp| n.op() == Op::Load && n.memory().arg().slot() == Some(1);
+        let lanes: Vec<u16> = ops.iter().filter(is_weight).map(UOp::lanes).collect();
+        assert!(!lanes.is_empty() && lanes.iter().all(|n| *n == 4), "{options:?}: {lanes:?}");
+    }
+}
+
 #[test]
 fn the_heuristic_stages_what_misses_the_caches() {
     let kernel = kernel_of(&product([40, 33, 64], false, true));
