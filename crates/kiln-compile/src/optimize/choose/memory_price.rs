@@ -115,13 +115,14 @@ impl Planner<'_> {
         self.costs().copy(in_a_row(tile.lane_loop) || in_a_row(tile.row_loop) && rows)
     }
 
-    /// The price per point of copying the rows of a tile, if they are neighbours in memory and each step reads other
-    /// lines: then they will be staged.
+    /// The price per point of copying the rows of a tile, where they will be staged: if they are neighbours in memory and each step
+    /// reads other lines, or in a block of the reduction around other loops.
     pub(super) fn copy_of_rows(&self, operand: &Operand, tile: &Tile) -> f64 {
-        let rows = operand.stride(self.axis(tile.row_loop)) == Some(1);
+        let in_a_row = operand.stride(self.axis(tile.row_loop)) == Some(1);
+        let apart = || in_a_row && self.step(operand) > LINE && self.misses(operand, tile) > 0.0;
+        let in_block = || !self.is_alone(tile) && self.chunk(tile).is_some();
         let still = !operand.moves(self.axis(tile.lane_loop));
-        let apart = self.step(operand) > LINE && self.misses(operand, tile) > 0.0;
-        match rows && still && apart && !self.slides(operand) {
+        match still && !self.slides(operand) && (apart() || in_block()) {
             true => self.copy_of_one(operand, tile) / self.uses(operand),
             false => 0.0,
         }

@@ -29,11 +29,13 @@ impl Chooser {
         planner.unusual = others.iter_mut().filter_map(|c| Planner::of(c, ast, target)).collect();
         let plan = planner.cheapest(lanes)?;
         let form = plan.form();
+        let has_room = planner.has_room_for_terms();
         match plan {
             Plan::Inner(inner) => planner.carry_out_inner(inner, lanes),
             Plan::Tile(tile) => {
                 let accumulators = planner.carry_out(tile, lanes);
-                if accumulators < self.costs.in_flight || self.order.is_some() {
+                let few = accumulators < self.costs.in_flight;
+                if few && has_room || self.order.is_some() {
                     self.unroll();
                 }
             }
@@ -78,6 +80,13 @@ impl Plan {
 }
 
 impl Planner<'_> {
+    /// Whether registers hold values of several terms of the sum beside a tile, or the sum ends with a few terms.
+    fn has_room_for_terms(&self) -> bool {
+        let costs = self.costs();
+        let has_registers = self.target.vector_registers > costs.registers_for_tiles;
+        has_registers || self.depth() <= costs.unroll_whole as f64
+    }
+
     /// The cheapest plan; of the form that was chosen before, if it was.
     fn cheapest(&self, lanes: usize) -> Option<Plan> {
         let tile = || self.best_tile(lanes).map(|(_, tile)| Plan::Tile(tile));

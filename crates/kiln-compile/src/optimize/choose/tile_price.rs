@@ -17,12 +17,13 @@ impl Planner<'_> {
 
     /// Registers of a tile: accumulators of all sums, the operand that is held while the other passes, and one of the other. While
     /// one of the reductions goes on, its predicated loads are all done before its first product, since their predicates are
-    /// computed together.
+    /// computed together. A copy of overlapping windows is read without predicates.
     pub(super) fn registers(&self, tile: &Tile) -> usize {
         let loads = |operand: &Operand| self.loads(operand, tile);
         let held = self.operands.iter().map(loads).min().unwrap_or(0);
-        let early: usize = self.operands.iter().filter(|o| o.gated).map(loads).sum();
-        let plain = self.operands.iter().filter(|o| !o.gated).map(loads).min().unwrap_or(0);
+        let is_early = |o: &&Operand| o.gated && !self.copies_windows(o, tile);
+        let early: usize = self.operands.iter().filter(is_early).map(loads).sum();
+        let plain = self.operands.iter().filter(|o| !is_early(o)).map(loads).min().unwrap_or(0);
         let at_once = self.sums.div_ceil(self.reductions.len().max(1));
         let accumulators = tile.across * tile.rows;
         (accumulators * self.sums + held + 1).max(accumulators * at_once + early + plain)
@@ -38,14 +39,12 @@ impl Planner<'_> {
         let costs = self.costs();
         let width = costs.width(tile.lanes);
         let loads: usize = self.operands.iter().map(|o| self.loads(o, tile)).sum();
-        let points = vectors * tile.lanes as f64 / (self.rounding(tile) * self.balance(tile));
+        let points = self.points(tile);
         let (mut in_place, mut copies, mut lines) = (0.0, 0.0, 0.0);
         for operand in &self.operands {
-            let reads = self.reads_in_place(operand, tile);
-            let windows = self.copy_of_windows(operand, tile);
-            match windows < reads / points {
-                true => copies += windows,
-                false => in_place += reads,
+            match self.copies_windows(operand, tile) {
+                true => copies += self.copy_of_windows(operand, tile),
+                false => in_place += self.reads_in_place(operand, tile),
             }
             copies += self.forced_copy(operand, lane) + self.copy_of_rows(operand, tile);
             lines += self.lines_of_panel(operand, tile);
@@ -54,6 +53,18 @@ impl Planner<'_> {
         let step = products + loads as f64 * costs.load + in_place + lines * costs.panel_line;
         let least = (costs.latency * width).max(lines * costs.panel_line_time);
         step.max(least) / points + copies + self.outside(tile)
+    }
+
+    /// Points of the iteration space that a step of the tile computes, without what rounding and waiting threads waste.
+    fn points(&self, tile: &Tile) -> f64 {
+        let all = (tile.across * tile.rows * tile.lanes) as f64;
+        all / (self.rounding(tile) * self.balance(tile))
+    }
+
+    /// Whether it is cheaper to copy what overlapping windows read than to read it in its place.
+    fn copies_windows(&self, operand: &Operand, tile: &Tile) -> bool {
+        let reads = self.reads_in_place(operand, tile) / self.points(tile);
+        self.copy_of_windows(operand, tile) < reads
     }
 
     /// How many cache lines the vectors of an operand are in, in each step, if what the tile reads again with each block of rows
