@@ -190,10 +190,9 @@ impl Items {
         needed
     }
 
-    /// The step at which each item is needed, and its operand's turn in that step. The values that are added to one accumulator form
-    /// a chain; an addition's step is its place in the chain, and any other item has the step of the first addition that needs it.
-    /// So unrolled sums advance side by side, and what one step of all of them shares is not held for long. `orders` is any
-    /// order of each block.
+    /// For each item, the step and the operand (`passing`) of the addition that needs it first. The values that are added to one
+    /// accumulator form a chain, and an addition's step is its place in the chain. So unrolled sums advance side by side, and
+    /// the operands of a step are not held for long. `orders` is any order of each block.
     fn steps(&self, users: &Users, orders: &[Vec<usize>]) -> Vec<(u32, usize)> {
         let links = self.links();
         let passing = self.passing(&links);
