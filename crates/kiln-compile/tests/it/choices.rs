@@ -233,8 +233,8 @@ fn windows_that_are_copied_take_no_registers() {
     assert!(points(&options) >= 10, "{options:?}");
 }
 
-/// Each weight is used by 49 pixels only, so to copy all of them takes a fifth of the time. It is the same time with vectors of
-/// channels and with vectors of pixels, of which one in eight would be unused.
+/// Each weight is used by 49 pixels only, so to copy all of them takes a sixth of the time. That is so with vectors of channels, and
+/// with vectors of pixels, too, where one lane in eight would be unused.
 #[test]
 fn a_copy_of_weights_has_a_price_in_blocks_of_the_sum_too() {
     let options = chosen(&convolution_of(1, [512, 7, 512], false));

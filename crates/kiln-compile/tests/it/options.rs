@@ -639,8 +639,8 @@ fn what_is_transposed_is_copied_in_squares() {
     assert_eq!([0, 1].map(squares), [0, 4]);
 }
 
-/// Weights `[14, 5, 9]`, panels of 4 of the 14 for all others: of the last panel, half is past the end. Vectors of neighbours along
-/// the 45 others that run on in memory are loaded, or all 9 of a window that is unrolled.
+/// Weights `[14, 4, 9]` in panels of 8 of the 14. The last panel ends early, and a window of 9 may be unrolled. Either way the 36
+/// weights of a row run on in memory and in the panel, and are loaded four at a time.
 #[test]
 fn panels_with_an_end_or_an_unrolled_window_are_copied_in_runs() {
     let [o, p] = [(0, 14), (1, 6)].map(|(axis, n)| UOp::range(axis, RangeKind::Loop, n));
