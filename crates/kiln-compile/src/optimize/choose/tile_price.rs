@@ -21,7 +21,7 @@ impl Planner<'_> {
     pub(super) fn registers(&self, tile: &Tile) -> usize {
         let loads = |operand: &Operand| self.loads(operand, tile);
         let held = self.operands.iter().map(loads).min().unwrap_or(0);
-        let is_early = |o: &&Operand| o.gated && !self.copies_windows(o, tile);
+        let is_early = |o: &&Operand| o.gated && self.cheap_copy_of_windows(o, tile).is_none();
         let early: usize = self.operands.iter().filter(is_early).map(loads).sum();
         let plain = self.operands.iter().filter(|o| !is_early(o)).map(loads).min().unwrap_or(0);
         let at_once = self.sums.div_ceil(self.reductions.len().max(1));
@@ -42,9 +42,9 @@ impl Planner<'_> {
         let points = self.points(tile);
         let (mut in_place, mut copies, mut lines) = (0.0, 0.0, 0.0);
         for operand in &self.operands {
-            match self.copies_windows(operand, tile) {
-                true => copies += self.copy_of_windows(operand, tile),
-                false => in_place += self.reads_in_place(operand, tile),
+            match self.cheap_copy_of_windows(operand, tile) {
+                Some(price) => copies += price,
+                None => in_place += self.reads_in_place(operand, tile),
             }
             copies += self.forced_copy(operand, lane) + self.copy_of_rows(operand, tile);
             lines += self.lines_of_panel(operand, tile);
@@ -61,10 +61,11 @@ impl Planner<'_> {
         all / (self.rounding(tile) * self.balance(tile))
     }
 
-    /// Whether it is cheaper to copy what overlapping windows read than to read it in its place.
-    fn copies_windows(&self, operand: &Operand, tile: &Tile) -> bool {
-        let reads = self.reads_in_place(operand, tile) / self.points(tile);
-        self.copy_of_windows(operand, tile) < reads
+    /// The price per point of copying what overlapping windows read, if that is cheaper than to read it in its place.
+    fn cheap_copy_of_windows(&self, operand: &Operand, tile: &Tile) -> Option<f64> {
+        let price = self.copy_of_windows(operand, tile);
+        let in_place = || self.reads_in_place(operand, tile) / self.points(tile);
+        (price.is_finite() && price < in_place()).then_some(price)
     }
 
     /// How many cache lines the vectors of an operand are in, in each step, if what the tile reads again with each block of rows
