@@ -4,8 +4,8 @@
 //! again, with other constants. A general kernel has launch-time scalars for the constants that vary.
 //!
 //! What varies is guessed from the kernels that have been seen. In `a[3*n + i]` for `i < n`, seen with `n` as 5 and 6,
-//! the numbers are `(15, 5)` and `(18, 6)`: one scalar `n`, and the expressions `3*n` and `n`. A guess that is wrong for
-//! another kernel costs a compilation and nothing else: each number of each kernel is compared with what the general
+//! the numbers are `(15, 5)` and `(18, 6)`: one scalar `n`, and the expressions `3*n` and `n`. Planes of `n * m` elements are a
+//! product of two scalars, so that it can be shown that two planes do not overlap. A guess that is wrong for another kernel costs a compilation and nothing else: each number of each kernel is compared with what the general
 //! kernel would compute ([`General::fits`]).
 //!
 //! A loop that runs `n` times becomes a loop with a constant bound, the largest `n`, in which what is done from `n` on has
@@ -23,6 +23,7 @@ use super::gate::gate;
 use kiln_ir::arg::ANY_LEN;
 use kiln_ir::uop::find_all;
 use kiln_ir::{Const, DType, Op, UOp};
+use smallvec::{SmallVec, smallvec};
 
 /// A kernel with launch-time scalars in place of numbers.
 #[derive(Clone, Debug)]
@@ -41,8 +42,27 @@ pub struct General {
 enum Form {
     /// The number itself.
     Fixed(Const),
-    /// A multiple of a scalar plus a number.
-    Affine { scalar: usize, times: i64, plus: i64 },
+    /// A product of affine functions of scalars.
+    Product(SmallVec<[Linear; 2]>),
+}
+
+/// A multiple of a scalar plus a number.
+#[derive(Clone, Copy, Debug)]
+struct Linear {
+    scalar: usize,
+    times: i64,
+    plus: i64,
+}
+
+impl Linear {
+    /// The scalar itself.
+    fn of(scalar: usize) -> Linear {
+        Linear { scalar, times: 1, plus: 0 }
+    }
+
+    fn at(&self, n: i64) -> Option<i64> {
+        n.checked_mul(self.times)?.checked_add(self.plus)
+    }
 }
 
 /// A launch-time scalar.
@@ -96,9 +116,9 @@ impl General {
         let values: Vec<_> = self.scalars.iter().map(of).collect::<Option<_>>()?;
         let has = |(form, number): (&Form, &Const)| match form {
             Form::Fixed(fixed) => fixed == number,
-            &Form::Affine { scalar, times, plus } => match (int(values[scalar].0), int(*number)) {
-                (Some(n), Some(number)) => affine(n, times, plus) == Some(number),
-                _ => values[scalar].0 == *number,
+            Form::Product(factors) => match int(*number) {
+                Some(number) => product(factors, |scalar| int(values[scalar].0)) == Some(number),
+                None => values[factors[0].scalar].0 == *number,
             },
         };
         self.forms.iter().zip(numbers).all(has).then_some(values)
@@ -118,8 +138,9 @@ fn int(value: Const) -> Option<i64> {
     }
 }
 
-fn affine(n: i64, times: i64, plus: i64) -> Option<i64> {
-    n.checked_mul(times)?.checked_add(plus)
+/// The product for these values of the scalars.
+fn product(factors: &[Linear], value: impl Fn(usize) -> Option<i64>) -> Option<i64> {
+    factors.iter().try_fold(1i64, |all, f| all.checked_mul(f.at(value(f.scalar)?)?))
 }
 
 /// The numbers of one use in all kernels that were seen.
@@ -140,20 +161,68 @@ fn forms(skeleton: &Skeleton, seen: &[Vec<Const>]) -> (Vec<Form>, Vec<Scalar>) {
         _ => columns[*at].iter().any(|n| *n != numbers[*at]),
     };
     let mut varying: Vec<usize> = (0..numbers.len()).filter(varies).collect();
-    varying.sort_by_key(|&at| (spread(&columns[at]), at));
+    let is_count = |at: usize| skeleton.uses[at].is_trip_count();
+    varying.sort_by_key(|&at| (spread(&columns[at]), !is_count(at), at));
     let mut forms: Vec<Form> = numbers.iter().map(|n| Form::Fixed(*n)).collect();
     let mut scalars: Vec<Scalar> = Vec::new();
+    let mut known = Known::default();
     for at in varying {
-        let dtype = skeleton.uses[at].dtype();
-        let known = scalars.iter().enumerate().filter(|(_, s)| s.dtype == dtype);
-        let mut known = known.filter_map(|(scalar, s)| tied(scalar, &columns[s.at], &columns[at]));
-        let form = known.next().unwrap_or_else(|| {
-            scalars.push(Scalar::of(at, dtype, &columns[at]));
-            Form::Affine { scalar: scalars.len() - 1, times: 1, plus: 0 }
+        let (dtype, column) = (skeleton.uses[at].dtype(), &columns[at]);
+        let of_dtype = scalars.iter().enumerate().filter(|(_, s)| s.dtype == dtype);
+        let tied = of_dtype.filter_map(|(scalar, s)| tied(scalar, &columns[s.at], column));
+        let (multiples, others): (Vec<Linear>, Vec<Linear>) = tied.partition(|f| f.plus == 0);
+        // a loop's bound is the product of its scalars' bounds: far more than it may need
+        let may_be_product = dtype == DType::Index && !is_count(at);
+        let products = || may_be_product.then(|| known.product(column)).flatten();
+        let one = |linear: &Linear| smallvec![*linear];
+        let form = multiples.first().map(one).or_else(products).or(others.first().map(one));
+        let form = form.unwrap_or_else(|| {
+            scalars.push(Scalar::of(at, dtype, column));
+            smallvec![Linear::of(scalars.len() - 1)]
         });
-        forms[at] = form;
+        if dtype == DType::Index {
+            known.add(column, &form);
+        }
+        forms[at] = Form::Product(form);
     }
     (forms, scalars)
+}
+
+/// The different columns of indices so far, each with its form.
+#[derive(Default)]
+struct Known(Vec<(Vec<i64>, SmallVec<[Linear; 2]>)>);
+
+impl Known {
+    fn add(&mut self, column: &[Const], form: &SmallVec<[Linear; 2]>) {
+        let column = ints(column).expect("indices");
+        if !self.0.iter().any(|(known, _)| *known == column) {
+            self.0.push((column, form.clone()));
+        }
+    }
+
+    /// A column as a multiple of the product of two others.
+    fn product(&self, column: &[Const]) -> Option<SmallVec<[Linear; 2]>> {
+        let column = ints(column).filter(|column| column.len() > 1)?;
+        self.0.iter().enumerate().find_map(|(i, (a, of_a))| {
+            self.0[i..].iter().find_map(|(b, of_b)| {
+                let times = multiple(&column, a, b)?;
+                let mut factors: SmallVec<[Linear; 2]> = of_a.iter().chain(of_b).copied().collect();
+                let first = factors.first_mut()?;
+                first.times = first.times.checked_mul(times)?;
+                first.plus = first.plus.checked_mul(times)?;
+                Some(factors)
+            })
+        })
+    }
+}
+
+/// `n` if each number is `n` times the product of two others.
+fn multiple(column: &[i64], a: &[i64], b: &[i64]) -> Option<i64> {
+    let product = |i: usize| a[i].checked_mul(b[i]);
+    let first = product(0).filter(|&n| n != 0)?;
+    let times = column[0] / first;
+    let holds = |i: usize| product(i).and_then(|n| n.checked_mul(times)) == Some(column[i]);
+    (times != 0 && (0..column.len()).all(holds)).then_some(times)
 }
 
 /// How far apart the numbers of a use are.
@@ -162,20 +231,24 @@ fn spread(column: &[Const]) -> i128 {
     numbers().max().unwrap_or(0) - numbers().min().unwrap_or(0)
 }
 
-/// The numbers `ys` as a multiple of a scalar with the numbers `xs`, if they are one. Numbers that are no integers are
+/// The numbers `ys` as a multiple of a scalar with the numbers `xs`, plus a number, if they are one. Numbers that are no integers are
 /// the same or have nothing to do with each other.
-fn tied(scalar: usize, xs: &[Const], ys: &[Const]) -> Option<Form> {
+fn tied(scalar: usize, xs: &[Const], ys: &[Const]) -> Option<Linear> {
     if xs == ys {
-        return Some(Form::Affine { scalar, times: 1, plus: 0 });
+        return Some(Linear::of(scalar));
     }
-    let ints = |column: &[Const]| column.iter().map(|n| int(*n)).collect::<Option<Vec<i64>>>();
     let (xs, ys) = (ints(xs)?, ints(ys)?);
     let other = xs.iter().position(|x| *x != xs[0])?;
     let (run, rise) = (xs[other].checked_sub(xs[0])?, ys[other].checked_sub(ys[0])?);
     let times = (rise.checked_rem(run)? == 0).then(|| rise / run)?;
     let plus = ys[0].checked_sub(xs[0].checked_mul(times)?)?;
-    let holds = |(x, y): (&i64, &i64)| affine(*x, times, plus) == Some(*y);
-    xs.iter().zip(&ys).all(holds).then_some(Form::Affine { scalar, times, plus })
+    let linear = Linear { scalar, times, plus };
+    xs.iter().zip(&ys).all(|(x, y)| linear.at(*x) == Some(*y)).then_some(linear)
+}
+
+/// A column of integers.
+fn ints(column: &[Const]) -> Option<Vec<i64>> {
+    column.iter().map(|n| int(*n)).collect()
 }
 
 impl Scalar {
@@ -199,10 +272,13 @@ fn bound(most: i64) -> i64 {
 
 /// The kernel over its scalars.
 fn written(skeleton: &Skeleton, forms: &[Form], vars: &[UOp]) -> Option<UOp> {
-    let value = |at: usize| match forms[at] {
+    let linear = |f: &Linear| match (f.times, f.plus) {
+        (1, 0) => vars[f.scalar].clone(),
+        (times, plus) => &vars[f.scalar] * times + plus,
+    };
+    let value = |at: usize| match &forms[at] {
         Form::Fixed(_) => None,
-        Form::Affine { scalar, times: 1, plus: 0 } => Some(vars[scalar].clone()),
-        Form::Affine { scalar, times, plus } => Some(&vars[scalar] * times + plus),
+        Form::Product(factors) => factors.iter().map(linear).reduce(|a, b| a * b),
     };
     let is_count = |at: usize| skeleton.uses[at].is_trip_count();
     if (0..forms.len()).any(|at| is_count(at) && value(at).is_some_and(|n| n.max() > LONGEST)) {
