@@ -4,11 +4,14 @@
 //! the operand is the same wherever `row + k` is. Staged, the group is one range of 30, and `row + k` is a position in it.
 
 use super::access::value_strides;
+use super::counting::counting;
 use super::gate::gate;
 use super::ranges::{axis_of, kind_of, open_ranges, replace_ranges, size_of};
+use super::size::is_fixed;
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::uop::{Srcs, toposort};
+use kiln_ir::program::at_launch;
+use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{DType, Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -16,6 +19,8 @@ use rustc_hash::FxHashMap;
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) members: Vec<(UOp, i64)>,
+    /// Predicates on loads that only end loops of the group where a launch says. Past those ends the value does not count.
+    ends: Vec<UOp>,
 }
 
 impl Group {
@@ -24,6 +29,24 @@ impl Group {
         let reach = |(range, factor): &(UOp, i64)| factor * (size_of(range) as i64 - 1);
         let of_sign = |sign: i64| self.members.iter().map(reach).filter(move |r| r * sign > 0);
         (of_sign(-1).sum(), of_sign(1).sum())
+    }
+
+    /// Predicates that end loops of the group, as predicates on its sum: `2 * i + k < 2 * n + 1` for `i < n` and `k < 3`. They let
+    /// those sums through that valid iterations have, and what is between two such.
+    fn limits(&self, ends: &[UOp]) -> Vec<UOp> {
+        let end_of = |range: &UOp| ends.iter().find(|end| end.src(0) == range);
+        let last = |(range, factor): &(UOp, i64)| {
+            let known = || UOp::index(size_of(range) as i64);
+            (end_of(range).map_or_else(known, |end| end.src(1).clone()) - 1) * *factor
+        };
+        let of_sign = |sign: i64| self.members.iter().filter(move |(_, factor)| factor * sign > 0);
+        let is_ended = |sign: i64| of_sign(sign).any(|(range, _)| end_of(range).is_some());
+        let bound = |sign: i64| of_sign(sign).map(last).reduce(|a, b| a + b);
+        let sum = self.members.iter().map(|(range, factor)| range * *factor).reduce(|a, b| a + b);
+        let sum = sum.expect("a group has members");
+        let most = bound(1).filter(|_| is_ended(1)).map(|most| sum.lt(&(most + 1)));
+        let least = bound(-1).filter(|_| is_ended(-1)).map(|least| (least - 1).lt(&sum));
+        most.into_iter().chain(least).collect()
     }
 
     /// The range with the factor 1.
@@ -37,7 +60,12 @@ impl Group {
     }
 
     pub(super) fn has(&self, range: &UOp) -> bool {
-        self.members.iter().any(|(member, _)| member == range)
+        self.factor(range).is_some()
+    }
+
+    /// The factor of a range in the sum, if it is a part of it.
+    pub(super) fn factor(&self, range: &UOp) -> Option<i64> {
+        self.members.iter().find(|(member, _)| member == range).map(|(_, factor)| *factor)
     }
 }
 
@@ -46,9 +74,10 @@ pub(super) fn cover(terms: impl Iterator<Item = (usize, i64)>) -> usize {
     terms.map(|(size, factor)| factor.unsigned_abs() as usize * (size - 1)).sum::<usize>() + 1
 }
 
-/// The window groups of a value. In no two of them is the same range.
-pub(super) fn groups(value: &UOp) -> Vec<Group> {
-    let Some(forms) = forms(value) else { return Vec::new() };
+/// The window groups of a value of a kernel. In no two of them is the same range.
+pub(super) fn groups(ast: &UOp, value: &UOp) -> Vec<Group> {
+    let ends = ends_that_count_nowhere(ast, value);
+    let Some(forms) = forms(&without(value, &ends)) else { return Vec::new() };
     let mut ranges = open_ranges(value);
     let factors = |range: &UOp| forms.iter().map(|f| f.coefficient(range)).collect::<Vec<_>>();
     ranges.sort_by_key(|r| (factors(r).iter().map(|k| k.unsigned_abs()).sum::<u64>(), axis_of(r)));
@@ -64,11 +93,28 @@ pub(super) fn groups(value: &UOp) -> Vec<Group> {
                 let factor = joins(&found[i]).expect("it joins this one");
                 found[i].1.members.push((range, factor));
             }
-            None => found.push((own, Group { members: vec![(range, 1)] })),
+            None => found.push((own, Group { members: vec![(range, 1)], ends: Vec::new() })),
         }
     }
     let overlap = |group: &Group| group.members.len() > 1;
-    found.into_iter().map(|(_, group)| group).filter(overlap).collect()
+    let groups = found.into_iter().map(|(_, group)| group).filter(overlap);
+    let ends_of =
+        |group: &Group| ends.iter().filter(|end| group.has(end.src(0))).cloned().collect();
+    groups.map(|group| Group { ends: ends_of(&group), ..group }).collect()
+}
+
+/// Of the predicates on a value's loads, those that only end loops of lengths that a launch decides, and past which the value does not
+/// count.
+fn ends_that_count_nowhere(ast: &UOp, value: &UOp) -> Vec<UOp> {
+    let nodes = toposort(value);
+    let gates = nodes.iter().filter(|n| n.op() == Op::Load).filter_map(|n| n.gate());
+    let decided = |end: &UOp| is_end_of_loop(end) && end.src(1).as_int().is_none();
+    let mut ends: Vec<UOp> = gates.flat_map(UOp::conjuncts).filter(decided).collect();
+    if !ends.is_empty() {
+        let counting = counting(&toposort(ast));
+        ends.retain(|end| counting.get(value).is_some_and(|known| known.contains(end)));
+    }
+    ends
 }
 
 /// `k` if `own` is `k` times `unit`.
@@ -85,17 +131,20 @@ fn forms(value: &UOp) -> Option<Vec<Affine>> {
     let is_index = |n: &UOp| n.dtype() == DType::Index;
     let is_sum = |n: &UOp| match n.op() {
         Op::Add | Op::Sub | Op::Neg => is_index(n),
-        Op::Mul => is_index(n) && n.src(1).as_int().is_some(),
+        Op::Mul => is_index(n) && n.srcs().iter().any(is_fixed),
         _ => false,
     };
     let mut forms: Vec<Affine> = Vec::new();
     let mut add = |form: Affine| {
-        if !forms.contains(&form) {
-            forms.push(form)
+        for part in by_scale(&form) {
+            if !forms.contains(&part) {
+                forms.push(part)
+            }
         }
     };
     for user in toposort(value).iter().filter(|n| !is_sum(n) && n.op() != Op::Range) {
-        let mut used = user.srcs().iter().filter(|s| is_index(s)).map(Affine::of);
+        let used = user.srcs().iter().filter(|s| is_index(s));
+        let mut used = used.map(Affine::multiplied_out);
         match user.op() {
             Op::CmpLt | Op::CmpEq | Op::CmpNe if is_index(user.src(0)) => {
                 add(used.next()??.plus(&used.next()??, -1)?);
@@ -104,6 +153,70 @@ fn forms(value: &UOp) -> Option<Vec<Affine>> {
         }
     }
     Some(forms)
+}
+
+/// A sum as one sum for each number that a launch decides and that terms are multiplied by: of `h * n + k * n + w`, `h + k` and `w`.
+fn by_scale(form: &Affine) -> Vec<Affine> {
+    let mut sums: Vec<(Vec<UOp>, Affine)> =
+        vec![(Vec::new(), Affine { constant: form.constant, ..Affine::default() })];
+    for (atom, k) in &form.terms {
+        let (scale, moving): (Vec<UOp>, Vec<UOp>) = factors(atom).into_iter().partition(is_fixed);
+        let term = moving.into_iter().reduce(|a, b| a * b).map(|term| (term, *k));
+        match sums.iter_mut().find(|(known, _)| *known == scale) {
+            Some((_, sum)) => sum.terms.extend(term),
+            None => {
+                let sum = Affine { terms: term.into_iter().collect(), constant: 0 };
+                sums.push((scale, sum));
+            }
+        }
+    }
+    sums.into_iter().map(|(_, sum)| sum).collect()
+}
+
+/// The factors of a product.
+fn factors(product: &UOp) -> Vec<UOp> {
+    let (mut factors, mut todo) = (Vec::new(), vec![product]);
+    while let Some(node) = todo.pop() {
+        match node.op() {
+            Op::Mul => todo.extend(node.srcs()),
+            _ => factors.push(node.clone()),
+        }
+    }
+    factors
+}
+
+/// The value without some conjuncts of its loads' predicates.
+fn without(value: &UOp, ends: &[UOp]) -> UOp {
+    with_gates(value, ends, |_| Vec::new())
+}
+
+/// The value with others instead of some conjuncts of its loads' predicates: those of each load.
+fn with_gates(value: &UOp, ends: &[UOp], instead: impl Fn(&[UOp]) -> Vec<UOp>) -> UOp {
+    if ends.is_empty() {
+        return value.clone();
+    }
+    let mut done: FxHashMap<UOp, UOp> = FxHashMap::default();
+    for node in toposort(value) {
+        let mut srcs = mapped(&node, &done);
+        let gate = Some(&node).filter(|n| n.op() == Op::Load).and_then(|load| load.gate());
+        if let Some(gate) = gate {
+            let (own, mut left): (Vec<UOp>, Vec<UOp>) =
+                gate.conjuncts().into_iter().partition(|conjunct| ends.contains(conjunct));
+            if !own.is_empty() {
+                left.extend(instead(&own));
+                srcs.truncate(node.gate_source());
+                srcs.extend(left.into_iter().reduce(|a, b| a.and(&b)));
+            }
+        }
+        done.insert(node.clone(), rebuild(&node, srcs));
+    }
+    done[value].clone()
+}
+
+/// Whether a predicate only ends a loop: `i < n`, where a launch may decide `n`.
+pub(super) fn is_end_of_loop(predicate: &UOp) -> bool {
+    let is_below = predicate.op() == Op::CmpLt && predicate.src(0).op() == Op::Range;
+    is_below && at_launch(predicate.src(1))
 }
 
 /// A group of a staged value as one range of its panel.
@@ -129,11 +242,11 @@ pub(super) struct Covered {
 type NewRanges = FxHashMap<UOp, (UOp, Srcs)>;
 
 impl Covered {
-    /// `value` as a panel inside the loops `outer` holds it, with a range for each group whose windows overlap there. None
+    /// `value` of a kernel as a panel inside the loops `outer` holds it, with a range for each group whose windows overlap there. None
     /// if there is no such group. Past the end of the `padded` ranges nothing is read. New ranges are numbered from
     /// `next_axis`. The copy is in vectors of `lanes`.
     pub(super) fn of(
-        value: &UOp,
+        (ast, value): (&UOp, &UOp),
         padded: &[UOp],
         map: &NewRanges,
         (outer, next_axis): (&[UOp], u32),
@@ -141,7 +254,7 @@ impl Covered {
     ) -> Option<Covered> {
         let strides = value_strides(value);
         let is_gated = toposort(value).iter().any(|n| n.op() == Op::Load && n.gate().is_some());
-        let groups = groups(value);
+        let groups = groups(ast, value);
         let last = next_axis + groups.len() as u32;
         let window = |(group, axis): (Group, u32)| {
             let in_a_row = strides.get(&group.axis()) == Some(&Some(1));
@@ -153,7 +266,10 @@ impl Covered {
         if windows.is_empty() {
             return None;
         }
-        let mut source = value.clone();
+        let limited = |source: UOp, (_, group): &(Window, Group)| {
+            with_gates(&source, &group.ends, |own| group.limits(own))
+        };
+        let mut source = windows.iter().fold(value.clone(), limited);
         for range in padded.iter().filter(|r| !windows.iter().any(|(_, group)| group.has(r))) {
             source = gated(&source, range, &range.lt(range.src(0)));
         }

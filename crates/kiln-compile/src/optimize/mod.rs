@@ -40,6 +40,8 @@ mod dot;
 mod mma;
 /// Predicates of loops that are rounded up.
 mod gate;
+/// Where a value counts.
+mod counting;
 /// One kernel for many numbers.
 mod general;
 /// Loops that must run in order.

@@ -121,7 +121,7 @@ impl Loops {
             return None;
         }
         let padded: Vec<UOp> = self.padded.iter().map(|&i| self.ranges[i].clone()).collect();
-        Covered::of(&staged.value, &padded, map, outer, staged.lanes)
+        Covered::of((kernel, &staged.value), &padded, map, outer, staged.lanes)
     }
 
     /// Sorts the parts by nesting. A reduction is inside all loops over outputs, and so inside blocks.

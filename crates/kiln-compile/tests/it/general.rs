@@ -65,12 +65,17 @@ fn vectors() -> Target {
 
 /// What a kernel leaves in its first argument of `len` elements; its second argument has numbers in it.
 fn run(kernel: &UOp, enabled: bool, len: usize, scalars: &[i64]) -> Vec<i32> {
-    let target = vectors();
-    let program = lower(&optimize(kernel, &target, enabled).ast, &target);
+    run_optimized(&optimize(kernel, &vectors(), enabled).ast, [len, 900], scalars)
+}
+
+/// The same of an optimized kernel, with so many numbers.
+fn run_optimized(kernel: &UOp, [len, numbers]: [usize; 2], scalars: &[i64]) -> Vec<i32> {
+    let program = lower(kernel, &vectors());
     let cells = |numbers: Vec<i32>| -> Vec<Cell<u8>> {
         numbers.iter().flat_map(|n| n.to_ne_bytes()).map(Cell::new).collect()
     };
-    let (out, a) = (cells(vec![-99; len]), cells((0..900).map(|i| i * 7 % 31).collect()));
+    let (out, a) =
+        (cells(vec![-99; len]), cells((0..numbers as i32).map(|i| i * 7 % 31).collect()));
     interp::run(&program, &[&out, &a], scalars).expect("runs");
     let bytes: Vec<u8> = out.iter().map(Cell::get).collect();
     bytes.chunks_exact(4).map(|c| i32::from_ne_bytes(c.try_into().expect("4"))).collect()
@@ -217,6 +222,100 @@ fn twice(m: usize, n: usize) -> UOp {
         UOp::store(&memory(0, 2 * m * n), &place, &value, None).end([i.clone(), j.clone()])
     });
     UOp::kernel(stores, "")
+}
+
+/// A convolution with windows of 3 x 3 over images of `n` by `n`, with a border of `pad` zeros. Both operands are the second argument.
+fn convolution([channels, results]: [usize; 2], n: usize, pad: i64) -> UOp {
+    let (n, m) = (n as i64, n as i64 + 2 * pad - 2);
+    let [o, h, w] =
+        [(0, results), (1, m as usize), (2, m as usize)].map(|(axis, n)| UOp::range(axis, Loop, n));
+    let [c, k, l] = [(3, channels), (4, 3), (5, 3)].map(|(axis, n)| UOp::range(axis, Reduce, n));
+    let inside = |place: &UOp| UOp::index(pad - 1).lt(place).and(&place.lt(&UOp::index(n + pad)));
+    let inside = inside(&(&h + &k)).and(&inside(&(&w + &l)));
+    let index = &c * (n * n) + (&h + &k - pad) * n + (&w + &l - pad);
+    let x = UOp::load_lanes(&memory(1, 900), &index, Some(&inside), 1);
+    let x = inside.where_(&x, &x.const_like(0));
+    let weight = &o * (channels * 9) as i64 + &c * 9 + &k * 3 + &l;
+    let weight = UOp::load(&memory(1, 900), &weight);
+    let sum = (x * weight).reduce_ranges(ReduceOp::Add, [c, k, l]);
+    let len = results * (m * m) as usize;
+    let store = UOp::store(&memory(0, len), &(&o * (m * m) + &h * m + &w), &sum, None);
+    UOp::kernel([store.end([o, h, w])], "")
+}
+
+/// Channels of a convolution's result are `n * n` elements apart. If that were a number of its own, two channels might overlap, and
+/// they could not be lanes.
+#[test]
+fn planes_are_products_of_lengths() {
+    let kernel = general(&[5, 7, 9].map(|n| convolution([2, 3], n, 1)));
+    assert_eq!(kernel.fits(&numbers(&convolution([2, 3], 12, 1))).expect("fits").len(), 1);
+    [2, 3, 8, 12].into_iter().for_each(|n| agree(&kernel, &convolution([2, 3], n, 1), 3 * n * n));
+    // two sizes are enough
+    let kernel = general(&[5, 9].map(|n| convolution([2, 3], n, 0)));
+    assert!(kernel.fits(&numbers(&convolution([2, 3], 12, 0))).is_some());
+}
+
+/// Images of changing sizes are copied with their borders, as those of one size are, and tiled alike.
+#[test]
+fn windows_over_images_of_any_size_are_copied() {
+    let kernel = general(&[12, 40, 100].map(|n| convolution([64, 64], n, 1)));
+    let options = optimize(&kernel.ast, &vectors(), true).applied;
+    let exact = optimize(&convolution([64, 64], 45, 1), &vectors(), true).applied;
+    let staged = |options: &[Opt]| -> Vec<usize> {
+        options
+            .iter()
+            .filter_map(|o| if let Opt::Stage { operand, .. } = o { Some(*operand) } else { None })
+            .collect()
+    };
+    assert!(staged(&exact).contains(&0), "{exact:?}");
+    assert_eq!(staged(&options), staged(&exact), "{options:?}");
+    let lanes = |o: &&Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, .. });
+    assert_eq!(options.iter().find(lanes), exact.iter().find(lanes));
+    let lowered = lower(&optimize(&kernel.ast, &vectors(), true).ast, &vectors());
+    assert!(lowered.scratch_bytes <= 16 << 20, "{}", lowered.scratch_bytes);
+}
+
+/// `out[o, i] = sum over j < n of a[k*i + l*j] * a[j] * o`, for two `o`, from `a` with as many elements as that.
+fn windows([m, n]: [usize; 2], [k, l]: [i64; 2]) -> UOp {
+    let (o, i, j) = (UOp::range(0, Loop, 2), UOp::range(1, Loop, m), UOp::range(2, Reduce, n));
+    let last = |n: usize, k: i64| k * (n as i64 - 1);
+    let (i_last, j_last) = (last(m, k), last(n, l));
+    let first = -(i_last.min(0) + j_last.min(0));
+    let len = 1 + i_last.abs() + j_last.abs();
+    let a = UOp::load(&memory(1, len as usize), &(&i * k + &j * l + first));
+    let b = UOp::load(&memory(1, len as usize), &j) * o.cast(DType::I32);
+    let sum = (a * b).reduce_ranges(ReduceOp::Add, [j]);
+    let store = UOp::store(&memory(0, 2 * m), &(&o * m as i64 + &i), &sum, None);
+    UOp::kernel([store.end([o, i])], "")
+}
+
+/// A panel of windows holds what rows before the end read, and nothing past that: memory may end there. So it is for each sign.
+#[test]
+fn panels_of_windows_end_where_their_rows_do() {
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    let stage = |operand| Opt::Stage { operand, depth: 0, lanes: 4 };
+    let options = [split(RangeKind::Upcast, 1, 4), stage(0), stage(1)];
+    for factors in [[1, 1], [2, 1], [1, 3], [1, -1], [-2, 1], [-1, -1]] {
+        let kernel = general(&[[5, 3], [9, 4], [4, 8]].map(|lengths| windows(lengths, factors)));
+        let optimized = apply(&collapsed(&kernel.ast), &options).expect("legal").ast;
+        let panels = toposort(&optimized).into_iter().filter(|n| n.op() == Op::Local);
+        let len = panels.filter_map(|panel| panel.known_len()).max().expect("two panels");
+        assert!(len < 2000, "a panel of {len} elements holds windows one by one");
+        for lengths in [[2, 2], [3, 7], [8, 5], [17, 30], [80, 3], [41, 43]] {
+            let exact = windows(lengths, factors);
+            let values = kernel.fits(&numbers(&exact)).expect("fits");
+            let scalars: Vec<i64> =
+                values.iter().map(|(c, _)| c.as_i128().expect("whole") as i64).collect();
+            let len = 1 + [0, 1]
+                .iter()
+                .map(|&i| (lengths[i] - 1) * factors[i].unsigned_abs() as usize)
+                .sum::<usize>();
+            let plain = optimize(&exact, &vectors(), false).ast;
+            let wanted = run_optimized(&plain, [2 * lengths[0], len], &[]);
+            let found = run_optimized(&optimized, [2 * lengths[0], len], &scalars);
+            assert_eq!(found, wanted, "{factors:?} {lengths:?}");
+        }
+    }
 }
 
 type Family = fn(usize, usize) -> UOp;

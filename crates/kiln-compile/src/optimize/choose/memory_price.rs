@@ -1,6 +1,7 @@
 //! Part of pass `choose`: the price of reading an operand, as it lies (cache lines) or staged (a copy).
 
 use super::super::access::Access;
+use super::super::cover::{Group, cover};
 use super::super::stage::lanes_of_copy;
 use super::operand::{Extent, Operand};
 use super::planner::{Planner, Tile};
@@ -260,7 +261,21 @@ impl Planner<'_> {
         let loops = || all().filter(|&&i| operand.moves(self.axis(i)));
         let reach: f64 =
             loops().map(|&i| (self.size(i) - 1) as f64 * operand.step(self.axis(i))).sum();
-        let all: f64 = loops().map(|&i| self.size(i) as f64).product::<f64>() * operand.bytes;
-        reach.min(all)
+        reach.min(self.values_over(operand, counts) * operand.bytes)
+    }
+
+    /// How many values the operand has in those loops that count. Overlapping windows have each once.
+    fn values_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {
+        let all = || self.outputs.iter().chain(&self.reduces).copied().filter(|&i| counts(i));
+        let is_in = |group: &Group, i: usize| group.has(&self.chooser.left[i].1);
+        let in_window = |i: usize| operand.windows.iter().any(|group| is_in(group, i));
+        let others = all().filter(|&i| operand.moves(self.axis(i)) && !in_window(i));
+        let others: f64 = others.map(|i| self.size(i) as f64).product();
+        let of_group = |group: &Group| {
+            let factor = |i: usize| group.factor(&self.chooser.left[i].1);
+            let terms = || all().filter_map(|i| Some((self.size(i), factor(i)?)));
+            cover(terms()).min(terms().map(|(n, _)| n).product()) as f64
+        };
+        others * operand.windows.iter().map(of_group).product::<f64>()
     }
 }

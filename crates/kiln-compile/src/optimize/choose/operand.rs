@@ -1,12 +1,11 @@
 //! Part of pass `choose`: what a reduction reads, and how it moves along the loops.
 
 use super::super::access::value_strides;
-use super::super::cover::{Group, groups};
+use super::super::cover::{Group, groups, is_end_of_loop};
 use super::super::dot;
 use super::super::ranges::axis_of;
 use super::super::size::strides;
 use kiln_ir::affine::Affine;
-use kiln_ir::program::at_launch;
 use kiln_ir::scope::AxisSet;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Op, UOp};
@@ -61,7 +60,7 @@ impl Operand {
             gated: !gates.is_empty(),
             predicated: !ends.is_empty() || !gates.is_empty(),
             parts: dot::parts_of(ast, value),
-            windows: groups(value),
+            windows: groups(ast, value),
             extent: Extent::default(),
         }
     }
@@ -86,12 +85,6 @@ impl Operand {
         let parts = self.stride(axis).unwrap_or_else(decided).unsigned_abs() as f64;
         parts * self.bytes / self.parts as f64
     }
-}
-
-/// Whether a predicate only ends a loop of a length that a launch decides: `i < n`.
-fn is_end_of_loop(predicate: &UOp) -> bool {
-    let is_below = predicate.op() == Op::CmpLt && predicate.src(0).op() == Op::Range;
-    is_below && at_launch(predicate.src(1))
 }
 
 /// The largest strides of what is loaded, by axis, where launch-time scalars are factors of them: 1024 along `i` in `i * n` for

@@ -5,11 +5,12 @@
 //! load reads the first row there and needs no predicate. Which row that is, the loop over rows decides, once for all
 //! terms of a sum: a predicate is looked at for each.
 
-use super::super::ranges::{axis_of, kind_of};
+use super::super::counting::counting;
+use super::super::ranges::kind_of;
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::rules::simplify;
-use kiln_ir::scope::{Ranges, closed_ranges};
+use kiln_ir::scope::Ranges;
 use kiln_ir::uop::{substitute, toposort};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -36,33 +37,6 @@ pub(super) fn first_instead(ast: &UOp) -> UOp {
         }
     }
     substitute(std::slice::from_ref(ast), &new).remove(0)
-}
-
-/// By node, predicates: where one of them is false, the node's value does not count. They are those of all stores that the value
-/// goes to.
-fn counting(nodes: &[UOp]) -> FxHashMap<UOp, Vec<UOp>> {
-    let mut all: FxHashMap<UOp, Vec<UOp>> = FxHashMap::default();
-    for user in nodes.iter().rev() {
-        let mut of_user = match user.op() {
-            Op::Store => user.gate().map_or(Vec::new(), UOp::conjuncts),
-            _ => all.get(user).cloned().unwrap_or_default(),
-        };
-        // an iteration of a sum counts by itself
-        let summed = closed_ranges(user).map(axis_of).collect::<Vec<u32>>();
-        of_user.retain(|predicate| !summed.iter().any(|&axis| predicate.scope().contains(axis)));
-        for (nth, source) in user.srcs().iter().enumerate() {
-            // an index and a predicate always count
-            let is_value = match user.op() {
-                Op::Load => false,
-                Op::Store => nth == 2,
-                _ => true,
-            };
-            let own = if is_value { &of_user[..] } else { &[] };
-            let known = all.entry(source.clone()).or_insert_with(|| own.to_vec());
-            known.retain(|predicate| own.contains(predicate));
-        }
-    }
-    all
 }
 
 /// Whether a predicate compares with a number that a launch decides, and varies over no lanes: lanes of a vector read neighbours.
