@@ -278,6 +278,12 @@ costs! {
     second_line_in_a_row: f64 = 0.5, BENCH;
     /// Ways of a cache: how many lines it holds whose addresses differ by a multiple of the size of a way.
     ways: usize = 8, OPTIMIZATION;
+    /// Bytes of a page of memory.
+    page_bytes: f64 = 4096.0, OPTIMIZATION;
+    /// Pages whose places a core finds at once: entries of the first translation lookaside buffer (TLB), 64 to 96.
+    near_pages: f64 = 64.0, TABLES;
+    /// The price of a page that is in the second such buffer: 7 clock cycles.
+    far_page: f64 = 14.0, BENCH;
     /// Data that are read again may fill one part in this many of a cache, while other data pass.
     cache_share: usize = 4, BENCH;
 

@@ -253,6 +253,30 @@ fn a_tile_reads_no_more_lines_than_the_second_cache_gives() {
     }
 }
 
+/// `w @ x` of `[m, k]` and `[k, n]`: a convolution of one pixel.
+fn rows_times([m, k, n]: [usize; 3]) -> UOp {
+    let [i, j] = [(0, m), (1, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let t = range(2, RangeKind::Reduce, k);
+    let w = UOp::load(&param(1, m * k), &(&i * k as i64 + &t));
+    let x = UOp::load(&param(2, k * n), &(&t * n as i64 + &j));
+    let value = sum(&(x * w), &[t]);
+    let store = UOp::store(&param(0, m * n), &(&i * n as i64 + &j), &value, None);
+    UOp::kernel([store.end([i, j])], "")
+}
+
+/// Of 128 channels of 625 or 2209 pixels, each row of a tile would read more pages than a core finds at once. Those of 196 pixels share
+/// pages.
+#[test]
+fn rows_in_many_pages_are_copied() {
+    let copies_pixels = |n: usize| {
+        let options = chosen(&rows_times([128, 128, n]));
+        let is_along = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Vector, axis: 1, .. });
+        assert!(options.iter().any(is_along), "{options:?}");
+        options.iter().filter(|o| matches!(o, Opt::Stage { .. })).count() == 2
+    };
+    assert_eq!([625, 2209, 196].map(copies_pixels), [true, true, false]);
+}
+
 /// `x @ w.T`, of `[m, k]` and `[n, k]`.
 fn product(sizes: [usize; 3]) -> UOp {
     product_and(sizes, UOp::clone)

@@ -155,7 +155,20 @@ impl Planner<'_> {
             if self.streams(operand) { again.min(self.costs().line_in_a_row) } else { again };
         let first = self.line_price(span, 1.0, 1.0).max(self.costs().second_line);
         let rounds = self.chooser.left[rounds].0 as f64;
-        self.lines(operand, tile) * (again + first / rounds)
+        self.lines(operand, tile) * (again + first / rounds) + self.pages(operand, tile)
+    }
+
+    /// The price per step of pages that an operand's lanes are in, if each round of the loop over rows reads too many to find them at once.
+    /// Channels of an image of 47 x 47 are two pages apart, so 128 channels take twice as many pages as a core knows.
+    fn pages(&self, operand: &Operand, tile: &Tile) -> f64 {
+        let costs = self.costs();
+        let each = (self.step(operand) / costs.page_bytes).min(1.0);
+        let is_far = self.block_depth * each > costs.near_pages;
+        let is_read_again = self.chooser.left[tile.row_loop].0 > 1;
+        match operand.moves(self.axis(tile.lane_loop)) && is_read_again && is_far {
+            true => each * costs.far_page,
+            false => 0.0,
+        }
     }
 
     /// Whether the innermost loop reads overlapping windows over several cache lines, one after the other, which the
