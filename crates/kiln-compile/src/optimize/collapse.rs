@@ -5,6 +5,7 @@
 //! within a row.
 
 use super::fuse::fuse;
+use super::planes;
 use super::ranges::{axis_of, kind_of, parts, ranges_among, simplified_over, size_of};
 use crate::target::SHORTEST_ROW;
 use kiln_ir::affine::{Affine, strides};
@@ -17,7 +18,8 @@ use std::slice::from_ref;
 
 /// Merges neighbours as long as no index gets harder.
 pub(super) fn collapse(ast: &UOp) -> UOp {
-    let nodes = in_order(apart(fuse(toposort(&kiln_ir::rules::simplify(ast)))));
+    let ast = planes::merged(&kiln_ir::rules::simplify(ast));
+    let nodes = in_order(apart(fuse(toposort(&ast))));
     let ranges = ranges_among(&nodes);
     let runs = runs(&nodes, &ranges);
     let merged = if runs.is_empty() { Some(nodes.clone()) } else { merge(&nodes, &runs) };

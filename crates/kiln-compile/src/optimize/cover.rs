@@ -5,14 +5,14 @@
 
 use super::access::value_strides;
 use super::counting::counting;
+use super::forms::{index_forms, is_end_of_loop};
 use super::gate::gate;
 use super::ranges::{axis_of, kind_of, open_ranges, replace_ranges, size_of};
 use super::size::is_fixed;
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::program::at_launch;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
-use kiln_ir::{DType, Op, UOp};
+use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
 /// Ranges that a value reads only as one sum, each with its factor in it. The first has the factor 1.
@@ -125,31 +125,12 @@ fn multiple(own: &[i64], unit: &[i64]) -> Option<i64> {
     own.iter().zip(unit).all(fits).then_some(factor)
 }
 
-/// All that a value takes from its ranges: the indices of its loads, the differences that its predicates look at, and so
-/// on. While all these stay the same, the value does.
+/// All that a value takes from its ranges (see [`index_forms`]).
 fn forms(value: &UOp) -> Option<Vec<Affine>> {
-    let is_index = |n: &UOp| n.dtype() == DType::Index;
-    let is_sum = |n: &UOp| match n.op() {
-        Op::Add | Op::Sub | Op::Neg => is_index(n),
-        Op::Mul => is_index(n) && n.srcs().iter().any(is_fixed),
-        _ => false,
-    };
     let mut forms: Vec<Affine> = Vec::new();
-    let mut add = |form: Affine| {
-        for part in by_scale(&form) {
-            if !forms.contains(&part) {
-                forms.push(part)
-            }
-        }
-    };
-    for user in toposort(value).iter().filter(|n| !is_sum(n) && n.op() != Op::Range) {
-        let used = user.srcs().iter().filter(|s| is_index(s));
-        let mut used = used.map(Affine::multiplied_out);
-        match user.op() {
-            Op::CmpLt | Op::CmpEq | Op::CmpNe if is_index(user.src(0)) => {
-                add(used.next()??.plus(&used.next()??, -1)?);
-            }
-            _ => used.try_for_each(|form| form.map(&mut add))?,
+    for part in index_forms(&toposort(value))?.iter().flat_map(by_scale) {
+        if !forms.contains(&part) {
+            forms.push(part)
         }
     }
     Some(forms)
@@ -211,12 +192,6 @@ fn with_gates(value: &UOp, ends: &[UOp], instead: impl Fn(&[UOp]) -> Vec<UOp>) -
         done.insert(node.clone(), rebuild(&node, srcs));
     }
     done[value].clone()
-}
-
-/// Whether a predicate only ends a loop: `i < n`, where a launch may decide `n`.
-pub(super) fn is_end_of_loop(predicate: &UOp) -> bool {
-    let is_below = predicate.op() == Op::CmpLt && predicate.src(0).op() == Op::Range;
-    is_below && at_launch(predicate.src(1))
 }
 
 /// A group of a staged value as one range of its panel.

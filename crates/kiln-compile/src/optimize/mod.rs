@@ -54,6 +54,10 @@ mod trim;
 mod fuse;
 /// Neighbouring loops that index memory like one become one.
 mod collapse;
+/// The same of loops whose lengths a launch decides.
+mod planes;
+/// What a kernel takes from its loops.
+mod forms;
 /// Work-items that reduce together.
 mod together;
 /// Chooses options without measuring.

@@ -318,6 +318,52 @@ fn panels_of_windows_end_where_their_rows_do() {
     }
 }
 
+/// `out[o, h, w] = sum over c of a[c, h, w] * a[o + c]`, three of five channels of images.
+fn pixels(m: usize, n: usize) -> UOp {
+    pixels_at(m, n, |h, w| h * n as i64 + w)
+}
+
+/// The same with images on their side.
+fn turned_pixels(m: usize, n: usize) -> UOp {
+    pixels_at(m, n, |h, w| w * m as i64 + h)
+}
+
+fn pixels_at(m: usize, n: usize, place: impl Fn(&UOp, &UOp) -> UOp) -> UOp {
+    let [o, h, w] = [(0, 3), (1, m), (2, n)].map(|(axis, n)| UOp::range(axis, Loop, n));
+    let (c, plane) = (UOp::range(3, Reduce, 5), (m * n) as i64);
+    let a = UOp::load(&memory(1, 900), &(&c * plane + &h * n as i64 + &w));
+    let b = UOp::load(&memory(1, 900), &(&o + &c));
+    let sum = (a * b).reduce_ranges(ReduceOp::Add, [c]);
+    let store = UOp::store(&memory(0, 3 * m * n), &(&o * plane + place(&h, &w)), &sum, None);
+    UOp::kernel([store.end([o, h, w])], "")
+}
+
+/// `out[c] = sum over h, w of a[c, h, w]`, of three images.
+fn planes(m: usize, n: usize) -> UOp {
+    let c = UOp::range(0, Loop, 3);
+    let [h, w] = [(1, m), (2, n)].map(|(axis, n)| UOp::range(axis, Reduce, n));
+    let a = UOp::load(&memory(1, 900), &(&c * (m * n) as i64 + &h * n as i64 + &w));
+    let sum = a.reduce_ranges(ReduceOp::Add, [h, w]);
+    UOp::kernel([UOp::store(&memory(0, 3), &c, &sum, None).end([c])], "")
+}
+
+/// Rows of an image follow each other in memory: one loop goes along all pixels, if no index asks for a row.
+#[test]
+fn rows_that_follow_each_other_are_one_loop_at_any_length() {
+    let loops = |ast: &UOp| toposort(ast).iter().filter(|n| n.op() == Op::Range).count();
+    for (of, before, after) in
+        [(pixels as Family, 4, 3), (turned_pixels as Family, 4, 4), (planes as Family, 3, 2)]
+    {
+        let kernel = general(&[(3, 5), (4, 7), (9, 6)].map(|(m, n)| of(m, n)));
+        assert_eq!((loops(&kernel.ast), loops(&collapsed(&kernel.ast))), (before, after));
+        for (m, n) in [(3, 5), (2, 2), (9, 16), (7, 21), (17, 3), (12, 12)] {
+            agree(&kernel, &of(m, n), 3 * m * n + 2);
+        }
+    }
+    let kernel = general(&[5, 7, 9].map(|n| convolution([2, 3], n, 1)));
+    assert_eq!(loops(&collapsed(&kernel.ast)), loops(&kernel.ast));
+}
+
 type Family = fn(usize, usize) -> UOp;
 
 #[test]

@@ -1,8 +1,9 @@
 //! Part of pass `choose`: what a reduction reads, and how it moves along the loops.
 
 use super::super::access::value_strides;
-use super::super::cover::{Group, groups, is_end_of_loop};
+use super::super::cover::{Group, groups};
 use super::super::dot;
+use super::super::forms::is_end_of_loop;
 use super::super::ranges::axis_of;
 use super::super::size::strides;
 use kiln_ir::affine::Affine;

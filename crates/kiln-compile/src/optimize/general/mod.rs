@@ -83,7 +83,7 @@ const LEAST_BOUND: i64 = 256;
 const GROWTH: i64 = 4;
 
 /// A loop that would be longer is not made general.
-const LONGEST: i64 = 1 << 24;
+pub(super) const LONGEST: i64 = 1 << 24;
 
 impl General {
     /// A kernel for all of these lists of numbers, which belong to kernels with the same skeleton. Those of `skeleton` itself must
