@@ -247,16 +247,30 @@ impl Affine {
 
 /// The product of atoms that may be products, with all factors in the order of terms.
 fn product(a: &UOp, b: &UOp) -> UOp {
+    let mut all = factors(a);
+    all.extend(factors(b));
+    all.sort_by_key(place);
+    all.into_iter().reduce(|a, b| a * b).expect("two atoms")
+}
+
+/// The factors of a product; of any other node, itself.
+///
+/// ```
+/// use kiln_ir::{DType, UOp, affine::factors};
+///
+/// let [n, m] = [0, 1].map(|slot| UOp::var(slot, DType::Index, 1, 100));
+/// assert_eq!(factors(&(&n * &m * &n)).len(), 3);
+/// ```
+pub fn factors(node: &UOp) -> SmallVec<[UOp; 4]> {
     let mut factors: SmallVec<[UOp; 4]> = SmallVec::new();
-    let mut todo: SmallVec<[&UOp; 4]> = smallvec![a, b];
+    let mut todo: SmallVec<[&UOp; 4]> = smallvec![node];
     while let Some(node) = todo.pop() {
         match node.op() {
             Op::Mul => todo.extend(node.srcs()),
             _ => factors.push(node.clone()),
         }
     }
-    factors.sort_by_key(place);
-    factors.into_iter().reduce(|a, b| a * b).expect("two atoms")
+    factors
 }
 
 /// Whether `node` is what [`Affine::to_uop`] makes of a term.

@@ -9,7 +9,7 @@ use super::forms::{index_forms, is_end_of_loop};
 use super::gate::gate;
 use super::ranges::{axis_of, kind_of, open_ranges, replace_ranges, size_of};
 use super::size::is_fixed;
-use kiln_ir::affine::Affine;
+use kiln_ir::affine::{Affine, factors};
 use kiln_ir::arg::RangeKind;
 use kiln_ir::uop::{Srcs, mapped, rebuild, toposort};
 use kiln_ir::{Op, UOp};
@@ -103,8 +103,7 @@ pub(super) fn groups(ast: &UOp, value: &UOp) -> Vec<Group> {
     groups.map(|group| Group { ends: ends_of(&group), ..group }).collect()
 }
 
-/// Of the predicates on a value's loads, those that only end loops of lengths that a launch decides, and past which the value does not
-/// count.
+/// Predicates on a value's loads that end loops where a launch says, if the value does not count past those ends.
 fn ends_that_count_nowhere(ast: &UOp, value: &UOp) -> Vec<UOp> {
     let nodes = toposort(value);
     let gates = nodes.iter().filter(|n| n.op() == Op::Load).filter_map(|n| n.gate());
@@ -152,18 +151,6 @@ fn by_scale(form: &Affine) -> Vec<Affine> {
         }
     }
     sums.into_iter().map(|(_, sum)| sum).collect()
-}
-
-/// The factors of a product.
-fn factors(product: &UOp) -> Vec<UOp> {
-    let (mut factors, mut todo) = (Vec::new(), vec![product]);
-    while let Some(node) = todo.pop() {
-        match node.op() {
-            Op::Mul => todo.extend(node.srcs()),
-            _ => factors.push(node.clone()),
-        }
-    }
-    factors
 }
 
 /// The value without some conjuncts of its loads' predicates.

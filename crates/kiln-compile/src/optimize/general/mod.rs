@@ -4,8 +4,9 @@
 //! again, with other constants. A general kernel has launch-time scalars for the constants that vary.
 //!
 //! What varies is guessed from the kernels that have been seen. In `a[3*n + i]` for `i < n`, seen with `n` as 5 and 6,
-//! the numbers are `(15, 5)` and `(18, 6)`: one scalar `n`, and the expressions `3*n` and `n`. Planes of `n * m` elements are a
-//! product of two scalars, so that it can be shown that two planes do not overlap. A guess that is wrong for another kernel costs a compilation and nothing else: each number of each kernel is compared with what the general
+//! the numbers are `(15, 5)` and `(18, 6)`: one scalar `n`, and the expressions `3*n` and `n`. Planes of `n * m` elements
+//! are a product of two scalars; so it can be shown of two planes that they do not overlap. A guess that is wrong for
+//! another kernel costs a compilation and nothing else: each number of each kernel is compared with what the general
 //! kernel would compute ([`General::fits`]).
 //!
 //! A loop that runs `n` times becomes a loop with a constant bound, the largest `n`, in which what is done from `n` on has
