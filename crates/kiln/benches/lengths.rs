@@ -124,6 +124,13 @@ fn convolved([c, size, outputs, n]: [usize; 4], window: usize, stride: usize) ->
     })
 }
 
+/// A convolution with one list of weights, over images of 24 x 24 to 112 x 112.
+fn of_images([a, b, c, _]: [usize; 4], [channels, outputs]: [usize; 2], window: usize) -> Call {
+    let size = 24 + (a + b + c) % 89;
+    let weights = [outputs, channels, window, window];
+    both(&[1, channels, size, size], &weights, move |x, w| x.conv2d(w, None, 1, 1, 1, window / 2))
+}
+
 const PROGRAMS: &[(&str, Program)] = &[
     ("a b", |[a, b, c, _]| both(&[a, b], &[b, c], |x, y| x.matmul(y))),
     ("a bT", |[a, b, c, _]| both(&[a, b], &[c, b], |x, y| x.matmul(&y.t()))),
@@ -201,4 +208,7 @@ const PROGRAMS: &[(&str, Program)] = &[
         let [a, b, c, _] = d.map(|n| 200 + 2 * n);
         both(&[b, a], &[b, c], |x, y| x.t().matmul(y))
     }),
+    ("3x3 of images", |d| of_images(d, [64, 64], 3)),
+    ("1x1 of images", |d| of_images(d, [128, 128], 1)),
+    ("7x7 of images", |d| of_images(d, [3, 32], 7)),
 ];
