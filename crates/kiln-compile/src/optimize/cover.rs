@@ -5,7 +5,7 @@
 
 use super::access::value_strides;
 use super::counting::counting;
-use super::forms::{index_forms, is_end_of_loop};
+use super::forms::{index_forms, is_end_at_launch};
 use super::gate::gate;
 use super::ranges::{axis_of, kind_of, open_ranges, replace_ranges, size_of};
 use super::size::is_fixed;
@@ -34,10 +34,12 @@ impl Group {
     /// Predicates that end loops of the group, as predicates on its sum: `2 * i + k < 2 * n + 1` for `i < n` and `k < 3`. They let
     /// those sums through that valid iterations have, and what is between two such.
     fn limits(&self, ends: &[UOp]) -> Vec<UOp> {
-        let end_of = |range: &UOp| ends.iter().find(|end| end.src(0) == range);
+        let end_of = |range: &UOp| {
+            let own = ends.iter().filter(|end| end.src(0) == range);
+            own.map(|end| end.src(1).clone()).reduce(|a, b| a.minimum(&b))
+        };
         let last = |(range, factor): &(UOp, i64)| {
-            let known = || UOp::index(size_of(range) as i64);
-            (end_of(range).map_or_else(known, |end| end.src(1).clone()) - 1) * *factor
+            (end_of(range).unwrap_or_else(|| UOp::index(size_of(range) as i64)) - 1) * *factor
         };
         let of_sign = |sign: i64| self.members.iter().filter(move |(_, factor)| factor * sign > 0);
         let is_ended = |sign: i64| of_sign(sign).any(|(range, _)| end_of(range).is_some());
@@ -107,8 +109,7 @@ pub(super) fn groups(ast: &UOp, value: &UOp) -> Vec<Group> {
 fn ends_that_count_nowhere(ast: &UOp, value: &UOp) -> Vec<UOp> {
     let nodes = toposort(value);
     let gates = nodes.iter().filter(|n| n.op() == Op::Load).filter_map(|n| n.gate());
-    let decided = |end: &UOp| is_end_of_loop(end) && end.src(1).as_int().is_none();
-    let mut ends: Vec<UOp> = gates.flat_map(UOp::conjuncts).filter(decided).collect();
+    let mut ends: Vec<UOp> = gates.flat_map(UOp::conjuncts).filter(is_end_at_launch).collect();
     if !ends.is_empty() {
         let counting = counting(&toposort(ast));
         ends.retain(|end| counting.get(value).is_some_and(|known| known.contains(end)));

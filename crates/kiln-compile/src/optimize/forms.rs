@@ -43,3 +43,8 @@ pub(super) fn is_end_of_loop(predicate: &UOp) -> bool {
     let is_below = predicate.op() == Op::CmpLt && predicate.src(0).op() == Op::Range;
     is_below && at_launch(predicate.src(1))
 }
+
+/// Whether it does so where a launch says.
+pub(super) fn is_end_at_launch(predicate: &UOp) -> bool {
+    is_end_of_loop(predicate) && predicate.src(1).as_int().is_none()
+}

@@ -1,7 +1,7 @@
 //! Part of pass `collapse`: neighbouring loops whose lengths a launch decides, as one loop. Those over the rows and columns of
 //! an image, `out[h * n + w]` for `h < m` and `w < n`, become `out[p]` for `p < m * n`.
 
-use super::forms::{index_forms, is_end_of_loop};
+use super::forms::{index_forms, is_end_at_launch};
 use super::general::LONGEST;
 use super::ranges::{axis_of, kind_of, ranges_among, replace_ranges, size_of};
 use kiln_ir::affine::Affine;
@@ -41,8 +41,7 @@ fn with_one_pair_merged(nodes: &[UOp]) -> Option<UOp> {
 
 /// The predicates that end loops where a launch says.
 fn ends(nodes: &[UOp]) -> Vec<UOp> {
-    let decided = |n: &&UOp| is_end_of_loop(n) && n.src(1).as_int().is_none();
-    nodes.iter().filter(decided).cloned().collect()
+    nodes.iter().filter(|n| is_end_at_launch(n)).cloned().collect()
 }
 
 /// Two loops that may become one.
@@ -70,19 +69,24 @@ impl<'a> Pair<'a> {
         if outer_end.is_none() && ends.iter().any(|end| end.src(0) == outer) {
             return None;
         }
-        let closes = |n: &UOp, range: &UOp| n.srcs()[1..].contains(range);
-        let mut closers = nodes.iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
-        let are_together = closers.all(|closer| {
-            let closes_inner = closes(closer, inner);
-            let is_ended =
-                || predicate_of(closer).is_some_and(|p| p.conjuncts().contains(inner_end));
-            closes(closer, outer) == closes_inner && (!closes_inner || is_ended())
-        });
         let outer_count =
             outer_end.map_or_else(|| UOp::index(size_of(outer) as i64), |end| end.src(1).clone());
         let inner_count = inner_end.src(1).clone();
         let pair = Pair { outer, inner, outer_count, inner_count, outer_end, inner_end };
-        (are_together && pair.end_together(nodes)).then_some(pair)
+        (pair.close_together(nodes) && pair.end_together(nodes)).then_some(pair)
+    }
+
+    /// Whether all that closes one of the loops closes the other, and does nothing past the inner one's end.
+    fn close_together(&self, nodes: &[UOp]) -> bool {
+        let closes = |n: &UOp, range: &UOp| n.srcs()[1..].contains(range);
+        let is_ended = |closer: &UOp| {
+            predicate_of(closer).is_some_and(|p| p.conjuncts().contains(self.inner_end))
+        };
+        let mut closers = nodes.iter().filter(|n| matches!(n.op(), Op::End | Op::Reduce));
+        closers.all(|closer| {
+            let closes_inner = closes(closer, self.inner);
+            closes(closer, self.outer) == closes_inner && (!closes_inner || is_ended(closer))
+        })
     }
 
     /// Whether all predicates that end one of the loops end the other, too.

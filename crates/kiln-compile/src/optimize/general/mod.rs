@@ -171,12 +171,9 @@ fn forms(skeleton: &Skeleton, seen: &[Vec<Const>]) -> (Vec<Form>, Vec<Scalar>) {
         let (dtype, column) = (skeleton.uses[at].dtype(), &columns[at]);
         let of_dtype = scalars.iter().enumerate().filter(|(_, s)| s.dtype == dtype);
         let tied = of_dtype.filter_map(|(scalar, s)| tied(scalar, &columns[s.at], column));
-        let (multiples, others): (Vec<Linear>, Vec<Linear>) = tied.partition(|f| f.plus == 0);
         // a loop's bound is the product of its scalars' bounds: far more than it may need
         let may_be_product = dtype == DType::Index && !is_count(at);
-        let products = || may_be_product.then(|| known.product(column)).flatten();
-        let one = |linear: &Linear| smallvec![*linear];
-        let form = multiples.first().map(one).or_else(products).or(others.first().map(one));
+        let form = known.form(column, &tied.collect::<Vec<Linear>>(), may_be_product);
         let form = form.unwrap_or_else(|| {
             scalars.push(Scalar::of(at, dtype, column));
             smallvec![Linear::of(scalars.len() - 1)]
@@ -199,6 +196,20 @@ impl Known {
         if !self.0.iter().any(|(known, _)| *known == column) {
             self.0.push((column, form.clone()));
         }
+    }
+
+    /// A column as a multiple of a scalar, else as a product, else as a multiple plus a number; `tied` says to which scalars
+    /// it is tied.
+    fn form(
+        &self,
+        column: &[Const],
+        tied: &[Linear],
+        may_be_product: bool,
+    ) -> Option<SmallVec<[Linear; 2]>> {
+        let one = |linear: &Linear| smallvec![*linear];
+        let multiple = tied.iter().find(|linear| linear.plus == 0).map(one);
+        let product = || may_be_product.then(|| self.product(column)).flatten();
+        multiple.or_else(product).or_else(|| tied.first().map(one))
     }
 
     /// A column as a multiple of the product of two others.
