@@ -5,6 +5,7 @@ mod causal;
 mod equal;
 mod history;
 mod hot;
+mod images;
 mod loops;
 mod many;
 mod profitable;
