@@ -137,6 +137,30 @@ fn assert_each_row_is_asked_for_in_one_round(index: &UOp, k: i64) {
     assert!(twice <= 2 * trip_count(rounds), "{asked:?}");
 }
 
+/// The sums of 2048 products of `[2048, 32]` and `[2048, 64]`: a round asks for 2048 / 8 rows of its panel, and a tile writes 4 rows
+/// of 64 results, so both count `256 * i`.
+#[test]
+fn what_a_prefetch_and_a_later_store_share_is_computed_before_both() {
+    let argument = |slot, n| UOp::param(slot, DType::F32, &[2048, n][..]);
+    let root = argument(1, 32)
+        .permute(&[1, 0][..])
+        .reshape(&[32, 1, 2048][..])
+        .expand(&[32, 64, 2048][..])
+        * argument(2, 64)
+            .permute(&[1, 0][..])
+            .reshape(&[1, 64, 2048][..])
+            .expand(&[32, 64, 2048][..]);
+    let target = Target { vector_bytes: 32, vector_registers: 16, ..target(Language::Llvm) };
+    let sums = kernel_of(&root.reduce(ReduceOp::Add, &[2][..]));
+    let program = lower(&optimize(&sums, &target, true).ast, &target);
+    spec::verify_program(&program.ops).expect("a program");
+    let of = |op: Op| program.ops.iter().filter(move |n| n.op() == op);
+    let is_shared =
+        |n: &UOp| n.op() == Op::Mul && n.src(1).as_const().and_then(|c| c.as_i128()) == Some(256);
+    let uses = |op: Op| of(op).flat_map(|n| toposort(n.src(1))).filter(is_shared).count();
+    assert!(uses(Op::Prefetch) > 0 && uses(Op::Store) > 0, "{}", render(&program, &target));
+}
+
 #[test]
 fn what_is_read_again_is_not_asked_for() {
     let none = |root: &UOp| assert_eq!(compiled(root, Language::Llvm).1, [0; 0]);

@@ -10,10 +10,10 @@ mod rows;
 mod streams;
 
 use crate::target::Target;
-use kiln_ir::uop::toposort_all;
-use kiln_ir::{Op, UOp};
+use kiln_ir::UOp;
+use kiln_ir::uop::toposort;
 use reads::Marks;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 /// The list of a program with prefetches, each before the load that has time for it.
 pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
@@ -28,51 +28,52 @@ pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
     if marks.is_empty() {
         return ops;
     }
-    let mut list = List::default();
-    for op in ops {
-        for prefetch in marks.get(&op).into_iter().flatten() {
-            let index = toposort_all(&[prefetch.src(1).clone()], |n| !list.is_visible(n));
-            index.into_iter().filter(|n| n.op() != Op::Const).for_each(|n| list.push(n));
-            list.push(prefetch.clone());
+    let hoisted = Hoisted::of(&ops, &marks);
+    let mut list = Vec::with_capacity(ops.len());
+    for (place, op) in ops.into_iter().enumerate() {
+        list.extend(marks.get(&op).into_iter().flatten().cloned());
+        if !hoisted.places.contains_key(&op) {
+            list.push(op);
         }
-        list.push(op);
+        list.extend(hoisted.after.get(&place).into_iter().flatten().cloned());
     }
-    list.ops
+    list
 }
 
-/// A list that grows. It takes a value once, and again after the block that had it has ended.
+/// The values of an index that no load has. Each stands right after the last of its sources: every loop that sees these
+/// sees it there, so also what used it before. Example: with `i * 256` in the address of a prefetch in a loop `k`, and in
+/// that of a store after the loop, `i * 256` is computed where loop `i` begins.
 #[derive(Default)]
-struct List {
-    ops: Vec<UOp>,
-    /// The values of blocks that have not ended.
-    visible: FxHashSet<UOp>,
-    /// The same in order, and where each block begins.
-    values: Vec<UOp>,
-    blocks: Vec<usize>,
+struct Hoisted {
+    /// Where each value stands: after this entry of the list.
+    places: FxHashMap<UOp, usize>,
+    /// The same by entry, sources first.
+    after: FxHashMap<usize, Vec<UOp>>,
 }
 
-impl List {
-    fn is_visible(&self, op: &UOp) -> bool {
-        self.visible.contains(op)
+impl Hoisted {
+    fn of(ops: &[UOp], marks: &Marks) -> Hoisted {
+        let listed: FxHashMap<&UOp, usize> =
+            ops.iter().enumerate().map(|(i, op)| (op, i)).collect();
+        let mut hoisted = Hoisted::default();
+        let marked = ops.iter().filter_map(|op| Some((op, marks.get(op)?)));
+        for (load, prefetch) in marked.flat_map(|(op, all)| all.iter().map(move |p| (op, p))) {
+            if load.src(1) != prefetch.src(1) {
+                hoisted.hoist(prefetch.src(1), &listed);
+            }
+        }
+        hoisted
     }
 
-    fn push(&mut self, op: UOp) {
-        match op.op() {
-            Op::Range | Op::If => self.blocks.push(self.values.len()),
-            Op::End | Op::EndIf => {
-                let begin = self.blocks.pop().expect("blocks are nested");
-                for value in self.values.drain(begin..) {
-                    self.visible.remove(&value);
-                }
+    fn hoist(&mut self, index: &UOp, listed: &FxHashMap<&UOp, usize>) {
+        for value in toposort(index).into_iter().filter(|n| n.op().is_alu()) {
+            if self.places.contains_key(&value) {
+                continue;
             }
-            _ => {}
+            let place = |n: &UOp| self.places.get(n).or_else(|| listed.get(n)).copied();
+            let last = value.srcs().iter().filter_map(place).max().unwrap_or(0);
+            self.after.entry(last).or_default().push(value.clone());
+            self.places.insert(value, last);
         }
-        if !op.op().is_effect() || op.op() == Op::If {
-            if !self.visible.insert(op.clone()) {
-                return;
-            }
-            self.values.push(op.clone());
-        }
-        self.ops.push(op);
     }
 }
