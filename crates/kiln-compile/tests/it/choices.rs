@@ -277,6 +277,21 @@ fn rows_in_many_pages_are_copied() {
     assert_eq!([625, 2209, 196].map(copies_pixels), [true, true, false]);
 }
 
+/// With 64 rows of 4 KiB beside each other, all in one set of the first cache, a line left it before its next element was read.
+#[test]
+fn a_transpose_reads_as_many_rows_at_a_time_as_a_vector_has_lanes() {
+    let [i, j] = [(0, 1024), (1, 64)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let x = UOp::load(&param(1, 64 * 1024), &(&j * 1024 + &i));
+    let store = UOp::store(&param(0, 64 * 1024), &(&i * 64 + &j), &x, None);
+    let options = chosen(&UOp::kernel([store.end([i, j])], "transpose"));
+    let rows = |o: &&Opt| matches!(o, Opt::Split { kind, axis: 1, .. } if *kind != RangeKind::Loop);
+    let kinds: Vec<&Opt> = options.iter().filter(rows).collect();
+    assert!(
+        matches!(kinds[..], [Opt::Split { kind: RangeKind::Vector, by: 8, .. }]),
+        "{options:?}"
+    );
+}
+
 /// `x @ w.T`, of `[m, k]` and `[n, k]`.
 fn product(sizes: [usize; 3]) -> UOp {
     product_and(sizes, UOp::clone)

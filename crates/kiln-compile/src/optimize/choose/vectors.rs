@@ -141,7 +141,7 @@ impl Chooser {
         let gains = self.left.len() > 1
             && self.options.iter().any(vector)
             && self.kernel.operations.iter().any(alone)
-            && !self.apart(axis).iter().any(|access| self.has_predicates_by_lane(access, axis));
+            && self.apart(axis).is_empty();
         if gains && !reduces && vectors <= self.costs.most_written_out.min(self.room) {
             self.apply(RangeKind::Upcast, i, vectors);
         }
