@@ -5,7 +5,7 @@ use crate::element::Value;
 use crate::error::{Fault, refuse};
 use crate::{Device, Tensor};
 use kiln_ir::arg::Shape;
-use kiln_ir::{DType, UOp};
+use kiln_ir::{DType, Op, UOp};
 
 /// The shape that `a` and `b` broadcast to as NumPy does: aligned at the last axis, lengths equal or 1.
 pub(crate) fn broadcast_shapes(a: &[usize], b: &[usize]) -> Result<Shape, Fault> {
@@ -49,6 +49,14 @@ impl Pair {
         let shape = broadcast_shapes(lhs.shape(), rhs.shape())?;
         Ok(Pair { lhs: fit(&lhs, &shape), rhs: fit(&rhs, &shape), device })
     }
+}
+
+/// An op on two nodes, in their common dtype and shape.
+pub(super) fn binary(op: Op, lhs: &UOp, rhs: &UOp) -> Result<UOp, Fault> {
+    let dtype = lhs.dtype().promote(rhs.dtype());
+    let shape = broadcast_shapes(lhs.shape(), rhs.shape())?;
+    let [lhs, rhs] = [lhs, rhs].map(|x| fit(&x.cast(dtype), &shape));
+    Ok(UOp::binary(op, &lhs, &rhs))
 }
 
 fn tensors<const N: usize>(values: [&Value; N]) -> impl Iterator<Item = &Tensor> {

@@ -2,9 +2,14 @@
 
 use super::Tensor;
 use super::autocast::full;
+use super::broadcast::{binary, one_device};
+use super::elementwise::counted;
 use super::shape_args::AxesArg;
 use crate::defaults::OrFloat;
+use crate::error::{Fault, refuse};
 use crate::origin::outermost;
+use kiln_ir::arg::Shape;
+use kiln_ir::{Op, UOp};
 
 /// Normalization.
 impl Tensor {
@@ -128,15 +133,37 @@ impl Tensor {
         invstd: &Tensor,
     ) -> Tensor {
         let _method = outermost("batchnorm");
-        let mut shape = vec![1; self.ndim()];
-        if let Some(channels) = self.shape().get(1) {
-            shape[1] = *channels;
-        }
-        let mut scale = invstd.reshape(&shape);
-        if let Some(weight) = weight {
-            scale = scale.mul(weight.reshape(&shape));
-        }
-        let scaled = self.sub(mean.reshape(&shape)).mul(scale);
-        bias.map_or_else(|| scaled.clone(), |bias| scaled.add(bias.reshape(&shape)))
+        let others = || [mean, invstd].into_iter().chain(weight).chain(bias);
+        // nodes, not tensors: networks have many of these, and every tensor is a storage
+        let normalized = || -> Result<UOp, Fault> {
+            Tensor::all_valid([self].into_iter().chain(others()))?;
+            one_device([self].into_iter().chain(others()))?;
+            let dtype = counted(self.common_dtype(mean))?;
+            let along = |t: &Tensor| along_channels(t, self.shape());
+            let centred = binary(Op::Sub, &self.value()?.cast(dtype), &along(mean)?.cast(dtype))?;
+            let scale = match weight {
+                Some(weight) => binary(Op::Mul, &along(invstd)?, &along(weight)?)?,
+                None => along(invstd)?,
+            };
+            let scaled = binary(Op::Mul, &centred, &scale)?;
+            match bias {
+                Some(bias) => binary(Op::Add, &scaled, &along(bias)?),
+                None => Ok(scaled),
+            }
+        };
+        self.lift("batchnorm", normalized())
     }
+}
+
+/// A number for each channel, as it broadcasts to `shape`: `[1, channels, 1, 1]` for `[batch, channels, height, width]`.
+fn along_channels(t: &Tensor, shape: &[usize]) -> Result<UOp, Fault> {
+    let channels = shape.get(1).copied().unwrap_or(1);
+    if t.numel() != channels {
+        return refuse!(
+            "wants {channels} statistics and weights of {shape:?}, not {:?}",
+            t.shape()
+        );
+    }
+    let axis = |a| if a == 1 { channels } else { 1 };
+    Ok(t.value()?.reshape((0..shape.len()).map(axis).collect::<Shape>()))
 }

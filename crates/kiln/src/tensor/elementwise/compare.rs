@@ -222,15 +222,19 @@ impl Tensor {
         let _method = outermost("clamp");
         let (low, high) = (low.into_value(), high.into_value());
         let numbers = matches!((&low, &high), (Value::Scalar(..), Value::Scalar(..)));
-        let [above, below] = [&low, &high].map(Value::clone);
-        let bounded = binary_op("maximum", Op::Max, self.into_value(), low);
-        let bounded = binary_op("minimum", Op::Min, bounded.into_value(), high);
-        if !numbers || !bounded.dtype().is_float() {
-            return bounded;
+        if numbers && self.dtype().is_float() {
+            return self.lift("clamp", self.between(&low, &high));
         }
-        let inside = binary("gt", self.into_value(), above, as_is, |x, low| low.lt(x))
-            & binary("lt", self.into_value(), below, as_is, |x, high| x.lt(high));
-        inside.where_(self, bounded.detach())
+        let bounded = binary_op("maximum", Op::Max, self.into_value(), low);
+        binary_op("minimum", Op::Min, bounded.into_value(), high)
+    }
+
+    /// The floats bounded by two numbers. Those that are not inside have no gradient.
+    fn between(&self, low: &Value, high: &Value) -> Result<UOp, Fault> {
+        let x = self.value()?;
+        let (low, high) = (low.node(x.dtype())?, high.node(x.dtype())?);
+        let inside = low.lt(&x).and(&x.lt(&high));
+        Ok(inside.where_(&x, &x.maximum(&low).minimum(&high).detach()))
     }
 }
 
