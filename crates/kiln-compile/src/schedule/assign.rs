@@ -283,8 +283,11 @@ impl Planner<'_> {
         if self.compared[i] && self.plan.requests[i].len() > 1 {
             return true;
         }
-        // what costs nothing is never stored: constants, and views (the decision is about their source)
-        if node.srcs().is_empty() || node.op().is_movement() || node.op() == Op::Remat {
+        if node.op().is_movement() {
+            return self.must_store_view(i);
+        }
+        // what costs nothing is never stored
+        if node.srcs().is_empty() || node.op() == Op::Remat {
             return false;
         }
         if self.overfull(i) {
@@ -313,6 +316,16 @@ impl Planner<'_> {
             });
         }
         self.choices.choose(!price.inline_wins() && !for_nobody)
+    }
+
+    /// Whether a view is stored. If it is not, its source may be.
+    fn must_store_view(&mut self, i: usize) -> bool {
+        let price = self.price_of_view(i);
+        if let Some(price) = &price {
+            observe::decision(|| price.decision(self.about(i), &self.plan.nodes[i]));
+        }
+        let is_priced = self.plan.nodes[i].op() == Op::Reshape;
+        is_priced && self.choices.choose(price.is_some_and(|price| !price.inline_wins()))
     }
 
     fn overfull(&self, i: usize) -> bool {

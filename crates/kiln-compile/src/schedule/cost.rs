@@ -220,6 +220,14 @@ pub(super) fn price(
     Price { inline, stored, uses: uses.len(), launch: costs.launch_ns }
 }
 
+/// Prices a view whose addresses divide, and of which so many elements are read.
+pub(super) fn price_of_view(costs: &Costs, node: &UOp, reads: f64, uses: usize) -> Price {
+    let (numel, element) = (node.numel() as f64, memory(costs, node.dtype()));
+    let inline = reads * costs.divided_ns;
+    let stored = numel * (costs.divided_ns + costs.write * element) + costs.launch_ns;
+    Price { inline, stored: stored + reads * element, uses, launch: costs.launch_ns }
+}
+
 /// The factor on the price of a reduction that is inlined.
 fn factor(costs: &Costs, node: &UOp, u: &Use, total: f64) -> f64 {
     if node.op() == Op::Reduce && u.in_sum {

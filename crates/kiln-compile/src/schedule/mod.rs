@@ -8,6 +8,7 @@
 /// The result: ordered kernels, and the memory that they are called with.
 mod scheduled;
 /// How each update is computed: as a store, or as a select.
+mod views;
 mod writes;
 /// Why kernels stay apart, as observers see it.
 mod told;

@@ -3,10 +3,9 @@
 
 use super::assign::{Planner, depth};
 use super::split::viewed;
+use super::views::has_short_rows;
 use super::{cost, terms};
-use crate::target::SHORTEST_ROW;
 use kiln_ir::arg::ReduceOp;
-use kiln_ir::uop::toposort_all;
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashSet;
 
@@ -109,12 +108,8 @@ impl Planner<'_> {
     /// Whether a sum that would be tiled is needed in an order in which a loop counts through short rows of it: the rows of a
     /// pixel shuffle have `channel = .. + row % 2`. The loops of a kernel can be divided, but only into whole vectors.
     pub(super) fn is_divided(&self, i: usize, r: usize) -> bool {
-        let short = 2..SHORTEST_ROW;
-        let is_short = |n: &UOp| n.src(1).as_int().is_some_and(|row| short.contains(&row));
-        let divides = |n: &UOp| matches!(n.op(), Op::FloorDiv | Op::FloorMod) && is_short(n);
         // few nodes are tiled, so indices are looked through last
-        self.is_tiled(i)
-            && toposort_all(&self.plan.requests[i][r].index, |_| true).iter().any(divides)
+        self.is_tiled(i) && has_short_rows(&self.plan.requests[i][r].index)
     }
 
     /// Whether a kernel does not tile too many products if it stores the node too.

@@ -120,6 +120,8 @@ costs! {
     near_byte_ns: f64 = 0.01, Source::Measured;
     /// How many reads a write costs: it brings its line into the cache before it changes it.
     write: f64 = 2.0, Source::Measured;
+    /// Nanoseconds to find and read an element whose address divides a loop by a short row: lanes are read one by one.
+    divided_ns: f64 = 0.8, Source::Fitted("cargo bench -p kiln --bench between");
     /// Nanoseconds to start one more kernel on several threads: 2000 right after another one, 12000 after a rest.
     launch_ns: f64 = 3000.0, Source::Measured;
     /// Arithmetic operations and accesses of a kernel below which starting threads costs more than it saves.

@@ -1,6 +1,6 @@
 //! Kernel counts: what fuses, and into how many kernels.
 
-use kiln::{Counts, Tensor, nn, realize};
+use kiln::{Counts, Tensor, nn, realize, s};
 
 /// Each graph is scheduled for itself: what other tests have run changes nothing.
 fn measure<R>(f: impl FnOnce() -> R) -> (R, Counts) {
@@ -105,6 +105,20 @@ fn batch_norm_forward() {
         x.batchnorm(Some(&w), Some(&b), &mean, &invstd)
     });
     assert!(count <= 3, "{count} kernels");
+}
+
+/// To divide each address by two costs more than to write the rows once, if they are read many times.
+#[test]
+fn repeated_pixels_are_stored_for_many_reads_only() {
+    let (x, w, each) = (data(&[1, 16, 24, 24]), data(&[16, 16, 3, 3]), data(&[16, 1, 3, 3]));
+    let large = || x.repeat_interleave(2, 2).repeat_interleave(2, 3);
+    assert_eq!(kernels(|| large().conv2d(&w, None, 1, 1, 1, 1)), 2);
+    assert_eq!(kernels(|| large().conv2d(&each, None, 16, 1, 1, 1)), 1);
+    assert_eq!(kernels(|| large().max_pool2d([3, 3])), 1);
+    assert_eq!(kernels(|| large().exp()), 1);
+    // so few that another launch costs more
+    let large = || x.get(s![.., .., ..4, ..4]).repeat_interleave(2, 2);
+    assert_eq!(kernels(|| large().conv2d(&w, None, 1, 1, 1, 1)), 1);
 }
 
 #[test]

@@ -27,6 +27,8 @@ struct Convolution {
     stride: usize,
     dilation: usize,
     padding: usize,
+    /// How often each pixel is repeated along both axes before.
+    repeats: usize,
     then: Then,
     /// Which of height, width and batch vary.
     varying: [bool; 3],
@@ -52,6 +54,7 @@ impl Convolution {
             padding: rng.below(k / 2 * dilation + 1),
             then: rng.pick(&[Nothing, Relu, Planes, Channels, Tokens, Gradients]),
             varying: [true, rng.one_in(2), rng.one_in(4)],
+            repeats: rng.pick(&[1, 1, 1, 2, 3]),
         }
     }
 
@@ -67,7 +70,11 @@ impl Convolution {
         let x = signs(&[batch, self.inputs, height, width]);
         let w = signs(&[self.outputs, self.inputs / self.groups, self.window[0], self.window[1]]);
         let padding = (self.padding, 0);
-        let y = x.conv2d(&w, None, self.groups, self.stride, self.dilation, padding);
+        let large = match self.repeats {
+            1 => x.clone(),
+            n => x.repeat_interleave(n, 2).repeat_interleave(n, 3),
+        };
+        let y = large.conv2d(&w, None, self.groups, self.stride, self.dilation, padding);
         let pixels = y.shape()[2] * y.shape()[3];
         match self.then {
             Then::Nothing => floats(&y),
