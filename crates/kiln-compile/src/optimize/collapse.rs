@@ -2,7 +2,7 @@
 //! memory like one. `E_64_64` over contiguous memory becomes `E_4096`.
 //!
 //! The other direction as well: a loop that indices divide into `i / 16` and `i % 16` becomes a loop over rows and one
-//! within a row.
+//! within a row. Rows may be as short as the 2 of `x[i / 2]`.
 
 use super::fuse::fuse;
 use super::planes;
@@ -59,14 +59,17 @@ fn apart(mut nodes: Vec<UOp>) -> Vec<UOp> {
     nodes
 }
 
-/// A loop that some index divides into rows, and the length of a row; the shortest.
+/// A loop that some index divides into rows, and the length of a row; the shortest. A loop that writes in a row stays whole if
+/// the rows are shorter than a vector.
 fn divided(nodes: &[UOp]) -> Option<(UOp, i64)> {
+    let stores = || nodes.iter().filter(|n| n.op() == Op::Store);
+    let is_along = |r: &UOp| stores().any(|s| strides(s.src(1)).get(&axis_of(r)) == Some(&Some(1)));
     let divisions = nodes.iter().filter(|n| matches!(n.op(), Op::FloorDiv | Op::FloorMod));
     let rows = divisions.filter_map(|n| {
         let (range, row) = (n.src(0), n.src(1).as_int()?);
         let fits = range.op() == Op::Range
             && matches!(kind_of(range), RangeKind::Loop | RangeKind::Reduce)
-            && row >= SHORTEST_ROW
+            && (row >= SHORTEST_ROW || !is_along(range))
             && size_of(range).is_multiple_of(row as usize);
         fits.then(|| (range.clone(), row))
     });

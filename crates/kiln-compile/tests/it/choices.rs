@@ -1,11 +1,12 @@
 //! What the heuristic chooses for kernels in which choices exclude each other.
 
-use crate::stages::{CHECKED, schedule};
+use crate::stages::{CHECKED, optimize, schedule};
 use kiln_compile::optimize::{MAX_NODES, Opt};
 use kiln_compile::pipeline::{Settings, compile};
 use kiln_compile::target::{Costs, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
 use kiln_ir::observe::{self, Event, Observer};
+use kiln_ir::uop::toposort;
 use kiln_ir::{DType, Op, UOp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -290,6 +291,24 @@ fn a_transpose_reads_as_many_rows_at_a_time_as_a_vector_has_lanes() {
         matches!(kinds[..], [Opt::Split { kind: RangeKind::Vector, by: 8, .. }]),
         "{options:?}"
     );
+}
+
+/// `x[i / 2]` moves evenly along both loops that `i` becomes, so their elements are read in vectors. A loop that writes in a row
+/// stays whole: its vectors would have gaps.
+#[test]
+fn a_loop_that_is_divided_by_two_becomes_two_unless_it_writes_in_a_row() {
+    let divisions = |strides: [i64; 2]| {
+        let [i, j] = [(0, 1024), (1, 64)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+        let half = i.floordiv(&UOp::index(2));
+        let x = UOp::load(&param(1, 64 * 512), &(&j * 512 + &half));
+        let to = &i * strides[0] + &j * strides[1];
+        let store = UOp::store(&param(0, 64 * 1024), &to, &x, None);
+        let kernel = UOp::kernel([store.end([i, j])], "repeated");
+        let done = optimize(&kernel, &target(), true).ast;
+        toposort(&done).iter().filter(|n| n.op() == Op::FloorDiv).count()
+    };
+    assert_eq!(divisions([64, 1]), 0);
+    assert!(divisions([1, 1024]) > 0);
 }
 
 /// `x @ w.T`, of `[m, k]` and `[n, k]`.
