@@ -49,8 +49,8 @@ fn divides(node: &UOp, request: &Request) -> bool {
     !has_short_rows(&request.index) && has_short_rows(&index::through(node, &request.index).0)
 }
 
-/// Whether loops of an index are counted through in short rows. The loops of a kernel can be divided, but only into whole
-/// vectors.
+/// Whether loops of an index are counted through in short rows. A loop that writes in a row is not split for that, and a sum of
+/// two loops cannot be.
 pub(super) fn has_short_rows(index: &Index) -> bool {
     let short = 2..SHORTEST_ROW;
     let is_short = |n: &UOp| n.src(1).as_int().is_some_and(|row| short.contains(&row));
