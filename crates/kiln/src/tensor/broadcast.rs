@@ -52,7 +52,7 @@ impl Pair {
 }
 
 /// An op on two nodes, in their common dtype and shape.
-pub(super) fn binary(op: Op, lhs: &UOp, rhs: &UOp) -> Result<UOp, Fault> {
+pub(super) fn broadcast_binary(op: Op, lhs: &UOp, rhs: &UOp) -> Result<UOp, Fault> {
     let dtype = lhs.dtype().promote(rhs.dtype());
     let shape = broadcast_shapes(lhs.shape(), rhs.shape())?;
     let [lhs, rhs] = [lhs, rhs].map(|x| fit(&x.cast(dtype), &shape));

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::autocast::full;
-use super::broadcast::{binary, one_device};
+use super::broadcast::{broadcast_binary, one_device};
 use super::elementwise::counted;
 use super::shape_args::AxesArg;
 use crate::defaults::OrFloat;
@@ -140,14 +140,15 @@ impl Tensor {
             one_device([self].into_iter().chain(others()))?;
             let dtype = counted(self.common_dtype(mean))?;
             let along = |t: &Tensor| along_channels(t, self.shape());
-            let centred = binary(Op::Sub, &self.value()?.cast(dtype), &along(mean)?.cast(dtype))?;
+            let centred =
+                broadcast_binary(Op::Sub, &self.value()?.cast(dtype), &along(mean)?.cast(dtype))?;
             let scale = match weight {
-                Some(weight) => binary(Op::Mul, &along(invstd)?, &along(weight)?)?,
+                Some(weight) => broadcast_binary(Op::Mul, &along(invstd)?, &along(weight)?)?,
                 None => along(invstd)?,
             };
-            let scaled = binary(Op::Mul, &centred, &scale)?;
+            let scaled = broadcast_binary(Op::Mul, &centred, &scale)?;
             match bias {
-                Some(bias) => binary(Op::Add, &scaled, &along(bias)?),
+                Some(bias) => broadcast_binary(Op::Add, &scaled, &along(bias)?),
                 None => Ok(scaled),
             }
         };
@@ -160,7 +161,7 @@ fn along_channels(t: &Tensor, shape: &[usize]) -> Result<UOp, Fault> {
     let channels = shape.get(1).copied().unwrap_or(1);
     if t.numel() != channels {
         return refuse!(
-            "wants {channels} statistics and weights of {shape:?}, not {:?}",
+            "wants {channels} statistics and weights for {shape:?}, not {:?}",
             t.shape()
         );
     }
