@@ -36,10 +36,12 @@ impl Planner<'_> {
         let outer = draft.loops.len().min(depth);
         let (results, terms): (f64, f64) =
             (iterations(&request.nest[..outer]), iterations(&request.nest[outer..depth]));
-        match terms > self.costs.short_reduction as f64 {
-            true if !draft.tiled.is_empty() => results * terms / self.costs.many_uses,
-            true => results * terms,
-            false => results,
+        if terms <= self.costs.short_reduction as f64 {
+            results
+        } else if draft.tiled.is_empty() {
+            results * terms
+        } else {
+            results * terms / self.costs.many_uses
         }
     }
 }

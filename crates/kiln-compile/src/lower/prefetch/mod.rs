@@ -14,6 +14,7 @@ use kiln_ir::UOp;
 use kiln_ir::uop::toposort;
 use reads::Marks;
 use rustc_hash::FxHashMap;
+use std::cell::LazyCell;
 
 /// The list of a program with prefetches, each before the load that has time for it.
 pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
@@ -53,8 +54,8 @@ struct Hoisted {
 
 impl Hoisted {
     fn of(ops: &[UOp], marks: &Marks) -> Hoisted {
-        let listed: FxHashMap<&UOp, usize> =
-            ops.iter().enumerate().map(|(i, op)| (op, i)).collect();
+        let listed: LazyCell<FxHashMap<&UOp, usize>, _> =
+            LazyCell::new(|| ops.iter().enumerate().map(|(i, op)| (op, i)).collect());
         let mut hoisted = Hoisted::default();
         let marked = ops.iter().filter_map(|op| Some((op, marks.get(op)?)));
         for (load, prefetch) in marked.flat_map(|(op, all)| all.iter().map(move |p| (op, p))) {

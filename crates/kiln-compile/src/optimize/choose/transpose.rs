@@ -65,7 +65,7 @@ impl Chooser {
 
     /// Whether each lane of an access has a predicate of its own, because a launch decides which lane is the last. Each is code of
     /// its own, which is long.
-    pub(super) fn has_predicates_by_lane(&self, access: &Access, axis: u32) -> bool {
+    fn has_predicates_by_lane(&self, access: &Access, axis: u32) -> bool {
         self.kernel.has_lengths() && access.gate.contains(axis)
     }
 

@@ -131,7 +131,8 @@ impl Chooser {
         );
     }
 
-    /// Unrolls all vectors of the innermost loop, so that what varies over lanes only is computed once.
+    /// Unrolls all vectors of the innermost loop, so that what varies over lanes only is computed once. Not if lanes are in many
+    /// lines of memory: those of many vectors push each other out of the cache before the next elements are read.
     pub(super) fn upcast_lanes(&mut self) {
         let reduces = self.left.iter().any(|(_, r)| kind_of(r) == RangeKind::Reduce);
         let Some((i, (vectors, range))) = self.left.iter().enumerate().next_back() else { return };
