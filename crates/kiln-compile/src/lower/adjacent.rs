@@ -5,7 +5,7 @@
 //! stored. And so the results of inner products are stored together (`slp`).
 
 use super::fold::{add_constant, constant_of};
-use super::slp;
+use super::{slp, transposed};
 use kiln_ir::uop::{Srcs, reaches, rebuild, remade};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
@@ -98,7 +98,8 @@ fn vectors_of<'a>(effects: &[UOp], run: &'a [(i64, usize)]) -> Vec<(&'a [(i64, u
 /// Scalars as one vector, if they are lanes, or sums of lanes and what is computed from them.
 fn vector(scalars: Srcs) -> Option<UOp> {
     match scalars.iter().all(|s| s.op() == Op::Lane) {
-        true => (scalars.len() == LANES).then(|| UOp::stack(scalars)),
+        true => transposed::column(&scalars)
+            .or_else(|| (scalars.len() == LANES).then(|| UOp::stack(scalars))),
         false => slp::packed(scalars),
     }
 }

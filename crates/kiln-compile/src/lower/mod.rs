@@ -20,6 +20,7 @@ mod prefetch;
 mod nest;
 mod fold;
 mod slp;
+mod transposed;
 
 use crate::target::Target;
 use estimate::Estimate;

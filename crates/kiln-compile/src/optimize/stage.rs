@@ -19,7 +19,7 @@ use smallvec::smallvec;
 
 /// Ranges of at most this many iterations stay unrolled in a copy.
 const WRITTEN_OUT: usize = 16;
-/// Sides of a square that is transposed at once. Wider squares take more registers, also for constants.
+/// Neighbours that are read at once where rows are transposed in registers: 16 bytes, which processors pick from fastest.
 const SQUARE: usize = 4;
 /// Elements that are read contiguously before the copy moves on: they are written to as many cache lines.
 const RUN: usize = 64;
@@ -231,13 +231,14 @@ impl Copy {
         self.put(old, outer.map_or(inner.clone(), |outer| outer * lanes as i64 + inner));
     }
 
-    /// Some of a run, with all of `last` around it. If they fit, in squares that are transposed in registers.
+    /// Some of a run, with all of `last` around it. If they fit, in blocks that are transposed in registers: a few
+    /// neighbours of as many rows as a vector has lanes.
     fn add_around(&mut self, run: &[UOp], last: &UOp, lanes: usize) {
         let size = run.iter().map(size_of).product::<usize>();
         let side = if lanes >= SQUARE && size.is_multiple_of(SQUARE) { SQUARE } else { 1 };
         let times = (1..=RUN / side).rev().find(|&n| size.is_multiple_of(n * side)).unwrap_or(1);
         let outer = self.range(RangeKind::Loop, size / (times * side)) * (times * side) as i64;
-        self.add_in_rows(last, side);
+        self.add_in_rows(last, if side > 1 { rows_at_once(size_of(last), lanes) } else { 1 });
         let place = outer + self.range(RangeKind::Loop, times) * side as i64;
         let in_square = (side > 1).then(|| self.range(RangeKind::Vector, side));
         let place = in_square.map_or(place.clone(), |lane| place + lane);
@@ -258,6 +259,12 @@ impl Copy {
         let row = (by > 1).then(|| self.range(RangeKind::Upcast, by));
         self.put(old, row.map_or(around.clone(), |row| around + row));
     }
+}
+
+/// How many of `size` rows are transposed at once: a vector of them, or a part of it that divides them.
+fn rows_at_once(size: usize, lanes: usize) -> usize {
+    let halves = std::iter::successors(Some(lanes), |n| Some(n / 2));
+    halves.take_while(|n| *n > SQUARE).find(|n| size.is_multiple_of(*n)).unwrap_or(SQUARE)
 }
 
 /// The first of the last ranges that run on in memory as in the panel, such as those of the channels and a window.

@@ -1,8 +1,9 @@
 //! Pass `prefetch` of stage `lower`: asks for what a later iteration reads.
 //!
-//! `panels` finds panels that are copied and then computed with, `rows` rows that several loops read, `streams` arguments
+//! `panels` finds panels that are copied and then computed with, `across` those whose copy transposes, `rows` rows that several loops read, `streams` arguments
 //! that are read once. A prefetch is a hint: it may name memory past the end of the argument.
 
+mod across;
 mod panels;
 mod reads;
 mod rounds;
@@ -23,7 +24,8 @@ pub(super) fn prefetch(ops: Vec<UOp>, target: &Target) -> Vec<UOp> {
         return ops;
     }
     let mut marks = Marks::default();
-    let copies = panels::marks(&ops, target, &mut marks);
+    let mut copies = panels::marks(&ops, target, &mut marks);
+    copies.extend(across::marks(&ops, target, &mut marks));
     rows::marks(&ops, target, &mut marks);
     streams::marks(&ops, target, &copies, &mut marks);
     if marks.is_empty() {
@@ -59,7 +61,7 @@ impl Hoisted {
         let mut hoisted = Hoisted::default();
         let marked = ops.iter().filter_map(|op| Some((op, marks.get(op)?)));
         for (load, prefetch) in marked.flat_map(|(op, all)| all.iter().map(move |p| (op, p))) {
-            if load.src(1) != prefetch.src(1) {
+            if load.srcs().get(1) != Some(prefetch.src(1)) {
                 hoisted.hoist(prefetch.src(1), &listed);
             }
         }
