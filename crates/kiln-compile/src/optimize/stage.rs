@@ -238,7 +238,10 @@ impl Copy {
         let side = if lanes >= SQUARE && size.is_multiple_of(SQUARE) { SQUARE } else { 1 };
         let times = (1..=RUN / side).rev().find(|&n| size.is_multiple_of(n * side)).unwrap_or(1);
         let outer = self.range(RangeKind::Loop, size / (times * side)) * (times * side) as i64;
-        self.add_in_rows(last, if side > 1 { rows_at_once(size_of(last), lanes) } else { 1 });
+        match side {
+            1 => self.add(last, 1),
+            _ => self.add_in_rows(last, rows_at_once(size_of(last), lanes)),
+        }
         let place = outer + self.range(RangeKind::Loop, times) * side as i64;
         let in_square = (side > 1).then(|| self.range(RangeKind::Vector, side));
         let place = in_square.map_or(place.clone(), |lane| place + lane);
@@ -247,24 +250,27 @@ impl Copy {
         }
     }
 
-    /// One loop with `by` iterations unrolled; a short loop is unrolled whole.
+    /// One loop with `by` iterations unrolled. If these do not divide the loop, the last of them begin earlier: some elements
+    /// are copied twice.
     fn add_in_rows(&mut self, old: &UOp, by: usize) {
         let size = size_of(old);
-        let by = match size.is_multiple_of(by) {
-            true => by,
-            false if size <= WRITTEN_OUT => size,
-            false => 1,
+        let start = self.range(RangeKind::Loop, size.div_ceil(by)) * by as i64;
+        let row = self.range(RangeKind::Upcast, by);
+        let start = match size.is_multiple_of(by) {
+            true => start,
+            false => UOp::binary(Op::Min, &start, &UOp::index((size - by) as i64)),
         };
-        let around = self.range(RangeKind::Loop, size / by) * by as i64;
-        let row = (by > 1).then(|| self.range(RangeKind::Upcast, by));
-        self.put(old, row.map_or(around.clone(), |row| around + row));
+        self.put(old, start + row);
     }
 }
 
-/// How many of `size` rows are transposed at once: a vector of them, or a part of it that divides them.
+/// How many of `size` rows are transposed at once: a vector of them, or less where that is more than there are, or most
+/// would be copied twice. Each block costs as much as a few more rows.
 fn rows_at_once(size: usize, lanes: usize) -> usize {
+    let price = |by: &usize| size.next_multiple_of(*by) * (by + SQUARE) / by;
     let halves = std::iter::successors(Some(lanes), |n| Some(n / 2));
-    halves.take_while(|n| *n > SQUARE).find(|n| size.is_multiple_of(*n)).unwrap_or(SQUARE)
+    let all = halves.take_while(|n| *n >= SQUARE).filter(|n| *n <= size);
+    all.min_by_key(price).unwrap_or(size)
 }
 
 /// The first of the last ranges that run on in memory as in the panel, such as those of the channels and a window.

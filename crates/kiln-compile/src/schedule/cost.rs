@@ -41,11 +41,16 @@ pub(super) fn elsewhere(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
     below.iter().map(|b| b.demanded(costs, times) / times).sum()
 }
 
-/// Divides what sources take together among them, as what each takes alone.
+/// Divides what sources take together among them, as what each takes alone. But what is only read takes its whole read:
+/// of `x` and `x < 0` the second is the comparison alone.
 pub(super) fn divide(below: &mut [Below], together: f64) {
-    let alone: f64 = below.iter().map(|b| b.work).sum();
-    if alone > together {
-        below.iter_mut().for_each(|b| b.work *= together / alone);
+    let alone = |below: &[Below], of: fn(&Below) -> bool| -> f64 {
+        below.iter().filter(|b| of(b)).map(|b| b.work).sum()
+    };
+    let (read, computed) = (alone(below, Below::is_read), alone(below, |b| !b.is_read()));
+    let left = (together - read).max(0.0);
+    if computed > left {
+        below.iter_mut().filter(|b| !b.is_read()).for_each(|b| b.work *= left / computed);
     }
 }
 
@@ -61,6 +66,11 @@ pub(super) struct Below {
 }
 
 impl Below {
+    /// Whether to have an element is to read it.
+    fn is_read(&self) -> bool {
+        self.work <= self.read
+    }
+
     /// Whether each of its elements is in many of so many products.
     pub(super) fn is_in_many(&self, costs: &Costs, products: usize) -> bool {
         are_in_many(costs, self.numel, products)
