@@ -148,9 +148,9 @@ impl Chooser<'_> {
 
     /// Whether an axis has whole vectors, and kernels slide along it at most as is allowed.
     fn has_vectors(&self, i: usize, axis: usize, allowed: Option<Slide>) -> bool {
-        let slide = |kernel, at: &UOp| match at.op() {
-            Op::Range => self.sliding.get(&(kernel, at.clone())).copied(),
-            _ => Some(Slide::Overlapping),
+        let slide = |kernel, at: &UOp| match counted(at) {
+            Some(range) => self.sliding.get(&(kernel, range)).copied(),
+            None => Some(Slide::Overlapping),
         };
         let mut slides = self.plan.requests[i].iter().map(|r| slide(r.kernel, &r.index[axis]));
         self.plan.nodes[i].shape()[axis].is_multiple_of(LANES) && slides.all(|s| s <= allowed)
@@ -191,6 +191,13 @@ impl Chooser<'_> {
 fn is_beside(one: &Index, other: &Index, axis: usize) -> bool {
     let agree = |a: usize| a == axis || one[a] == other[a];
     one.len() == other.len() && (0..one.len()).all(agree)
+}
+
+/// The loop that an index counts by one, from 0 or from a constant: a part of what `cat` joins begins after the others.
+fn counted(at: &UOp) -> Option<UOp> {
+    let mut sum = Affine::of(at).filter(Affine::is_of_loops)?;
+    let (range, step) = sum.terms.pop()?;
+    (sum.terms.is_empty() && step == 1).then_some(range)
 }
 
 /// The loops that an index adds up, if they are several, or divides by a constant.
