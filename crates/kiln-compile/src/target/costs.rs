@@ -306,6 +306,8 @@ costs! {
     copies_of_all: f64 = 1.1, BENCH;
     /// Rows that one nest computes before the next nest, at most.
     most_rows: usize = 64, BENCH;
+    /// Iterations of a loop beside a tile that share a panel because their windows overlap, at most.
+    overlapping_rows: usize = 4, RESNET;
     /// Iterations of a reduction's block, at least.
     least_depth: usize = 32, BENCH;
 

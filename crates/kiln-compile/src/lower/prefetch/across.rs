@@ -109,9 +109,8 @@ fn next<'a>(copy: &Copy<'_>, read: &Read<'a>) -> Option<(&'a UOp, Vec<UOp>)> {
     let (row, part) = place(&counted[..depth], &rows, lines / each)?;
     let constant = |n: usize| UOp::constant(n as i64, start.dtype());
     let index = &(&start + &row * constant(rows.distance)) + &part * constant(each * in_line);
-    let ask = |i: usize| {
-        UOp::prefetch(first.src(0), &simplify(&(&index + constant(i * in_line))), ahead)
-    };
+    let ask =
+        |i: usize| UOp::prefetch(first.src(0), &simplify(&(&index + constant(i * in_line))), ahead);
     Some((counted.get(depth).copied().unwrap_or(read.load), (0..each).map(ask).collect()))
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Blocks {
     thread: Option<(usize, usize)>,
     /// The loops beside the tile's two. One of them may be the threads' loop; then it means a thread's share of it.
     others: Vec<usize>,
+    /// The innermost of these, and the size of its blocks, if a panel for a block holds less than its iterations' panels.
+    overlapping: Option<(usize, usize)>,
     /// A loop of the reduction, and the size of its blocks.
     chunk: Option<(usize, usize)>,
     /// Whether those are around the other loops.
@@ -153,6 +155,8 @@ impl Planner<'_> {
         let lane_bytes = lane_bytes * (tile.across * tile.lanes) as f64;
         let others: Vec<usize> = others.collect();
         let columns_around = self.stays(tile, staged, &others);
+        let overlapping =
+            others.last().and_then(|&i| Some((i, self.overlapping(i, share(i), tile, staged)?)));
         let by_tile = self.is_copied_by_tile(tile, staged, row_bytes);
         // all rows if they fit the second cache beside a tile's lanes
         let fits = row_bytes * trips(tile.row_loop) as f64 + lane_bytes <= second;
@@ -163,6 +167,7 @@ impl Planner<'_> {
             thread: thread.map(|i| (i, if is_other(&i) { self.share(i) } else { 1 })),
             columns_around,
             others,
+            overlapping,
             chunk,
             chunk_around: by_tile || !self.is_alone(tile),
             rows_around: by_tile && rows.1 > 1,
@@ -186,6 +191,7 @@ impl Planner<'_> {
             thread: (threads > 1).then(|| (tile.row_loop, self.share(tile.row_loop))),
             columns_around: self.stays(tile, staged, &others),
             others,
+            overlapping: None,
             chunk: None,
             chunk_around: false,
             rows_around: false,
@@ -264,6 +270,9 @@ impl Planner<'_> {
     pub(super) fn divide(&mut self, tile: &Tile, blocks: &Blocks) {
         self.chooser.block_of(tile.row_loop, blocks.rows.0);
         self.chooser.block_of(tile.lane_loop, blocks.columns.0);
+        if let Some((i, by)) = blocks.overlapping {
+            self.chooser.block_of(i, by);
+        }
         if !blocks.rows_around {
             self.chooser.block(tile.row_loop, blocks.rows.1);
         }
@@ -275,7 +284,9 @@ impl Planner<'_> {
         }
         for &i in blocks.others.iter().rev() {
             let share = blocks.thread.filter(|(thread, _)| *thread == i).map(|(_, share)| share);
-            self.chooser.block(i, share.unwrap_or(self.chooser.left[i].0));
+            let inside =
+                blocks.overlapping.filter(|(other, _)| *other == i).map_or(1, |(_, by)| by);
+            self.chooser.block(i, share.map_or(self.chooser.left[i].0, |share| share / inside));
         }
         if blocks.columns_around {
             self.chooser.block(tile.lane_loop, blocks.columns.1);

@@ -69,6 +69,53 @@ impl Planner<'_> {
         (len as f64 / each as f64).min(1.0)
     }
 
+    /// The size of blocks of a loop of so many iterations beside a tile, if windows overlap along it. Example: 3 x 3 windows.
+    /// A panel for one row of the results holds three rows of an image, one for four rows holds six. So half as much is copied.
+    pub(super) fn overlapping(
+        &self,
+        i: usize,
+        len: usize,
+        tile: &Tile,
+        staged: &[bool],
+    ) -> Option<usize> {
+        let range = &self.chooser.left[i].1;
+        let slides = |o: &Operand| {
+            self.has_panel_of_windows(o) && o.windows.iter().any(|group| group.has(range))
+        };
+        let mut all = self.operands.iter().zip(staged).filter(|(o, staged)| **staged && slides(o));
+        let (operand, _) = all.next()?;
+        if operand.moves(self.axis(tile.lane_loop)) {
+            return None;
+        }
+        let room = self.target.cache_bytes[1] as f64 / self.costs().cache_share as f64;
+        let inside = |by: usize| {
+            move |j: usize| match j {
+                _ if j == i => by,
+                _ if j == tile.row_loop || self.reduces.contains(&j) => self.size(j),
+                _ => 1,
+            }
+        };
+        let bytes = |by: usize| self.values(operand, inside(by)) * operand.bytes;
+        (2..=self.costs().overlapping_rows)
+            .rev()
+            .find(|by| len.is_multiple_of(*by) && bytes(*by) <= room)
+    }
+
+    /// How many values of an operand such numbers of iterations read, those that several windows read once.
+    fn values(&self, operand: &Operand, size: impl Fn(usize) -> usize) -> f64 {
+        let is_in_no_window = |i: &&usize| {
+            let range = &self.chooser.left[**i].1;
+            operand.moves(self.axis(**i)) && !operand.windows.iter().any(|group| group.has(range))
+        };
+        let loops = || self.outputs.iter().chain(&self.reduces);
+        let others: f64 = loops().filter(is_in_no_window).map(|&i| size(i) as f64).product();
+        let reach = |group: &Group| {
+            let factor = |&i: &usize| Some((size(i), group.factor(&self.chooser.left[i].1)?));
+            cover(loops().filter_map(factor)) as f64
+        };
+        others * operand.windows.iter().map(reach).product::<f64>()
+    }
+
     /// The prices of an operand with overlapping windows, in its place and as a panel, if the panel is cheaper. It holds everything
     /// of one block of the reduction, each value once and side by side; it is for blocks around the other loops. In their place
     /// the values may be far apart, and share few sets of a cache: pixels of 512 channels are 2 KiB apart.
@@ -83,15 +130,8 @@ impl Planner<'_> {
         if !suits || operand.moves(self.axis(tile.lane_loop)) {
             return None;
         }
-        let size = |i: usize| if i == chunk { by } else { self.size(i) };
-        let is_in_no_window = |i: &&usize| {
-            let range = &self.chooser.left[**i].1;
-            operand.moves(self.axis(**i)) && !operand.windows.iter().any(|group| group.has(range))
-        };
-        let loops = self.outputs.iter().chain(&self.reduces).filter(is_in_no_window);
-        let others: f64 = loops.map(|&i| size(i) as f64).product();
-        let reach = |group: &Group| cover(group.members.iter().map(|(r, k)| (size_of(r), *k)));
-        let values = others * operand.windows.iter().map(|g| reach(g) as f64).product::<f64>();
+        let in_block = |i: usize| if i == chunk { by } else { self.size(i) };
+        let values = self.values(operand, in_block);
         let again = self.line_price(values * operand.bytes, LINE, self.step(operand));
         let place = (self.lines(operand, tile) * again + self.gates(operand, tile)) * self.steps();
         let chunks = self.size(chunk).div_ceil(by) as f64;
