@@ -17,17 +17,17 @@ fn decided(f: impl FnOnce()) -> Vec<String> {
     log.seen().into_iter().filter_map(text).collect()
 }
 
-/// The shortcuts of a ResNet. A kernel for all three sizes has vectors of 48 positions of a row, which has 7 here, and loads
-/// each element alone: it took 100 times as long.
+/// Convolutions of each channel on its own, of a network whose images shrink. A kernel for all three sizes has vectors of 32
+/// positions of a row, which has 12 here, and a predicate for each load: it executes seven times as many instructions.
 #[test]
 fn a_kernel_that_suits_other_lengths_is_not_used() {
     let found = decided(|| {
-        for (channels, size, outputs) in [(64, 56, 128), (128, 28, 256), (256, 14, 512)] {
+        for (channels, size) in [(64, 56), (128, 28), (256, 14)] {
             let x = Tensor::full([1, channels, size, size], 0.5f32).contiguous();
-            let weights = Tensor::full([outputs, channels, 1, 1], 0.25f32).contiguous();
+            let weights = Tensor::full([channels, 1, 3, 3], 0.25f32).contiguous();
             kiln::realize([&x, &weights]).expect("there is memory");
-            let y = x.conv2d(&weights, None, 1, 2, 1, 0);
-            let wanted = vec![channels as f32 / 8.0; outputs * (size / 2) * (size / 2)];
+            let y = x.conv2d(&weights, None, channels, 1, 1, 0);
+            let wanted = vec![1.125; channels * (size - 2) * (size - 2)];
             assert_eq!(y.to_vec::<f32>().expect("computes"), wanted);
         }
     });
