@@ -22,8 +22,12 @@ impl Chooser {
             if !is_free || !self.reuses(axis_of(&range)) {
                 continue;
             }
-            let most = (self.costs.in_flight / tile).min(self.room).min(self.costs.most_tiled);
-            let by = self.at_once(i, most);
+            let room = (self.costs.in_flight / tile).min(self.room);
+            let by = match self.at_once(i, room.min(self.costs.most_tiled)) {
+                // a row of 5 or 7, which nothing divides
+                1 if self.left[i].0 <= room => self.left[i].0,
+                by => by,
+            };
             if by > 1 {
                 self.apply(RangeKind::Upcast, i, by);
                 tile *= by;
