@@ -554,6 +554,44 @@ fn pixels_that_share_sets_of_a_cache_are_staged() {
     assert!(options.contains(&Opt::Stage { operand: 0, depth: 1, lanes: 16 }), "{options:?}");
 }
 
+/// A panel for one row of the results holds three rows of the image, one for four rows holds six.
+#[test]
+fn rows_whose_windows_overlap_share_a_panel() {
+    let rows = |second: usize| -> Vec<usize> {
+        let cache_bytes = [48 << 10, second, 32 << 20];
+        let target = Target { cache_bytes, threads: 1, ..wide() };
+        let options = chosen_for(&convolution_of(1, [64, 56, 64], true), &target);
+        assert!(options.iter().any(|o| matches!(o, Opt::Stage { operand: 0, .. })), "{options:?}");
+        let by = |o: &Opt| match *o {
+            Opt::Block { axis: 2, by } => Some(by),
+            _ => None,
+        };
+        options.iter().filter_map(by).collect()
+    };
+    assert_eq!(rows(2 << 20), [4, 14]);
+    // of 256 KiB, a panel may take 64: two rows of the results, which read four of 58 pixels
+    assert_eq!(rows(256 << 10), [2, 28]);
+}
+
+/// A convolution of each channel on its own, of 7 x 7 pixels: nothing divides 7, and the weights are loaded once for a row.
+#[test]
+fn rows_of_seven_are_a_tile() {
+    let [y, x, c] = [(0, 7), (1, 7), (2, 64)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let [ky, kx] = [3, 4].map(|axis| range(axis, RangeKind::Reduce, 3));
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(7)));
+    let (row, column) = (&y + &ky - 1, &x + &kx - 1);
+    let from = (&row * 7 + &column) * 64 + &c;
+    let is_inside = inside(&row).and(&inside(&column));
+    let pixel = UOp::load_lanes(&param(1, 7 * 7 * 64), &from, Some(&is_inside), 1);
+    let weight = UOp::load(&param(2, 64 * 9), &((&c * 3 + &ky) * 3 + &kx));
+    let value = sum(&(pixel * weight), &[ky, kx]);
+    let to = (&y * 7 + &x) * 64 + &c;
+    let store = UOp::store(&param(0, 7 * 7 * 64), &to, &value, None);
+    let options = chosen_for(&UOp::kernel([store.end([y, x, c])], "channels"), &wide());
+    let is_row = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Upcast, axis: 1, by: 7 });
+    assert!(options.iter().any(is_row), "{options:?}");
+}
+
 /// A compiler keeps values of long code in memory, not in registers.
 #[test]
 fn few_terms_of_a_sum_are_written_out() {

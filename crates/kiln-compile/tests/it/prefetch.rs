@@ -137,6 +137,71 @@ fn assert_each_row_is_asked_for_in_one_round(index: &UOp, k: i64) {
     assert!(twice <= 2 * trip_count(rounds), "{asked:?}");
 }
 
+/// The weights of a linear layer, in rows of `K`: a panel has 48 of them, and the product asks for each line of the next 48.
+#[test]
+fn the_next_rows_are_asked_for_while_their_panel_is_computed_with() {
+    const K: i64 = 1024;
+    let target = Target { threads: 1, ..target(Language::Llvm) };
+    let kernel = optimize(&kernel_of(&product([768, K as usize, 768], true)), &target, true);
+    let program = lower(&kernel.ast, &target);
+    spec::verify_program(&program.ops).expect("a program");
+    let mut lines = BTreeSet::new();
+    let mut ahead = BTreeSet::new();
+    for prefetch in program.ops.iter().filter(|op| op.op() == Op::Prefetch) {
+        ahead.extend(prefetch.arg().prefetch().map(|n| n as i64));
+        let index = prefetch.src(1);
+        let nodes = toposort(index);
+        let ranges: Vec<UOp> = nodes.into_iter().filter(|n| n.op() == Op::Range).collect();
+        let all: u64 = ranges.iter().map(trip_count).product();
+        for i in 0..all {
+            let mut left = i;
+            let mut at = |r: &UOp| {
+                let value = (left % trip_count(r)) as i64;
+                left /= trip_count(r);
+                (r.clone(), UOp::constant(value, r.dtype()))
+            };
+            let values = ranges.iter().map(&mut at).collect();
+            let index = simplify(&substitute(from_ref(index), &values)[0]);
+            lines.insert(index.as_const().and_then(|n| n.as_i128()).expect("a number") as i64);
+        }
+    }
+    let [ahead] = ahead.iter().copied().collect::<Vec<_>>()[..] else {
+        panic!("{ahead:?} {:?}", kernel.applied)
+    };
+    assert_eq!(ahead % K, 0, "{:?}", kernel.applied);
+    let all = (0..768 * K).step_by(16);
+    assert_eq!(lines, all.collect::<BTreeSet<_>>(), "{ahead} {:?}", kernel.applied);
+}
+
+/// Rows become columns by instructions that pick lanes of two vectors.
+#[test]
+fn rows_are_transposed_two_vectors_at_a_time() {
+    let target = target(Language::Llvm);
+    let kernel = optimize(&kernel_of(&product([64, 1024, 768], true)), &target, true);
+    let program = lower(&kernel.ast, &target);
+    let stacks = program.ops.iter().filter(|n| n.op() == Op::Stack && n.lanes() == 16);
+    for stack in stacks.clone() {
+        let from: BTreeSet<String> =
+            stack.srcs().iter().map(|lane| kiln_ir::text::print(lane.src(0))).collect();
+        assert_eq!(from.len(), 2, "{}", kiln_ir::text::print(stack));
+    }
+    // a lane of a vector that was picked is the one that it was
+    let origin = |lane: &UOp| {
+        let mut lane = lane.clone();
+        while lane.src(0).op() == Op::Stack {
+            lane = lane.src(0).src(lane.arg().lane().expect("a lane") as usize).clone();
+        }
+        let place = Affine::of(lane.src(0).src(1)).expect("an affine index").constant;
+        (place, lane.arg().lane().expect("a lane"))
+    };
+    let stored = program.ops.iter().filter(|n| n.op() == Op::Store && n.src(2).op() == Op::Stack);
+    let columns: Vec<Vec<(i64, u16)>> =
+        stored.map(|store| store.src(2).srcs().iter().map(origin).collect()).collect();
+    let column = |i: u16| (0..16).map(move |row| (1024 * row, i)).collect::<Vec<_>>();
+    assert_eq!(columns, (0..4).map(column).collect::<Vec<_>>(), "{:?}", kernel.applied);
+    assert_eq!(stacks.count(), 4 + 4 + 4);
+}
+
 /// The sums of 2048 products of `[2048, 32]` and `[2048, 64]`: a round asks for 2048 / 8 rows of its panel, and a tile writes 4 rows
 /// of 64 results, so both count `256 * i`.
 #[test]

@@ -411,6 +411,44 @@ fn convolutions_of_single_pixels_pass_the_layout_on() {
     assert_eq!(scaled_channels(&schedule), [false, false, false, true]);
 }
 
+/// What is joined along the channels is read at other channels, and still in a row.
+#[test]
+fn channels_that_are_joined_are_neighbours_in_all_parts() {
+    let x = UOp::param(0, DType::I32, &[2, 3, 7, 8][..]);
+    let kernel = |slot, c| UOp::param(slot, DType::I32, &[8, c, 3, 3][..]);
+    let part = |slot, before| {
+        let part = convolution(&x, &kernel(slot, 3)).contiguous();
+        let pad = |before, after| PadAxis { before, between: 0, after };
+        part.pad(&[pad(0, 0), pad(before, 8 - before), pad(0, 0), pad(0, 0)])
+    };
+    let root = convolution(&(part(1, 0) + part(2, 8)), &kernel(3, 16));
+    let data = |n: usize, by: usize| (0..n).map(|i| (i * by % 11) as i32 - 5).collect::<Vec<_>>();
+    let inputs = [data(336, 3), data(216, 5), data(216, 7), data(1152, 2)];
+    let inputs: Vec<&[i32]> = inputs.iter().map(Vec::as_slice).collect();
+    let (schedule, _) = run(&[root], &inputs);
+    assert_eq!(scaled_channels(&schedule), [false, false, true]);
+}
+
+/// Of `x` and `x < 0`, only `x` is read. So it is no gain to store what was compared, and the sum beside it.
+#[test]
+fn between_convolutions_a_kernel_stores_what_the_next_one_reads() {
+    let x = UOp::param(0, DType::F32, &[1, 64, 20, 20][..]);
+    let weights = |slot| UOp::param(slot, DType::F32, &[64, 64, 3, 3][..]);
+    let sum = convolution(&x, &weights(1));
+    let zero = UOp::constant(0.0, DType::F32).reshape(&[1; 4][..]).expand(sum.shape().clone());
+    let is_negative = UOp::binary(Op::Or, &sum.lt(&zero), &UOp::binary(Op::CmpEq, &sum, &zero));
+    let root = convolution(&is_negative.where_(&zero, &sum), &weights(2));
+    let count = |kernel: &ScheduledKernel, op| {
+        toposort(&kernel.ast).iter().filter(|n| n.op() == op && n.dtype() != DType::Index).count()
+    };
+    let counts: Vec<[usize; 2]> = schedule(&[root])
+        .kernels
+        .iter()
+        .map(|kernel| [Op::Store, Op::CmpEq].map(|op| count(kernel, op)))
+        .collect();
+    assert_eq!(counts, [[1, 1], [1, 0]]);
+}
+
 /// For each kernel, whether it stores its channels, axis 1, apart from each other.
 fn scaled_channels(schedule: &Schedule) -> Vec<bool> {
     let stores = schedule.kernels.iter().map(|k| {
