@@ -96,15 +96,10 @@ fn next<'a>(copy: &Copy<'_>, read: &Read<'a>) -> Option<(&'a UOp, Vec<UOp>)> {
     let around = copy.loops[..shared].last().filter(|r| kind_of(r) != RangeKind::Thread)?;
     let (first, rows) = rows(&copy.loads, &copy.loops[shared..])?;
     let ahead = usize::try_from(step(first.src(1), around, 12)?).ok().filter(|&n| n > 0)?;
-    let counted = &read.loops[shared..];
     let in_line = LINE / first.dtype().size();
     let lines = rows.len.div_ceil(in_line);
-    let asked = (1..=counted.len()).find_map(|depth| {
-        let each = (rows.count * lines).div_ceil(iterations(&counted[..depth])?);
-        let each = (each..=lines).find(|each| lines.is_multiple_of(*each))?;
-        (each <= MOST).then_some((depth, each))
-    });
-    let (depth, each) = asked?;
+    let counted = &read.loops[shared..];
+    let (depth, each) = asked(counted, rows.count * lines, lines)?;
     let start = start(first, &copy.loops[shared..])?;
     let (row, part) = place(&counted[..depth], &rows, lines / each)?;
     let constant = |n: usize| UOp::constant(n as i64, start.dtype());
@@ -112,6 +107,16 @@ fn next<'a>(copy: &Copy<'_>, read: &Read<'a>) -> Option<(&'a UOp, Vec<UOp>)> {
     let ask =
         |i: usize| UOp::prefetch(first.src(0), &simplify(&(&index + constant(i * in_line))), ahead);
     Some((counted.get(depth).copied().unwrap_or(read.load), (0..each).map(ask).collect()))
+}
+
+/// How many of the loops are counted, as few as possible, and how many lines each of their iterations asks for, of so many in
+/// all: a part of the lines of a row.
+fn asked(loops: &[&UOp], all: usize, of_row: usize) -> Option<(usize, usize)> {
+    (1..=loops.len()).find_map(|depth| {
+        let least = all.div_ceil(iterations(&loops[..depth])?);
+        let each = (least..=of_row).find(|each| of_row.is_multiple_of(*each))?;
+        (each <= MOST).then_some((depth, each))
+    })
 }
 
 /// What loads of an iteration and loops around them read, if these are rows of the same length at the same distance: the
