@@ -188,6 +188,8 @@ fn instructions_are_counted_for_the_lengths_of_a_launch() {
     };
     let (few, more, most) = (count(4, 10), count(8, 20), program.instructions(&[]));
     assert!(3 * few < more && more < 5 * few && more < most, "{few} {more} {most}");
+    // a term more is its address, its load and an addition to what is in a register
+    assert_eq!((count(4, 20) - count(4, 10)) / (4 * 10), 3);
 }
 
 /// No loop of a general kernel, also none that threads share, runs as often as it ever may.
