@@ -19,7 +19,8 @@ use smallvec::smallvec;
 
 /// Ranges of at most this many iterations stay unrolled in a copy.
 const WRITTEN_OUT: usize = 16;
-/// Neighbours that are read at once where rows are transposed in registers: 16 bytes, which processors pick from fastest.
+/// Neighbours of a row that are read at once to transpose rows in registers. They are 16 bytes: within so many, processors
+/// pick lanes fastest.
 const SQUARE: usize = 4;
 /// Elements that are read contiguously before the copy moves on: they are written to as many cache lines.
 const RUN: usize = 64;

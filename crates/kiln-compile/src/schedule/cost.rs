@@ -41,8 +41,8 @@ pub(super) fn elsewhere(costs: &Costs, node: &UOp, below: &[Below]) -> f64 {
     below.iter().map(|b| b.demanded(costs, times) / times).sum()
 }
 
-/// Divides what sources take together among them, as what each takes alone. But what is only read takes its whole read:
-/// of `x` and `x < 0` the second is the comparison alone.
+/// Divides the price of all sources together among them, in proportion to their prices alone. A source that is read keeps
+/// its price: of `x` and `x < 0`, the second costs the comparison alone.
 pub(super) fn divide(below: &mut [Below], together: f64) {
     let alone = |below: &[Below], of: fn(&Below) -> bool| -> f64 {
         below.iter().filter(|b| of(b)).map(|b| b.work).sum()

@@ -1,7 +1,8 @@
 //! Pass `prefetch` of stage `lower`: asks for what a later iteration reads.
 //!
-//! `panels` finds panels that are copied and then computed with, `across` those whose copy transposes, `rows` rows that several loops read, `streams` arguments
-//! that are read once. A prefetch is a hint: it may name memory past the end of the argument.
+//! `panels` finds panels: parts of an argument that are copied, and then computed with. `across` does so for copies that
+//! transpose. `rows` finds rows that several loops read, `streams` arguments that are read once. A prefetch is a hint: it
+//! may name memory past the end of the argument.
 
 mod across;
 mod panels;
