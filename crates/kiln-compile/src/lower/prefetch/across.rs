@@ -6,7 +6,7 @@
 //! the next panel's lines. Its iterations are counted, `0, 1, 2, ..`, and each asks for a few: with 112 of them and 9
 //! lines a row, iteration `i` asks for three lines, those of third `i % 3` of row `i / 3`.
 
-use super::reads::{Marks, mark, reads_large, step};
+use super::reads::{Access, Marks, mark, reads_large, step};
 use crate::target::{LINE, Target};
 use kiln_ir::affine::Affine;
 use kiln_ir::arg::{RangeKind, Space};
@@ -24,12 +24,6 @@ struct Copy<'a> {
     loops: Vec<&'a UOp>,
 }
 
-/// The first load of a panel in a loop nest.
-struct Read<'a> {
-    load: &'a UOp,
-    loops: Vec<&'a UOp>,
-}
-
 /// Rows in memory: `count` of them, a `distance` apart, of which `len` elements are copied.
 struct Rows {
     count: usize,
@@ -42,7 +36,7 @@ pub(super) fn marks<'a>(ops: &'a [UOp], target: &Target, marks: &mut Marks) -> F
     let (copies, reads) = accesses(ops, target);
     let mut found = FxHashSet::default();
     for (memory, copy) in &copies {
-        let of_panel = reads.iter().filter(|read| read.load.memory() == *memory);
+        let of_panel = reads.iter().filter(|read| read.op.memory() == *memory);
         // the loops that read most, not those of a few last rows
         let Some(read) = of_panel.max_by_key(|read| iterations(&read.loops)) else { continue };
         if let Some((place, prefetches)) = next(copy, read) {
@@ -54,7 +48,7 @@ pub(super) fn marks<'a>(ops: &'a [UOp], target: &Target, marks: &mut Marks) -> F
 }
 
 /// By panel, what copies to it across rows of large arguments; and the loads from scratch memory.
-fn accesses<'a>(ops: &'a [UOp], target: &Target) -> (Vec<(&'a UOp, Copy<'a>)>, Vec<Read<'a>>) {
+fn accesses<'a>(ops: &'a [UOp], target: &Target) -> (Vec<(&'a UOp, Copy<'a>)>, Vec<Access<'a>>) {
     let mut loops: Vec<&UOp> = Vec::new();
     let (mut copies, mut reads) = (Vec::new(), Vec::new());
     // large loads of the loop nest, since it began
@@ -69,7 +63,7 @@ fn accesses<'a>(ops: &'a [UOp], target: &Target) -> (Vec<(&'a UOp, Copy<'a>)>, V
             Op::End => drop(loops.pop()),
             Op::Load if op.memory().op() == Op::Param && reads_large(op, target) => loads.push(op),
             Op::Load if op.lanes() > 1 && is_scratch() => {
-                reads.push(Read { load: op, loops: loops.clone() });
+                reads.push(Access { op, loops: loops.clone() });
             }
             Op::Store if is_scratch() && op.src(2).op() == Op::Stack && loads.len() > 1 => {
                 let loads = std::mem::take(&mut loads);
@@ -91,7 +85,7 @@ fn size_of(range: &UOp) -> Option<usize> {
 }
 
 /// The prefetches of the next panel, and the op before which they stand.
-fn next<'a>(copy: &Copy<'_>, read: &Read<'a>) -> Option<(&'a UOp, Vec<UOp>)> {
+fn next<'a>(copy: &Copy<'_>, read: &Access<'a>) -> Option<(&'a UOp, Vec<UOp>)> {
     let shared = copy.loops.iter().zip(&read.loops).take_while(|(a, b)| a == b).count();
     let around = copy.loops[..shared].last().filter(|r| kind_of(r) != RangeKind::Thread)?;
     let (first, rows) = rows(&copy.loads, &copy.loops[shared..])?;
@@ -106,7 +100,7 @@ fn next<'a>(copy: &Copy<'_>, read: &Read<'a>) -> Option<(&'a UOp, Vec<UOp>)> {
     let index = &(&start + &row * constant(rows.distance)) + &part * constant(each * in_line);
     let ask =
         |i: usize| UOp::prefetch(first.src(0), &simplify(&(&index + constant(i * in_line))), ahead);
-    Some((counted.get(depth).copied().unwrap_or(read.load), (0..each).map(ask).collect()))
+    Some((counted.get(depth).copied().unwrap_or(read.op), (0..each).map(ask).collect()))
 }
 
 /// How many of the loops are counted, as few as possible, and how many lines each of their iterations asks for, of so many in

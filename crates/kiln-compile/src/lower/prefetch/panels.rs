@@ -7,7 +7,7 @@
 //! tile of rows. Each of these rounds asks for its share of the next panel: with 16 rounds, the first one asks for the first
 //! sixteenth.
 
-use super::reads::{Marks, mark, reads_large, step, work};
+use super::reads::{Access, Marks, mark, reads_large, step, work};
 use super::rounds::in_rounds;
 use crate::target::{LINE, Target};
 use kiln_ir::affine::Affine;
@@ -18,12 +18,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// At most one prefetch for so many operations on vectors: they take the time of loads.
 const BUSY: usize = 4;
-
-/// An access to scratch memory, and the loops around it, outermost first.
-struct Access<'a> {
-    op: &'a UOp,
-    loops: Vec<&'a UOp>,
-}
 
 /// Marks loads of panels, and returns the loads that copy what these ask for.
 pub(super) fn marks<'a>(ops: &'a [UOp], target: &Target, marks: &mut Marks) -> FxHashSet<&'a UOp> {
@@ -79,12 +73,6 @@ fn copies_large(store: &UOp, target: &Target) -> bool {
         && value.memory().op() == Op::Param
         && reads_large(value, target)
         && Affine::of(store.src(1)).is_some_and(is_first)
-}
-
-impl Access<'_> {
-    fn trips(&self) -> u64 {
-        self.loops.iter().map(|r| trip_count(r)).fold(1, u64::saturating_mul)
-    }
 }
 
 /// The prefetch before `read` of what `copy` will load for a place of the next panel.

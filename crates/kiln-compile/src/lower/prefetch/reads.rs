@@ -2,7 +2,7 @@
 
 use crate::target::Target;
 use kiln_ir::affine::Affine;
-use kiln_ir::uop::toposort;
+use kiln_ir::uop::{toposort, trip_count};
 use kiln_ir::{Op, UOp};
 use rustc_hash::FxHashMap;
 
@@ -20,6 +20,18 @@ pub(super) fn mark(marks: &mut Marks, load: &UOp, prefetch: UOp) {
 /// A load asks for what is so many elements after its own.
 pub(super) fn mark_ahead(marks: &mut Marks, load: &UOp, ahead: usize) {
     mark(marks, load, UOp::prefetch(load.src(0), load.src(1), ahead));
+}
+
+/// An access to scratch memory, and the loops around it, outermost first.
+pub(super) struct Access<'a> {
+    pub(super) op: &'a UOp,
+    pub(super) loops: Vec<&'a UOp>,
+}
+
+impl Access<'_> {
+    pub(super) fn trips(&self) -> u64 {
+        self.loops.iter().map(|r| trip_count(r)).fold(1, u64::saturating_mul)
+    }
 }
 
 /// Whether the load reads vectors of a large argument.
