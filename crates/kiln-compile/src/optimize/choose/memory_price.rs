@@ -279,16 +279,28 @@ impl Planner<'_> {
 
     /// How many values the operand has in those loops that count. Overlapping windows have each once.
     fn values_over(&self, operand: &Operand, counts: impl Fn(usize) -> bool) -> f64 {
-        let all = || self.outputs.iter().chain(&self.reduces).copied().filter(|&i| counts(i));
-        let is_in = |group: &Group, i: usize| group.has(&self.chooser.left[i].1);
-        let in_window = |i: usize| operand.windows.iter().any(|group| is_in(group, i));
+        let size = |i: usize| if counts(i) { self.size(i) } else { 1 };
+        self.values(operand, size, |terms| {
+            cover(terms.iter().copied()).min(terms.iter().map(|(n, _)| n).product())
+        })
+    }
+
+    /// How many values the operand has in so many iterations of each loop. `of_group` counts those of a group of windows, of
+    /// which it gets the iterations and factors.
+    pub(super) fn values(
+        &self,
+        operand: &Operand,
+        size: impl Fn(usize) -> usize,
+        of_group: impl Fn(&[(usize, i64)]) -> usize,
+    ) -> f64 {
+        let all = || self.outputs.iter().chain(&self.reduces).copied();
+        let range = |i: usize| &self.chooser.left[i].1;
+        let in_window = |i: usize| operand.windows.iter().any(|group| group.has(range(i)));
         let others = all().filter(|&i| operand.moves(self.axis(i)) && !in_window(i));
-        let others: f64 = others.map(|i| self.size(i) as f64).product();
-        let of_group = |group: &Group| {
-            let factor = |i: usize| group.factor(&self.chooser.left[i].1);
-            let terms = || all().filter_map(|i| Some((self.size(i), factor(i)?)));
-            cover(terms()).min(terms().map(|(n, _)| n).product()) as f64
+        let others: f64 = others.map(|i| size(i) as f64).product();
+        let terms = |group: &Group| -> Vec<(usize, i64)> {
+            all().filter_map(|i| Some((size(i), group.factor(range(i))?))).collect()
         };
-        others * operand.windows.iter().map(of_group).product::<f64>()
+        others * operand.windows.iter().map(|g| of_group(&terms(g)) as f64).product::<f64>()
     }
 }

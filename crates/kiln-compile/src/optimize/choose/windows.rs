@@ -79,10 +79,11 @@ impl Planner<'_> {
         staged: &[bool],
     ) -> Option<usize> {
         let range = &self.chooser.left[i].1;
-        let slides = |o: &Operand| {
+        let overlaps = |o: &Operand| {
             self.has_panel_of_windows(o) && o.windows.iter().any(|group| group.has(range))
         };
-        let mut all = self.operands.iter().zip(staged).filter(|(o, staged)| **staged && slides(o));
+        let mut all =
+            self.operands.iter().zip(staged).filter(|(o, staged)| **staged && overlaps(o));
         let (operand, _) = all.next()?;
         if operand.moves(self.axis(tile.lane_loop)) {
             return None;
@@ -95,25 +96,16 @@ impl Planner<'_> {
                 _ => 1,
             }
         };
-        let bytes = |by: usize| self.values(operand, inside(by)) * operand.bytes;
+        let bytes = |by: usize| self.values_of_panel(operand, inside(by)) * operand.bytes;
         (2..=self.costs().overlapping_rows)
             .rev()
             .find(|by| len.is_multiple_of(*by) && bytes(*by) <= room)
     }
 
-    /// How many values of an operand such numbers of iterations read, those that several windows read once.
-    fn values(&self, operand: &Operand, size: impl Fn(usize) -> usize) -> f64 {
-        let is_in_no_window = |i: &&usize| {
-            let range = &self.chooser.left[**i].1;
-            operand.moves(self.axis(**i)) && !operand.windows.iter().any(|group| group.has(range))
-        };
-        let loops = || self.outputs.iter().chain(&self.reduces);
-        let others: f64 = loops().filter(is_in_no_window).map(|&i| size(i) as f64).product();
-        let reach = |group: &Group| {
-            let factor = |&i: &usize| Some((size(i), group.factor(&self.chooser.left[i].1)?));
-            cover(loops().filter_map(factor)) as f64
-        };
-        others * operand.windows.iter().map(reach).product::<f64>()
+    /// How many values a panel holds for so many iterations of each loop. An element of several windows counts once; elements
+    /// between those of a window count, too.
+    fn values_of_panel(&self, operand: &Operand, size: impl Fn(usize) -> usize) -> f64 {
+        self.values(operand, size, |terms| cover(terms.iter().copied()))
     }
 
     /// The prices of an operand with overlapping windows, in its place and as a panel, if the panel is cheaper. It holds everything
@@ -131,7 +123,7 @@ impl Planner<'_> {
             return None;
         }
         let in_block = |i: usize| if i == chunk { by } else { self.size(i) };
-        let values = self.values(operand, in_block);
+        let values = self.values_of_panel(operand, in_block);
         let again = self.line_price(values * operand.bytes, LINE, self.step(operand));
         let place = (self.lines(operand, tile) * again + self.gates(operand, tile)) * self.steps();
         let chunks = self.size(chunk).div_ceil(by) as f64;
