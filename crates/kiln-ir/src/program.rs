@@ -47,8 +47,8 @@ impl Program {
     }
 
     /// About how many instructions a launch with these launch-time scalars (by slot) executes: each op once for each iteration
-    /// of the loops around it, but for accesses to registers, which are no instructions. A loop whose length depends on those around it counts as in their first iterations: the last
-    /// block counts as a whole one. One whose length depends on a scalar that is not given counts as long as it may be.
+    /// of the loops around it. Accesses to registers are no instructions. A loop whose length depends on those around it counts
+    /// as in their first iterations: the last block counts as a whole one. One whose length depends on a scalar that is not given counts as long as it may be.
     pub fn instructions(&self, vars: &[i64]) -> u64 {
         let (mut times, mut count) = (vec![1u64], 0u64);
         let mut known = Known { vars, values: FxHashMap::default() };
