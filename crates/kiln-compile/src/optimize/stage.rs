@@ -22,7 +22,8 @@ const WRITTEN_OUT: usize = 16;
 /// Neighbours of a row that are read at once to transpose rows in registers. They are 16 bytes: within so many, processors
 /// pick lanes fastest.
 const SQUARE: usize = 4;
-/// Elements that are read contiguously before the copy moves on: they are written to as many cache lines.
+/// Elements that lie contiguously on one side before the copy moves on. On the other side they are in as many cache lines, at
+/// most.
 const RUN: usize = 64;
 
 /// Where and how a value is staged.
@@ -190,7 +191,7 @@ impl Copy {
             inner.iter().filter(|r| *r != last && !run.contains(r)).collect();
         others.sort_by_key(|r| std::cmp::Reverse(stride(r).unwrap_or(i64::MAX).abs()));
         if first == last {
-            others.into_iter().for_each(|r| copy.add(r, WRITTEN_OUT));
+            copy.add_in_order(&others, inner);
             copy.add_in_vectors(first, if next.contains(&stride(first)) { lanes } else { 1 });
         } else {
             others.into_iter().for_each(|r| copy.add(r, 1));
@@ -218,6 +219,30 @@ impl Copy {
         let kind = if written_out { RangeKind::Upcast } else { RangeKind::Loop };
         let new = self.range(kind, size_of(old));
         self.put(old, new);
+    }
+
+    /// Loops in the order of `others`, around the last of the ranges `inner`. The range whose rows are neighbours in the panel may
+    /// be one of the outer loops. Then some of its iterations are innermost. Example: 4 pixels of each channel of an image are
+    /// a row of a panel, and the next channel of the same pixels is the next row. All pixels of a channel lie together in memory,
+    /// but in the panel they are `4 * channels` apart. If that is a power of two, all these lines are in one set of a cache.
+    fn add_in_order(&mut self, others: &[&UOp], inner: &[UOp]) {
+        let [.., near, last] = inner else { return };
+        let is_far = others.last() != Some(&near) && !kind_of(near).is_expanded();
+        let most = if is_far { RUN / size_of(last) } else { 1 };
+        let at_once = (2..=most).rev().find(|n| size_of(near).is_multiple_of(*n));
+        for other in others {
+            match at_once.filter(|_| *other == near) {
+                Some(n) => {
+                    let outer = self.range(RangeKind::Loop, size_of(near) / n) * n as i64;
+                    self.put(near, outer);
+                }
+                None => self.add(other, WRITTEN_OUT),
+            }
+        }
+        if let Some(n) = at_once {
+            let place = self.map[near].0.clone() + self.range(RangeKind::Loop, n);
+            self.put(near, place);
+        }
     }
 
     /// One loop, in the widest whole vectors that fit.

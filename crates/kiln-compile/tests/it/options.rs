@@ -3,6 +3,7 @@
 use crate::stages::{lower, optimize, schedule};
 use kiln_compile::optimize::{Opt, apply, collapsed};
 use kiln_compile::target::{Costs, Target};
+use kiln_ir::affine::Affine;
 use kiln_ir::arg::{PadAxis, RangeKind, ReduceOp, SliceAxis, WindowArg};
 use kiln_ir::uop::toposort;
 use kiln_ir::{Arg, DType, Op, UOp, spec};
@@ -637,6 +638,27 @@ fn what_is_transposed_is_copied_in_squares() {
         ops.iter().filter(|op| op.op() == Op::Store && op.src(2).op() == Op::Stack).count()
     };
     assert_eq!([0, 1].map(squares), [0, 4]);
+}
+
+/// `[64, 8]` in panels of 4 of the 8: a row of the panel is 16 bytes, and the next row of memory the next one of the panel. In the
+/// order of memory alone, each store would go to the other panel, 64 rows away.
+#[test]
+fn rows_of_a_panel_that_are_neighbours_are_copied_together() {
+    let kernel = kernel_of(&product([8, 64, 5], true, false));
+    let rows =
+        Opt::Split { kind: RangeKind::Upcast, axis: axes(&kernel, RangeKind::Loop)[0], by: 4 };
+    let options = [rows, Opt::Stage { operand: 0, depth: 0, lanes: 1 }];
+    assert!(check("rows", &kernel, &options));
+    let staged = apply(&kernel, &options).expect("legal").ast;
+    let is_copy = |n: &&UOp| n.op() == Op::Store && n.memory().op() == Op::Local;
+    let copies = toposort(&staged);
+    let copy = copies.iter().find(is_copy).expect("a copy");
+    let place = Affine::of(copy.src(1)).expect("few terms");
+    let is_loop =
+        |(range, _): &&(UOp, i64)| matches!(range.arg().range(), Some((_, RangeKind::Loop)));
+    let steps: Vec<i64> = place.terms.iter().filter(is_loop).map(|(_, step)| *step).collect();
+    // 16 rows at a time, of one panel and then of the other
+    assert_eq!(steps, [64, 256, 4]);
 }
 
 /// Weights `[14, 4, 9]` in panels of 8 of the 14. The last panel ends early, and a window of 9 may be unrolled. Either way the 36
