@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A schedule is looked at after so many runs, and again each time that these have become four times as many. Most graphs
+/// A schedule is looked at after so many runs, and again each time that these have become twice as many. Most graphs
 /// come a few times only, as prompts of one length do.
 const FEWEST_RUNS: u64 = 16;
 
@@ -33,7 +33,7 @@ pub(super) fn counted(ready: Arc<Ready>, key: u128, device: &Device) -> Arc<Read
 /// The schedule with new code, if this run is one after which some kernel is worth it.
 fn improved(ready: &Ready, device: &Device) -> Option<Ready> {
     let runs = ready.runs.fetch_add(1, Relaxed) + 1;
-    let is_time = runs >= FEWEST_RUNS && runs.is_power_of_two() && runs.ilog2().is_multiple_of(2);
+    let is_time = runs >= FEWEST_RUNS && runs.is_power_of_two();
     let is_hot = |kernel: &ReadyKernel| {
         let iterations = kernel.work.map_or(0, |work| work.iterations);
         kernel.specialization.is_some() && iterations.saturating_mul(runs) >= MANY_ITERATIONS
