@@ -1,6 +1,10 @@
 //! What the compiler hands to a device: a linear program, its text, and what a launch needs to know.
 
-use crate::arg::Space;
+mod traffic;
+
+pub use traffic::Traffic;
+
+use crate::arg::{RangeKind, Space};
 use crate::dtype::{Const, DType};
 use crate::eval::eval;
 use crate::op::Op;
@@ -46,12 +50,13 @@ impl Program {
         self.ops.iter().any(|op| op.op() == Op::Mma)
     }
 
-    /// About how many instructions a launch with these launch-time scalars (by slot) executes: each op once for each iteration
-    /// of the loops around it. Accesses to registers are no instructions. A loop whose length depends on those around it counts
+    /// About how many instructions a launch with these launch-time scalars (by slot) executes in the thread that has most to do:
+    /// each op once for each iteration of the loops around it. A loop that threads share counts by the iterations of one of
+    /// `threads` threads. Accesses to registers are no instructions. A loop whose length depends on those around it counts
     /// as in their first iterations: the last block counts as a whole one. One whose length depends on a scalar that is not given counts as long as it may be.
-    pub fn instructions(&self, vars: &[i64]) -> u64 {
+    pub fn instructions(&self, vars: &[i64], threads: usize) -> u64 {
         let (mut times, mut count) = (vec![1u64], 0u64);
-        let mut known = Known { vars, values: FxHashMap::default() };
+        let mut known = Known::new(vars, threads);
         for op in &self.ops {
             let now = times.last().copied().unwrap_or(1);
             match op.op() {
@@ -77,10 +82,15 @@ impl Program {
 /// The scalars of a program that a launch knows before it starts, with their values.
 struct Known<'a> {
     vars: &'a [i64],
+    threads: usize,
     values: FxHashMap<&'a UOp, Const>,
 }
 
 impl<'a> Known<'a> {
+    fn new(vars: &'a [i64], threads: usize) -> Known<'a> {
+        Known { vars, threads: threads.max(1), values: FxHashMap::default() }
+    }
+
     /// The next op of the program.
     fn add(&mut self, op: &'a UOp) {
         let value = match op.op() {
@@ -110,10 +120,13 @@ impl<'a> Known<'a> {
         op.as_const().or_else(|| self.values.get(op).copied())
     }
 
+    /// Of a loop that threads share, the iterations of the thread that has most.
     fn trip_count(&self, range: &UOp) -> u64 {
         let of = range.src(0);
         let known = || self.value(of)?.as_i128()?.try_into().ok();
-        known().unwrap_or(of.max()).max(0) as u64
+        let all = known().unwrap_or(of.max()).max(0) as u64;
+        let is_shared = matches!(range.arg().range(), Some((_, RangeKind::Thread)));
+        if is_shared { all.div_ceil(self.threads as u64) } else { all }
     }
 }
 

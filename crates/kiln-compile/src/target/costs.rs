@@ -202,8 +202,8 @@ costs! {
     /// Blocks of such a reduction, at most.
     split_most_blocks: usize = 64, BENCH;
 
-    /// How many times as many instructions as a kernel for the same numbers a kernel for many numbers may execute.
-    general_times: f64 = 1.75, Source::Fitted("cargo bench -p kiln --bench lengths");
+    /// How many times as much as a kernel for the same numbers a kernel for many numbers may cost.
+    general_times: f64 = 1.3, Source::Fitted("cargo bench -p kiln --bench lengths");
     /// So many more do not count: a compilation takes as long as hundreds of such launches.
     general_more: f64 = 200_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
 

@@ -6,6 +6,7 @@ use kiln_compile::pipeline::{self, Settings};
 use kiln_compile::target::Target;
 use kiln_ir::arg::RangeKind::{self, Loop, Reduce, Thread};
 use kiln_ir::arg::ReduceOp;
+use kiln_ir::program::Traffic;
 use kiln_ir::uop::toposort;
 use kiln_ir::{Const, DType, Op, UOp};
 use kiln_runtime::interp;
@@ -184,12 +185,64 @@ fn instructions_are_counted_for_the_lengths_of_a_launch() {
     let count = |m, n| {
         let scalars = kernel.fits(&Skeleton::of(&rows(m, n)).numbers).expect("of the family");
         let scalars = scalars.iter().filter_map(|(n, _)| n.as_i128()?.try_into().ok());
-        program.instructions(&scalars.collect::<Vec<i64>>())
+        program.instructions(&scalars.collect::<Vec<i64>>(), 1)
     };
-    let (few, more, most) = (count(4, 10), count(8, 20), program.instructions(&[]));
+    let (few, more, most) = (count(4, 10), count(8, 20), program.instructions(&[], 1));
     assert!(3 * few < more && more < 5 * few && more < most, "{few} {more} {most}");
     // a term more is its address, its load and an addition to what is in a register
     assert_eq!((count(4, 20) - count(4, 10)) / (4 * 10), 3);
+}
+
+/// Eight rows that two threads share are four for each; of one row one thread has all.
+#[test]
+fn instructions_are_those_of_the_thread_that_has_most() {
+    let program = |rows: usize| {
+        let (i, j) = (UOp::range(0, Thread, rows), UOp::range(1, Reduce, 100));
+        let element = UOp::load(&memory(1, rows * 100), &(&i * 100 + &j));
+        let sum = element.reduce_ranges(ReduceOp::Add, [j]);
+        let store = UOp::store(&memory(0, rows), &i, &sum, None).end([i]);
+        lower(&UOp::kernel([store], ""), &Target::interp())
+    };
+    let (one, eight) = (program(1), program(8));
+    let [all, half, most] = [1, 2, 100].map(|threads| eight.instructions(&[], threads));
+    assert!(half * 2 >= all && half * 2 < all + 10 && most * 8 < all + 80, "{all} {half} {most}");
+    assert_eq!(one.instructions(&[], 2), one.instructions(&[], 1));
+}
+
+/// `out[i] = sum over k of a[k] * b[i, k]`, for 100 rows of 4096 numbers. Between two reads of an element of `a` lie a row of `a` and one
+/// of `b`, 1024 lines.
+#[test]
+fn lines_are_read_again_if_the_cache_is_too_small_for_what_lies_between() {
+    let (i, k) = (UOp::range(0, Loop, 100), UOp::range(1, Reduce, 4096));
+    let a = UOp::load(&memory(1, 4096), &k);
+    let b = UOp::load(&memory(2, 100 * 4096), &(&i * 4096 + &k));
+    let sum = (a * b).reduce_ranges(ReduceOp::Add, [k]);
+    let store = UOp::store(&memory(0, 100), &i, &sum, None).end([i]);
+    let program = lower(&UOp::kernel([store], ""), &Target::interp());
+    let traffic = Traffic::of(&program, &[], 1);
+    let (row, result) = (4096.0 / 16.0, 100.0 / 16.0);
+    assert_eq!(traffic.lines_into(64 << 10), row + 100.0 * row + result);
+    assert_eq!(traffic.lines_into(16 << 10), 100.0 * row + 100.0 * row + result);
+}
+
+/// The trips of a loop are those of a launch, and windows that overlap are brought in once.
+#[test]
+fn lines_of_windows_at_the_lengths_of_a_launch() {
+    let windows = |n: usize| {
+        let (i, k) = (UOp::range(0, Loop, n), UOp::range(1, Reduce, 9));
+        let element = UOp::load(&memory(1, 900), &(&i + &k));
+        let sum = element.reduce_ranges(ReduceOp::Add, [k]);
+        UOp::kernel([UOp::store(&memory(0, 900), &i, &sum, None).end([i])], "")
+    };
+    let kernel = general(&[windows(33), windows(48), windows(100)]);
+    let settings = Settings::default();
+    let program = pipeline::program(&kernel.ast, &Target::interp(), settings).expect("no bug");
+    let scalars = kernel.fits(&Skeleton::of(&windows(65)).numbers).expect("of the family");
+    let scalars: Vec<i64> =
+        scalars.iter().filter_map(|(n, _)| n.as_i128()?.try_into().ok()).collect();
+    let lines = Traffic::of(&program, &scalars, 1).lines_into(32 << 10);
+    // 65 results, and as many elements: a window ends in the line in which it begins, or in the next window's
+    assert_eq!(lines, 65.0 / 16.0 + 65.0 / 16.0);
 }
 
 /// No loop of a general kernel, also none that threads share, runs as often as it ever may.

@@ -64,7 +64,7 @@ impl Candidate<'_> {
         let general = self.program(&key.0, opened);
         let exact = || program(&exact()?, opened).ok();
         let is_profitable = |general: Arc<Program>| {
-            optimize::is_profitable(&opened.target.costs, (&general, &self.vars()), exact)
+            optimize::is_profitable(&opened.target, (&general, &self.vars()), exact)
         };
         // a kernel that cannot be lowered says so when it is compiled
         let answer = general.is_none_or(is_profitable);

@@ -115,7 +115,7 @@ impl Telling<'_> {
             code,
             lines: lines.unwrap_or_default(),
             work: (program.flops, program.bytes),
-            instructions: program.instructions(&[]),
+            instructions: program.instructions(&[], 1),
             steps: Vec::new(),
         })
     }

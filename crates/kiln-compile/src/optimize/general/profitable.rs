@@ -2,23 +2,25 @@
 //! numbers alone. The options of a general kernel are chosen for all lengths, so they may suit one length badly. Example: with
 //! 48 lanes for a loop that now runs 7 times, most lanes compute nothing.
 
-use crate::target::Costs;
+use crate::optimize::NOMINAL_THREADS;
+use crate::target::{Costs, Target};
 use kiln_ir::observe::{self, Decision};
-use kiln_ir::program::Program;
+use kiln_ir::program::{Program, Traffic};
 
 /// Whether the general program, with these launch-time scalars, executes few instructions, or about as few as the exact one.
 /// Without an exact one it does.
 pub fn is_profitable(
-    costs: &Costs,
+    target: &Target,
     (general, vars): (&Program, &[i64]),
     exact: impl FnOnce() -> Option<Program>,
 ) -> bool {
-    let many = general.instructions(vars) as f64;
+    let costs = &target.costs;
+    let many = price(target, general, vars);
     if many <= costs.general_more {
         return true;
     }
     let Some(exact) = exact() else { return true };
-    let few = exact.instructions(&[]) as f64;
+    let few = price(target, &exact, &[]);
     let profits = many <= few * costs.general_times + costs.general_more;
     observe::decision(|| Decision {
         about: general.name.to_string(),
@@ -29,4 +31,13 @@ pub fn is_profitable(
         note: "a kernel for many numbers, or one for these".to_string(),
     });
     profits
+}
+
+/// The instructions of the thread that has most to do, and the time for cache lines, in instructions as well.
+fn price(target: &Target, program: &Program, vars: &[i64]) -> f64 {
+    let traffic = Traffic::of(program, vars, NOMINAL_THREADS);
+    let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(bytes / 2));
+    let Costs { second_line, far_line, .. } = target.costs;
+    let instructions = program.instructions(vars, NOMINAL_THREADS) as f64;
+    instructions + first * second_line + second * (far_line - second_line)
 }
