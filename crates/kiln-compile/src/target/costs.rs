@@ -274,8 +274,11 @@ costs! {
     line_in_a_row: f64 = 0.7, RESNET;
     /// The price that a line of a tile's panel in the second cache adds to a step.
     panel_line: f64 = 0.1, RESNET;
-    /// Cycles in which such a line comes to the first cache: 32 bytes in a clock cycle, in which two units start an operation.
+    /// Cycles in which such a line comes to the first cache: 32 bytes in a clock cycle, in which two units start an operation. As
+    /// many as operations on vectors of eight lanes; wide ones count as more.
     panel_line_time: f64 = 4.0, RESNET;
+    /// How many times as long a line of a panel takes from the last cache, if all of the panel is read in order.
+    far_panel_line: f64 = 1.5, RESNET;
     /// The price that a line from the second cache adds to a step of an inner product.
     second_line_in_a_row: f64 = 0.5, BENCH;
     /// Ways of a cache: how many lines it holds whose addresses differ by a multiple of the size of a way.

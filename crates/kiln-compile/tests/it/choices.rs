@@ -573,6 +573,40 @@ fn rows_whose_windows_overlap_share_a_panel() {
     assert_eq!(rows(256 << 10), [2, 28]);
 }
 
+/// The gradient for weights 3 x 3 between 256 and 256 channels, of 8 images of 14 x 14. Windows that the border cuts end earlier.
+fn gradient_for_weights() -> UOp {
+    let loops = [256, 256, 3, 3].into_iter().zip(0..).map(|(n, a)| range(a, RangeKind::Loop, n));
+    let sums = [8, 14, 14].into_iter().zip(4..).map(|(n, a)| range(a, RangeKind::Reduce, n));
+    let (loops, sums): (Vec<UOp>, Vec<UOp>) = (loops.collect(), sums.collect());
+    let ([o, c, ky, kx], [n, y, x]) = (&loops[..], &sums[..]) else { unreachable!("seven") };
+    let all = 8 * 256 * 14 * 14;
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(14)));
+    let (row, column) = (y + ky - 1, x + kx - 1);
+    let is_inside = inside(&row).and(&inside(&column));
+    let from = ((n * 256 + c) * 14 + &row) * 14 + &column;
+    let pixel = UOp::load_lanes(&param(1, all), &from, Some(&is_inside), 1);
+    let slope = UOp::load(&param(2, all), &(((n * 256 + o) * 14 + y) * 14 + x));
+    let to = ((o * 256 + c) * 3 + ky) * 3 + kx;
+    let store = UOp::store(&param(0, 256 * 256 * 9), &to, &sum(&(pixel * slope), &sums), None);
+    UOp::kernel([store.end(loops)], "weights")
+}
+
+/// Each window and each channel reads the same panel again: 1568 rows of vectors, from the second cache or the last one. Of 8 vectors
+/// and 3 columns of the window, its lines would come slower than the products of 24.
+#[test]
+fn a_panel_that_other_loops_read_again_gives_its_lines_to_more_rows() {
+    let cache_bytes = [48 << 10, 1 << 20, 32 << 20];
+    let options = chosen_for(&gradient_for_weights(), &Target { cache_bytes, ..wide() });
+    let lanes = |o: &Opt| match *o {
+        Opt::Split { kind: RangeKind::Vector, axis, .. } => Some(axis),
+        _ => None,
+    };
+    let along = options.iter().find_map(lanes);
+    let rows = |o: &&Opt| matches!(o, Opt::Split { axis, .. } if Some(*axis) != along);
+    let rows: Vec<Opt> = options.iter().filter(rows).cloned().collect();
+    assert!(points(&rows) >= 4, "{options:?}");
+}
+
 /// A convolution of each channel on its own, of 7 x 7 pixels: nothing divides 7, and the weights are loaded once for a row.
 #[test]
 fn rows_of_seven_are_a_tile() {

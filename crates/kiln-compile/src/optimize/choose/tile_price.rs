@@ -51,7 +51,7 @@ impl Planner<'_> {
         }
         let products = self.sums as f64 * vectors * (width + self.gate_of_product(tile));
         let step = products + loads as f64 * costs.load + in_place + lines * costs.panel_line;
-        let least = (costs.latency * width).max(lines * costs.panel_line_time);
+        let least = costs.latency.max(lines * costs.panel_line_time) * width;
         step.max(least) / points + copies + self.outside(tile)
     }
 
@@ -68,15 +68,16 @@ impl Planner<'_> {
         (price.is_finite() && price < in_place()).then_some(price)
     }
 
-    /// How many cache lines the vectors of an operand are in, in each step, if what the tile reads again with each block of rows
-    /// does not fit the first cache. Memory that is read from end to end comes ahead of time.
+    /// The vectors of an operand in each step, as cache lines that come from the second cache, where those from further away count
+    /// as more. None if the first cache keeps what the next tile reads again: of other rows, or in an iteration of another loop that
+    /// the operand does not vary over.
     fn lines_of_panel(&self, operand: &Operand, tile: &Tile) -> f64 {
-        let lane = self.axis(tile.lane_loop);
         let run = (tile.lanes * tile.across) as f64 * operand.bytes;
-        let is_near = || self.depth_of_block(tile) * run <= self.target.cache_bytes[0] as f64;
-        let is_ahead = || self.forced_copy(operand, lane) == 0.0 && self.is_in_a_row(operand, tile);
-        let is_read_again = self.size(tile.row_loop) > tile.rows;
-        match operand.moves(lane) && is_read_again && !is_near() && !is_ahead() {
+        let panel = self.depth_of_block(tile) * run;
+        let [first, second, _] = self.target.cache_bytes.map(|bytes| bytes as f64);
+        let is_read_again = self.uses(operand) > tile.rows as f64;
+        match operand.moves(self.axis(tile.lane_loop)) && is_read_again && panel > first {
+            true if panel > second => run / LINE * self.costs().far_panel_line,
             true => run / LINE,
             false => 0.0,
         }
