@@ -33,11 +33,12 @@ pub fn is_profitable(
     profits
 }
 
-/// The instructions of the thread that has most to do, and the time for cache lines, in instructions as well.
+/// The time of the thread that has most to do, as a number of instructions: it waits for these, or for lines from the second
+/// cache, or for lines from further away, as all three go on at once.
 fn price(target: &Target, program: &Program, vars: &[i64]) -> f64 {
     let traffic = Traffic::of(program, vars, NOMINAL_THREADS);
     let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(bytes / 2));
-    let Costs { second_line, far_line, .. } = target.costs;
-    let instructions = program.instructions(vars, NOMINAL_THREADS) as f64;
-    instructions + first * second_line + second * (far_line - second_line)
+    let Costs { second_line, far_line, instructions, .. } = target.costs;
+    let lines = (first * second_line).max(second * far_line) * instructions;
+    lines.max(program.instructions(vars, NOMINAL_THREADS) as f64)
 }
