@@ -45,23 +45,18 @@ impl<'a> Traffic<'a> {
         for op in &program.ops {
             match op.op() {
                 Op::Range => {
-                    steps.insert(op, Steps::from_slice(&[(traffic.trips.len(), 1.0)]));
                     open.push(traffic.trips.len());
                     traffic.trips.push(known.trip_count(op) as f64);
                 }
                 Op::End => drop(open.pop()),
                 Op::Load | Op::Store if !op.is_in_registers() => {
+                    let index = known.value(op.src(1)).and_then(|c| c.as_i128());
                     let of_index = steps.get(op.src(1)).cloned().unwrap_or_default();
-                    traffic.add(
-                        op,
-                        known.value(op.src(1)).and_then(|c| c.as_i128()),
-                        of_index,
-                        &open,
-                    );
+                    traffic.add(op, index, of_index, &open);
                 }
                 _ => {}
             }
-            if let Some(of_op) = steps_of(op, &known, &steps) {
+            if let Some(of_op) = steps_of(op, &open, &known, &steps) {
                 steps.insert(op, of_op);
             }
             known.add(op);
@@ -74,7 +69,7 @@ impl<'a> Traffic<'a> {
         let size = value.dtype().size() as i128;
         steps.iter_mut().for_each(|(_, step)| *step *= size as f64);
         let around: Vec<Loop> = open.iter().rev().copied().collect();
-        let is_same = |s: &Stream| s.memory == memory && s.around == around && s.steps == steps;
+        let is_same = |s: &Stream<'_>| s.memory == memory && s.around == around && s.steps == steps;
         let at = self.streams.iter().position(is_same).unwrap_or_else(|| {
             self.streams.push(Stream { memory, around, steps, lines: FxHashSet::default() });
             self.streams.len() - 1
@@ -102,7 +97,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// Different lines in all iterations of these loops.
-    fn distinct(&self, stream: &Stream, loops: impl Iterator<Item = Loop> + Clone) -> f64 {
+    fn distinct(&self, stream: &Stream<'_>, loops: impl Iterator<Item = Loop> + Clone) -> f64 {
         let moving = || loops.clone().filter_map(|l| Some((self.trips[l], stream.step(l)?)));
         let one = stream.lines.len() as f64;
         let all: f64 = moving().map(|(trips, step)| lines_along(trips, step)).product();
@@ -112,20 +107,17 @@ impl<'a> Traffic<'a> {
     }
 
     /// The lines of a stream that come into a cache, in which an iteration of some loops `stays` until the next one.
-    fn lines_of(&self, stream: &Stream, stays: &impl Fn(Loop) -> bool) -> f64 {
+    fn lines_of(&self, stream: &Stream<'_>, stays: &impl Fn(Loop) -> bool) -> f64 {
         let mut lines = stream.lines.len() as f64;
         for (depth, &l) in stream.around.iter().enumerate() {
-            let is_again = stream.step(l).is_none();
-            match (is_again, stays(l)) {
-                (true, true) => {}
-                (true, false) => lines *= self.trips[l],
-                (false, is_near) => {
-                    lines *= lines_along(self.trips[l], stream.step(l).unwrap_or(LINE));
-                    let inside = stream.around[..=depth].iter().copied();
-                    if is_near && stream.around[..depth].iter().all(|&l| stays(l)) {
-                        lines = lines.min(self.distinct(stream, inside));
-                    }
-                }
+            let inside = &stream.around[..=depth];
+            lines *= match stream.step(l) {
+                Some(step) => lines_along(self.trips[l], step),
+                None if stays(l) => 1.0,
+                None => self.trips[l],
+            };
+            if inside.iter().all(|&l| stays(l)) {
+                lines = lines.min(self.distinct(stream, inside.iter().copied()));
             }
         }
         lines
@@ -143,29 +135,37 @@ fn lines_along(trips: f64, step: f64) -> f64 {
     (trips * step.abs() / LINE).clamp(trips.min(1.0), trips)
 }
 
-/// How a scalar grows with loops, if it does.
-fn steps_of(op: &UOp, known: &Known, steps: &FxHashMap<&UOp, Steps>) -> Option<Steps> {
+/// How a scalar grows with the loops that are `open`, if it does.
+fn steps_of(
+    op: &UOp,
+    open: &[Loop],
+    known: &Known<'_>,
+    steps: &FxHashMap<&UOp, Steps>,
+) -> Option<Steps> {
     let of = |i: usize| steps.get(op.src(i)).cloned().unwrap_or_default();
     let number = |i: usize| known.value(op.src(i)).and_then(|c| c.as_i128()).map(|n| n as f64);
-    if op.op() == Op::Range
-        || !op.dtype().is_int()
-        || op.lanes() > 1
-        || !op.op().is_alu() && op.op() != Op::Cast
-    {
-        return None;
-    }
-    let scaled =
-        |steps: Steps, by: f64| steps.into_iter().map(|(l, step)| (l, step * by)).collect();
+    let by = |factor: f64| move |(l, step): (Loop, f64)| (l, step * factor);
     let grown: Steps = match op.op() {
+        Op::Range => open.last().map(|&l| (l, 1.0)).into_iter().collect(),
+        _ if !op.dtype().is_int() || op.lanes() > 1 => return None,
         Op::Cast | Op::FloorMod => of(0),
-        Op::Neg => scaled(of(0), -1.0),
+        Op::Neg => of(0).into_iter().map(by(-1.0)).collect(),
         Op::Add => plus(of(0), of(1)),
-        Op::Sub => plus(of(0), scaled(of(1), -1.0)),
-        Op::Mul if of(1).is_empty() => scaled(of(0), number(1).unwrap_or(LINE)),
-        Op::Mul if of(0).is_empty() => scaled(of(1), number(0).unwrap_or(LINE)),
-        Op::FloorDiv if of(1).is_empty() => scaled(of(0), 1.0 / number(1).unwrap_or(1.0).max(1.0)),
+        Op::Sub => plus(of(0), of(1).into_iter().map(by(-1.0)).collect()),
+        Op::Mul if of(1).is_empty() => {
+            of(0).into_iter().map(by(number(1).unwrap_or(LINE))).collect()
+        }
+        Op::Mul if of(0).is_empty() => {
+            of(1).into_iter().map(by(number(0).unwrap_or(LINE))).collect()
+        }
+        Op::FloorDiv if of(1).is_empty() => {
+            of(0).into_iter().map(by(1.0 / number(1).unwrap_or(1.0).max(1.0))).collect()
+        }
         // a minimum with a constant, a choice: as one of its sources
-        _ => (0..op.srcs().len()).map(of).rfind(|steps| !steps.is_empty()).unwrap_or_default(),
+        alu if alu.is_alu() => {
+            (0..op.srcs().len()).map(of).rfind(|steps| !steps.is_empty()).unwrap_or_default()
+        }
+        _ => return None,
     };
     (!grown.is_empty()).then_some(grown)
 }
