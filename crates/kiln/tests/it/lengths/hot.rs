@@ -3,9 +3,9 @@
 use super::with_lengths;
 use kiln::Tensor;
 
-/// The bits of sixteen runs and some more at each length, after others, and whether they are compiled as they should be: the
-/// first run, and the one in which the length has become hot.
-fn hot(run: impl Fn(usize) -> Tensor, seen: [usize; 4], lengths: [usize; 2]) {
+/// The bits of some runs at each length, after others, and whether they are compiled as they should be: those after `general`
+/// runs, when the length has become hot, and no others.
+fn hot(run: impl Fn(usize) -> Tensor, seen: [usize; 4], lengths: &[usize], general: usize) {
     let run = |n| {
         kiln::measure(|| {
             let values = run(n).to_vec::<f32>().expect("computes");
@@ -14,15 +14,15 @@ fn hot(run: impl Fn(usize) -> Tensor, seen: [usize; 4], lengths: [usize; 2]) {
     };
     with_lengths(1, || {
         seen.into_iter().for_each(|n| drop(run(n)));
-        for n in lengths {
-            let (bits, compiled): (Vec<_>, Vec<_>) = (0..20)
+        for &n in lengths {
+            let (bits, compiled): (Vec<_>, Vec<_>) = (0..general + 4)
                 .map(|_| run(n))
                 .map(|(bits, counts)| (bits, counts.compiled + counts.loaded))
                 .unzip();
             assert!(bits.iter().all(|other| *other == bits[0]), "{n}: {compiled:?}");
-            assert_eq!(compiled[..16].iter().sum::<u64>(), 0, "{n}: {compiled:?}");
-            assert!(compiled[16] > 0, "{n}: {compiled:?}");
-            assert_eq!(compiled[17..].iter().sum::<u64>(), 0, "{n}: {compiled:?}");
+            assert_eq!(compiled[..general].iter().sum::<u64>(), 0, "{n}: {compiled:?}");
+            assert!(compiled[general] > 0, "{n}: {compiled:?}");
+            assert_eq!(compiled[general + 1..].iter().sum::<u64>(), 0, "{n}: {compiled:?}");
         }
     });
 }
@@ -35,7 +35,7 @@ fn a_product_of_a_hot_length_gets_code_with_the_same_bits() {
         let scores = (y.matmul(&y.t()) * (1.0 / 700.0)).softmax(-1);
         scores.matmul(&y).sum(0) + y.square().sum(0)
     };
-    hot(program, [1001, 807, 959, 700], [777, 1000]);
+    hot(program, [1001, 807, 959, 700], &[777, 1000], 16);
 }
 
 /// Code for one length alone would add up in another order.
@@ -43,7 +43,15 @@ fn a_product_of_a_hot_length_gets_code_with_the_same_bits() {
 fn a_sum_over_a_hot_length_gets_code_with_the_same_bits() {
     let (a, b) = (numbers(4200, 1), numbers(1, 66_000));
     let program = |n: usize| (&a - b.narrow(1, 0, n)).abs().sum(1);
-    hot(program, [65_001, 60_007, 50_003, 63_000], [62_000, 64_512]);
+    hot(program, [65_001, 60_007, 50_003, 63_000], &[62_000, 64_512], 16);
+}
+
+/// A kernel of 150 million iterations is worth code of its own after 27 runs. Schedules are looked at after 16 runs and after 32.
+#[test]
+fn a_smaller_sum_is_hot_after_twice_as_many_runs() {
+    let (a, b) = (numbers(2400, 1), numbers(1, 66_000));
+    let program = |n: usize| (&a - b.narrow(1, 0, n)).abs().sum(1);
+    hot(program, [65_001, 60_007, 50_003, 63_000], &[62_000], 32);
 }
 
 fn numbers(rows: usize, columns: usize) -> Tensor {
