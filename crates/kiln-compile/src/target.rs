@@ -16,8 +16,8 @@ pub use dots::Dot;
 pub use machine::Machine;
 pub use mma::Mma;
 
-/// Bytes of a cache line.
-pub(crate) const LINE: usize = 64;
+pub(crate) use kiln_ir::program::LINE;
+
 /// Smaller results are never written by streaming stores.
 const LEAST_BYTES: usize = 4 << 20;
 

@@ -13,6 +13,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// Bytes of a cache line.
+pub const LINE: usize = 64;
+
 /// One compiled-to-text kernel. Everything in it is plain data; a backend turns it into something that runs.
 #[derive(Clone, Debug)]
 pub struct Program {

@@ -207,8 +207,9 @@ costs! {
     /// So many more do not count: a compilation takes as long as hundreds of such launches.
     general_more: f64 = 100_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
 
-    /// Instructions, as a program counts them, in the time of an operation on a vector: three in a clock cycle, of two operations.
-    instructions: f64 = 1.5, TABLES;
+    /// Instructions, as a program counts them, in the time of an operation on a vector. A processor starts two of these operations in
+    /// a clock cycle, and about three instructions.
+    instructions_at_once: f64 = 1.5, Source::Fitted("cargo bench -p kiln --bench lengths");
 
     /// Cycles until the result of a multiply-add can be used.
     latency: f64 = 4.0, TABLES;

@@ -4,14 +4,11 @@
 //! Example: `for i < 100 { for k < 4096 { a[k] * b[i, k] } }` reads `a` again in each iteration of `i`. Between two reads of an
 //! element lie one row of `a` and one of `b`, 32 KiB. If the cache holds them, `a` is brought in once, else 100 times.
 
-use super::{Known, Program};
+use super::{Known, LINE, Program};
 use crate::op::Op;
 use crate::uop::UOp;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-
-/// Bytes of a cache line.
-const LINE: f64 = 64.0;
 
 /// A loop, by its place among the loops of the program.
 type Loop = usize;
@@ -84,7 +81,7 @@ impl<'a> Traffic<'a> {
     /// How many lines come into a cache of so many bytes, from further away.
     pub fn lines_into(&self, cache: usize) -> f64 {
         let bodies: Vec<f64> =
-            (0..self.trips.len()).map(|l| LINE * self.lines_of_body(l)).collect();
+            (0..self.trips.len()).map(|l| LINE as f64 * self.lines_of_body(l)).collect();
         let stays = |l: Loop| bodies[l] <= cache as f64;
         self.streams.iter().map(|stream| self.lines_of(stream, &stays)).sum()
     }
@@ -103,7 +100,7 @@ impl<'a> Traffic<'a> {
         let all: f64 = moving().map(|(trips, step)| lines_along(trips, step)).product();
         // windows overlap
         let reach: f64 = moving().map(|(trips, step)| (trips - 1.0).max(0.0) * step.abs()).sum();
-        one * all.min(1.0 + reach / LINE)
+        one * all.min(1.0 + reach / LINE as f64)
     }
 
     /// The lines of a stream that come into a cache, in which an iteration of some loops `stays` until the next one.
@@ -132,7 +129,7 @@ impl Stream<'_> {
 
 /// Lines of so many addresses, `step` bytes apart.
 fn lines_along(trips: f64, step: f64) -> f64 {
-    (trips * step.abs() / LINE).clamp(trips.min(1.0), trips)
+    (trips * step.abs() / LINE as f64).clamp(trips.min(1.0), trips)
 }
 
 /// How a scalar grows with the loops that are `open`, if it does.
@@ -143,24 +140,23 @@ fn steps_of(
     steps: &FxHashMap<&UOp, Steps>,
 ) -> Option<Steps> {
     let of = |i: usize| steps.get(op.src(i)).cloned().unwrap_or_default();
-    let number = |i: usize| known.value(op.src(i)).and_then(|c| c.as_i128()).map(|n| n as f64);
-    let by = |factor: f64| move |(l, step): (Loop, f64)| (l, step * factor);
+    let scaled =
+        |i: usize, by: f64| -> Steps { of(i).into_iter().map(|(l, n)| (l, n * by)).collect() };
+    // a factor that nobody knows takes each iteration to another line
+    let factor = |i: usize| {
+        let known = known.value(op.src(i)).and_then(|c| c.as_i128());
+        known.map_or(LINE as f64, |n| n as f64)
+    };
     let grown: Steps = match op.op() {
         Op::Range => open.last().map(|&l| (l, 1.0)).into_iter().collect(),
         _ if !op.dtype().is_int() || op.lanes() > 1 => return None,
         Op::Cast | Op::FloorMod => of(0),
-        Op::Neg => of(0).into_iter().map(by(-1.0)).collect(),
+        Op::Neg => scaled(0, -1.0),
         Op::Add => plus(of(0), of(1)),
-        Op::Sub => plus(of(0), of(1).into_iter().map(by(-1.0)).collect()),
-        Op::Mul if of(1).is_empty() => {
-            of(0).into_iter().map(by(number(1).unwrap_or(LINE))).collect()
-        }
-        Op::Mul if of(0).is_empty() => {
-            of(1).into_iter().map(by(number(0).unwrap_or(LINE))).collect()
-        }
-        Op::FloorDiv if of(1).is_empty() => {
-            of(0).into_iter().map(by(1.0 / number(1).unwrap_or(1.0).max(1.0))).collect()
-        }
+        Op::Sub => plus(of(0), scaled(1, -1.0)),
+        Op::Mul if of(1).is_empty() => scaled(0, factor(1)),
+        Op::Mul if of(0).is_empty() => scaled(1, factor(0)),
+        Op::FloorDiv if of(1).is_empty() => scaled(0, 1.0 / factor(1).max(1.0)),
         // a minimum with a constant, a choice: as one of its sources
         alu if alu.is_alu() => {
             (0..op.srcs().len()).map(of).rfind(|steps| !steps.is_empty()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Whether a general kernel runs, or one for the numbers of this run alone. Both are lowered, and the instructions that they
-//! execute are counted. The answer holds for all numbers of the same magnitudes, so a loop whose lengths grow asks seldom.
+//! Whether a general kernel runs, or one for the numbers of this run alone. Both are lowered, and their
+//! instructions and cache lines are counted. The answer holds for all numbers of the same magnitudes, so a loop whose lengths grow asks seldom.
 
 use super::device::Opened;
 use super::env;

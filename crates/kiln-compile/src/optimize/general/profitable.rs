@@ -7,8 +7,8 @@ use crate::target::{Costs, Target};
 use kiln_ir::observe::{self, Decision};
 use kiln_ir::program::{Program, Traffic};
 
-/// Whether the general program, with these launch-time scalars, executes few instructions, or about as few as the exact one.
-/// Without an exact one it does.
+/// Whether the general program, with these launch-time scalars, costs little, or about as little as the exact one. Without an
+/// exact one it does.
 pub fn is_profitable(
     target: &Target,
     (general, vars): (&Program, &[i64]),
@@ -33,12 +33,12 @@ pub fn is_profitable(
     profits
 }
 
-/// The time of the thread that has most to do, as a number of instructions: it waits for these, or for lines from the second
-/// cache, or for lines from further away, as all three go on at once.
+/// The time of the thread that has most to do, as a number of instructions. It executes instructions while lines come from the
+/// second cache, and others from further away. So the longest of these three times counts.
 fn price(target: &Target, program: &Program, vars: &[i64]) -> f64 {
     let traffic = Traffic::of(program, vars, NOMINAL_THREADS);
     let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(bytes / 2));
-    let Costs { second_line, far_line, instructions, .. } = target.costs;
-    let lines = (first * second_line).max(second * far_line) * instructions;
+    let Costs { second_line, far_line, instructions_at_once, .. } = target.costs;
+    let lines = (first * second_line).max(second * far_line) * instructions_at_once;
     lines.max(program.instructions(vars, NOMINAL_THREADS) as f64)
 }
