@@ -7,7 +7,7 @@ mod alike;
 
 use super::measure::count;
 use super::runs::{self, Upload};
-use super::starts::{Starts, well_formed};
+use super::starts::{Sliced, Starts, well_formed};
 use super::walk::{Busy, Reached, Walk};
 use super::walked::Walked;
 use super::{Few, number};
@@ -306,8 +306,9 @@ impl Closed {
                 // the identity of a storage changes no result, and neither does the message of a check
                 Arg::None | Arg::Mark { .. } | Arg::Check(_) => {}
                 Arg::Slice(axes) => {
-                    let (is_view, axes) = (*is_positions, axes.iter().zip(node.src(0).shape()));
-                    self.starts.visit(axes, at, is_view, &mut h, &mut length);
+                    let of = self.sliced(*is_positions, edges[0]);
+                    let axes = axes.iter().zip(node.src(0).shape());
+                    self.starts.visit(axes, at, of, &mut h, &mut length);
                 }
                 Arg::Var { .. } => self.numbers.push(at),
                 arg => {
@@ -334,6 +335,16 @@ impl Closed {
         self.outline = h.clone().finish128();
         lengths.hash(&mut h);
         (self.key, self.lengths) = (h.finish128(), lengths);
+    }
+
+    /// What a slice is of: of positions, or else of the node at `source`.
+    fn sliced(&self, is_positions: bool, source: usize) -> Sliced {
+        let source = &self.nodes[source];
+        match source.is_filler && source.computed.is_none() {
+            _ if is_positions => Sliced::Positions,
+            true => Sliced::Filler,
+            false => Sliced::Value,
+        }
     }
 
     /// Which of the constants are starts of slices.

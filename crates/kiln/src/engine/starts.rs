@@ -21,9 +21,19 @@ pub(super) struct Starts {
     first: FxHashMap<(usize, SliceAxis), usize>,
 }
 
+/// What a slice is of.
+#[derive(Clone, Copy)]
+pub(super) enum Sliced {
+    /// A view of row-major positions: it says where a write goes.
+    Positions,
+    /// A filler that is not in memory. No write changes what is read of it.
+    Filler,
+    Value,
+}
+
 impl Starts {
     /// Visits the slice at a position, axis by axis with the length of what it slices: hashes all but its numbers, and gives
-    /// its lengths to `length`. `is_positions` says whether it is a view of row-major positions.
+    /// its lengths to `length`.
     ///
     /// The written region starts where the read region does, if the program says so (`t[i] += 1`): one number for both
     /// shows that no element is read after it was written. Other starts that happen to be equal are two numbers.
@@ -31,7 +41,7 @@ impl Starts {
         &mut self,
         axes: impl Iterator<Item = (&'a SliceAxis, &'a usize)>,
         at: usize,
-        is_positions: bool,
+        of: Sliced,
         h: &mut Mixer,
         length: &mut impl FnMut(usize, &mut Mixer),
     ) {
@@ -41,16 +51,22 @@ impl Starts {
             // how far apart the elements are is no length: a slice of every third is another program
             (slice.step, has_choice).hash(h);
             slice.lengths(has_choice, |n| length(n, h));
-            has_choice.then(|| self.number(is_positions, *slice, n, h))
+            has_choice.then(|| self.number(of, *slice, n, h))
         });
         let numbers = numbers.collect();
         self.of.insert(at, numbers);
     }
 
-    fn number(&mut self, is_positions: bool, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
+    fn number(&mut self, of: Sliced, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
         let next = self.values.len();
-        let first = *self.first.entry((n, slice)).or_insert(next);
-        let number = if is_positions { first } else { next };
+        let number = match of {
+            Sliced::Filler => next,
+            Sliced::Value => {
+                self.first.entry((n, slice)).or_insert(next);
+                next
+            }
+            Sliced::Positions => *self.first.entry((n, slice)).or_insert(next),
+        };
         (number == next).hash(h);
         if number == next {
             self.values.push(slice.start);
