@@ -329,6 +329,17 @@ fn product_and([m, n, k]: [usize; 3], function: impl Fn(&UOp) -> UOp) -> UOp {
     UOp::kernel([store.end([i, j])], "product")
 }
 
+/// `x @ w`, of `[m, k]` and `[k, n]`.
+fn product_by_rows([m, n, k]: [usize; 3]) -> UOp {
+    let [i, j] = [(0, m), (1, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
+    let t = range(2, RangeKind::Reduce, k);
+    let x = UOp::load(&param(1, m * k), &(&i * k as i64 + &t));
+    let w = UOp::load(&param(2, k * n), &(&t * n as i64 + &j));
+    let index = &i * n as i64 + &j;
+    let store = UOp::store(&param(0, m * n), &index, &sum(&(x * w), &[t]), None);
+    UOp::kernel([store.end([i, j])], "product_by_rows")
+}
+
 /// `(x @ v.T) * (x @ w.T)`, of `[m, k]` and `[n, k]`.
 fn gated_product([m, n, k]: [usize; 3]) -> UOp {
     let [i, j] = [(0, m), (1, n)].map(|(axis, n)| range(axis, RangeKind::Loop, n));
@@ -802,9 +813,28 @@ fn threads_get_equally_many_blocks_of_columns() {
     }
 }
 
+/// Threads share the rows. So the 50257th would have no loop of its own, and all rows would look whether they exist.
 #[test]
-fn rows_of_a_prime_number_go_side_by_side_and_the_last_ones_by_themselves() {
-    let options = chosen_for(&product([1, 50257, 768]), &wide());
-    let rows = |o: &Opt| matches!(o, Opt::Split { kind: RangeKind::Upcast, axis: 1, by: 4 });
-    assert!(options.iter().any(rows), "{options:?}");
+fn rows_go_side_by_side_if_none_is_left() {
+    let tiled = |rows: usize, axis: u32| {
+        let options = chosen_for(&product([1, rows, 768]), &wide());
+        let by = |o: &Opt| match *o {
+            Opt::Split { kind: RangeKind::Upcast, axis: a, by } => (a == axis).then_some(by),
+            _ => None,
+        };
+        options.iter().find_map(by)
+    };
+    assert_eq!([tiled(50256, 1), tiled(50256, 2)], [Some(4), None]);
+    // several sums of one row instead
+    assert_eq!(tiled(50257, 1), None);
+    assert!(tiled(50257, 2).is_some_and(|sums| sums > 1));
+}
+
+#[test]
+fn a_matrix_that_one_tile_of_rows_reads_once_stays_where_it_is() {
+    let is_staged = |rows: usize| {
+        let options = chosen_for(&product_by_rows([rows, 3072, 768]), &wide());
+        options.iter().any(|o| matches!(o, Opt::Stage { operand: 1, .. }))
+    };
+    assert!(!is_staged(5) && !is_staged(2) && is_staged(64));
 }

@@ -81,7 +81,9 @@ fn arguments_that_are_read_once_are_asked_for_4096_bytes_ahead() {
     // two arguments share the bytes
     assert_eq!(ahead(&(&x + UOp::param(1, DType::F32, x.shape().clone()))), [512; 2]);
     // four rows of 3 KiB side by side: the next four
-    assert_eq!(ahead(&product([1, 768, 50257], true)), [4 * 768; 4]);
+    assert_eq!(ahead(&product([1, 768, 50256], true)), [4 * 768; 4]);
+    // two vectors of one row: two rows on
+    assert_eq!(ahead(&product([1, 768, 50257], true)), [2 * 768; 2]);
     // six vectors of each row of 192 elements, for each of two threads: eleven rows on
     assert_eq!(ahead(&product([1, 3072, 192], false)), [11 * 192; 6]);
     // eight rows of 3 KiB at a time, four vectors of each: the next eight

@@ -134,7 +134,8 @@ impl Planner<'_> {
     }
 
     /// The price per step of the cache lines of an operand that is not staged: lines that it reads again in each round
-    /// of the other loop, and lines that it reads for the first time.
+    /// of the other loop, and lines that it reads for the first time. Nothing if one round is all: a copy would read the same
+    /// lines. Example: five rows times a matrix. Windows that overlap meet a line in several steps of a round.
     fn misses(&self, operand: &Operand, tile: &Tile) -> f64 {
         let step = self.step(operand);
         let columns = tile.lanes * tile.across;
@@ -155,6 +156,9 @@ impl Planner<'_> {
             if self.streams(operand) { again.min(self.costs().line_in_a_row) } else { again };
         let first = self.line_price(span, 1.0, 1.0).max(self.costs().second_line);
         let rounds = self.chooser.left[rounds].0 as f64;
+        if rounds <= 1.0 && !self.slides(operand) {
+            return 0.0;
+        }
         self.lines(operand, tile) * (again + first / rounds) + self.pages(operand, tile)
     }
 

@@ -28,11 +28,18 @@ impl Chooser {
                 1 if self.left[i].0 <= room => self.left[i].0,
                 by => by,
             };
-            if by > 1 {
+            if by > 1 && !(self.left[i].0 % by > 0 && self.is_the_only_output(i)) {
                 self.apply(RangeKind::Upcast, i, by);
                 tile *= by;
             }
         }
+    }
+
+    /// Whether no other loop is over outputs. Then threads share it, so rows that are left after the last tile cannot have a
+    /// loop of their own.
+    fn is_the_only_output(&self, i: usize) -> bool {
+        let is_output = |(_, r): &&(usize, UOp)| kind_of(r) == RangeKind::Loop;
+        self.left.iter().filter(is_output).count() == 1 && is_output(&&self.left[i])
     }
 
     /// Whether some load inside a reduction does not move along an output loop while another does.
