@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::time::{Duration, Instant};
 
 /// Bytes that a copy reads, and that it writes: more than any cache holds.
-const BYTES: usize = 64 << 20;
+const BYTES: usize = 256 << 20;
 
 /// Steps of arithmetic of one run on one thread: less than a millisecond, so that most runs fit between two turns that
 /// the system gives to other work.
@@ -33,7 +33,7 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// Takes 128 MiB, and touches it.
+    /// Takes 512 MiB, and touches it.
     pub fn new(threads: usize) -> Result<Peak> {
         let touched = || -> Result<Memory> {
             let memory = Memory::zeroed(BYTES)?;
