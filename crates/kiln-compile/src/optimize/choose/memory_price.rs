@@ -134,9 +134,12 @@ impl Planner<'_> {
     }
 
     /// The price per step of the cache lines of an operand that is not staged: lines that it reads again in each round
-    /// of the other loop, and lines that it reads for the first time. Nothing if one round is all: a copy would read the same
-    /// lines. Example: five rows times a matrix. Windows that overlap meet a line in several steps of a round.
+    /// of the other loop, and lines that it reads for the first time. Nothing if it reads each value once: a copy would read
+    /// the same lines. Example: five rows times a matrix.
     fn misses(&self, operand: &Operand, tile: &Tile) -> f64 {
+        if self.is_read_once(operand, tile) {
+            return 0.0;
+        }
         let step = self.step(operand);
         let columns = tile.lanes * tile.across;
         let span = self.span(operand);
@@ -156,10 +159,16 @@ impl Planner<'_> {
             if self.streams(operand) { again.min(self.costs().line_in_a_row) } else { again };
         let first = self.line_price(span, 1.0, 1.0).max(self.costs().second_line);
         let rounds = self.chooser.left[rounds].0 as f64;
-        if rounds <= 1.0 && !self.slides(operand) {
-            return 0.0;
-        }
         self.lines(operand, tile) * (again + first / rounds) + self.pages(operand, tile)
+    }
+
+    /// Whether each vector of the operand is for one step only: the tile has all rows, and no windows share a value.
+    fn is_read_once(&self, operand: &Operand, tile: &Tile) -> bool {
+        // from the first value to the last, and the last
+        let values = self.span(operand) / operand.bytes + 1.0;
+        operand.moves(self.axis(tile.lane_loop))
+            && self.uses(operand) <= tile.rows as f64
+            && self.elements(operand) <= values
     }
 
     /// The price per step of pages that an operand's lanes are in, if each round of the loop over rows reads too many to find them at once.
