@@ -598,6 +598,7 @@ WORKLOADS = {
     "matmul-nt": lambda lib: squares(lib, lambda a, b: a @ b.T),
     "linear-gelu": linear_gelu,
     "matmul-row": lambda lib: matmul(lib, 1, 4096, 4096),
+    "matmul-few": lambda lib: matmul(lib, 8, 768, 3072),
     "attention-causal": lambda lib: attention(lib, causal=True),
     "conv-one": lambda lib: convolution(lib, 1),
     "add-odd": lambda lib: two(lib, lambda a, b: a + b, ODD),

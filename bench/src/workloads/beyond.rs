@@ -35,6 +35,10 @@ pub(super) const CASES: &[Case] = &[
         let (x, w) = (floats(1, &[1, 4096])?, floats(2, &[4096, 4096])?);
         run(move || x.matmul(&w))
     }),
+    product("matmul-few", "x @ W, 8 x 768 x 3072", [8, 768, 3072], || {
+        let (x, w) = (floats(1, &[8, 768])?, floats(2, &[768, 3072])?);
+        run(move || x.matmul(&w))
+    }),
     Case {
         name: "attention-causal",
         what: "attention, 12 heads x 512 x 64, of keys up to the query's position",

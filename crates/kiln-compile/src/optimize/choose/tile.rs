@@ -28,7 +28,7 @@ impl Chooser {
                 1 if self.left[i].0 <= room => self.left[i].0,
                 by => by,
             };
-            if by > 1 && !(self.left[i].0 % by > 0 && self.is_the_only_output(i)) {
+            if by > 1 && (self.left[i].0.is_multiple_of(by) || !self.is_the_only_output(i)) {
                 self.apply(RangeKind::Upcast, i, by);
                 tile *= by;
             }
