@@ -50,7 +50,7 @@ fn a_name_that_is_no_models_is_none() {
 }
 
 /// The table of positions is never realized: a row is computed for each token. Random bits come from the place of a number
-/// among all that were drawn, and what is known of that place is folded into the kernel. It is not the same for all rows.
+/// among all that were drawn. The upper bits of these places are constants in a kernel, and differ from row to row.
 #[test]
 fn random_weights_that_wait_need_no_schedule_for_each_token() {
     kiln::manual_seed(1);
