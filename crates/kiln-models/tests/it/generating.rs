@@ -57,7 +57,7 @@ fn random_weights_that_wait_need_no_schedule_for_each_token() {
     let _drawn = Tensor::randn([50237 * 768]);
     let config = Gpt2Config { vocabulary: 20, positions: 1024, width: 768, layers: 1, heads: 12 };
     let model = Gpt2::new(&config);
-    let made = kiln::no_grad(|| {
+    let made: Vec<u64> = kiln::no_grad(|| {
         let mut cache = model.cache(1);
         let prompt = Tensor::from_vec((0..8).collect::<Vec<i64>>(), [1, 8]);
         model.next(&prompt, &mut cache).realize().expect("computes");
@@ -67,6 +67,5 @@ fn random_weights_that_wait_need_no_schedule_for_each_token() {
         };
         (0..8).map(|t| kiln::measure(|| step(t)).1).map(|n| n.scheduled + n.compiled).collect()
     });
-    let made: Vec<u64> = made;
     assert!(made[3..].iter().all(|n| *n == 0), "{made:?}");
 }

@@ -59,13 +59,14 @@ impl Starts {
 
     fn number(&mut self, of: Sliced, slice: SliceAxis, n: usize, h: &mut Mixer) -> usize {
         let next = self.values.len();
+        let mut first = || *self.first.entry((n, slice)).or_insert(next);
         let number = match of {
-            Sliced::Filler => next,
+            Sliced::Positions => first(),
             Sliced::Value => {
-                self.first.entry((n, slice)).or_insert(next);
+                first();
                 next
             }
-            Sliced::Positions => *self.first.entry((n, slice)).or_insert(next),
+            Sliced::Filler => next,
         };
         (number == next).hash(h);
         if number == next {

@@ -15,6 +15,9 @@ impl Chooser {
         {
             return;
         }
+        let is_output = |(_, r): &&(usize, UOp)| kind_of(r) == RangeKind::Loop;
+        // threads share the only loop over outputs: rows that are left after the last tile cannot have a loop of their own
+        let is_only_one = self.left.iter().filter(is_output).count() == 1;
         let mut tile = 1;
         for i in (0..self.left.len()).rev() {
             let range = self.left[i].1.clone();
@@ -28,18 +31,11 @@ impl Chooser {
                 1 if self.left[i].0 <= room => self.left[i].0,
                 by => by,
             };
-            if by > 1 && (self.left[i].0.is_multiple_of(by) || !self.is_the_only_output(i)) {
+            if by > 1 && (!is_only_one || self.left[i].0.is_multiple_of(by)) {
                 self.apply(RangeKind::Upcast, i, by);
                 tile *= by;
             }
         }
-    }
-
-    /// Whether no other loop is over outputs. Then threads share it, so rows that are left after the last tile cannot have a
-    /// loop of their own.
-    fn is_the_only_output(&self, i: usize) -> bool {
-        let is_output = |(_, r): &&(usize, UOp)| kind_of(r) == RangeKind::Loop;
-        self.left.iter().filter(is_output).count() == 1 && is_output(&&self.left[i])
     }
 
     /// Whether some load inside a reduction does not move along an output loop while another does.
