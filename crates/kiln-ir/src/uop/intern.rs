@@ -42,7 +42,7 @@ fn intern_as(hash: u128, op: Op, dtype: DType, lanes: u16, srcs: Srcs, arg: Arg)
     let mut others = Vec::new();
     let mut table = shard(hash);
     let is_it = |node: &Node| {
-        (node.op, node.dtype, node.lanes) == (op, dtype, lanes)
+        (node.hash, node.op, node.dtype, node.lanes) == (hash, op, dtype, lanes)
             && node.srcs == srcs
             && (node.arg.is_none() && arg.is_none() || node.arg == arg)
     };
@@ -118,11 +118,15 @@ impl Drop for Node {
     }
 }
 
-/// Looks at all of the nodes, if they are many, and at the table if it is about as small: what a long computation has
-/// pushed out of the processor's caches comes back at once here, and one by one where each node is freed.
+/// Bytes of the table that one node is worth: as many as come from memory in a row, in the time of the two misses that the
+/// node's end and the making of the next one would be.
+const WORTH: usize = 1024;
+
+/// Looks at all of the nodes, if they are many, and at the table if it is not too large for them: what a long computation
+/// has pushed out of the processor's caches comes back at once here, and one by one where nodes are freed and made.
 pub fn touch<'a>(nodes: impl ExactSizeIterator<Item = &'a UOp>) {
-    let most = 2 * nodes.len() / SHARDS;
-    if most == 0 {
+    let most = nodes.len() * WORTH / SHARDS;
+    if nodes.len() < SHARDS {
         return;
     }
     let sum = |node: &UOp| node.ref_count() ^ node.0.hash as usize ^ node.shape().len();

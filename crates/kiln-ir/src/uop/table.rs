@@ -1,22 +1,26 @@
 //! One part of the table of living nodes: a hash table with open addressing, so that a lookup is one memory access.
 
 use super::Node;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
 /// Nodes by content hash. `Weak`, so that the table keeps nothing alive.
 #[derive(Default)]
 pub(super) struct Table {
     /// None, or a power of two, of which at least a quarter are free. An entry is at the first free place from where
-    /// its hash sends it. Several have the same hash where nodes collide, or one has died and not been removed yet.
+    /// its tag sends it. Several have the same tag where nodes collide, or one has died and not been removed yet.
+    /// A slot is small, for a computation pushes the slots out of the processor's caches and they must come back.
     slots: Vec<Slot>,
-    len: usize,
+    /// What the slots number, from 1 on.
+    entries: Vec<Weak<Node>>,
+    /// The numbers that no slot has. The last one freed is the first one taken, so that few lines of memory are in use.
+    free: Vec<NonZeroU32>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Slot {
-    /// The halves of the hash: a u128 would be aligned to 16 bytes.
-    hash: [u64; 2],
-    node: Option<Weak<Node>>,
+    tag: u32,
+    entry: Option<NonZeroU32>,
 }
 
 /// Where an entry would be.
@@ -24,10 +28,10 @@ pub(super) struct Place(usize);
 
 /// A table with room for more nodes than this gives room back when it has less than one in so many.
 const FEWEST: usize = 32;
-const SPARSE: usize = 8;
+const SPARSE: usize = 4;
 
 impl Table {
-    /// The living node of this hash that `is_it`, or the place for one. Other nodes of this hash are left to the caller,
+    /// The living node of this hash that `is_it`, or the place for one. Other nodes of this tag are left to the caller,
     /// who may have to drop them.
     #[inline]
     pub(super) fn find(
@@ -36,53 +40,73 @@ impl Table {
         is_it: impl Fn(&Node) -> bool,
         others: &mut Vec<Arc<Node>>,
     ) -> Result<Arc<Node>, Place> {
-        if 4 * (self.len + 1) > 3 * self.slots.len() {
+        if 4 * (self.len() + 1) > 3 * self.slots.len() {
             self.resize((2 * self.slots.len()).max(FEWEST));
         }
-        let hash = halves(hash);
-        let has_it = |slot: &Slot| slot.hash == hash;
-        let mut at = self.search(home(hash), has_it);
-        while let Some(node) = &self.slots[at].node {
-            match node.upgrade() {
+        let tag = tag(hash);
+        let mut at = self.search(tag as usize, |slot| slot.tag == tag);
+        while let Some(entry) = self.slots[at].entry {
+            match self.entries[index(entry)].upgrade() {
                 Some(node) if is_it(&node) => return Ok(node),
                 other => others.extend(other),
             }
-            at = self.search(at + 1, has_it);
+            at = self.search(at + 1, |slot| slot.tag == tag);
         }
         Err(Place(at))
     }
 
     /// Makes `node` an entry at a place that `find` has given for its hash.
     pub(super) fn put(&mut self, place: Place, hash: u128, node: Weak<Node>) {
-        self.slots[place.0] = Slot { hash: halves(hash), node: Some(node) };
-        self.len += 1;
+        let entry = match self.free.pop() {
+            Some(entry) => entry,
+            None => self.extend(),
+        };
+        self.entries[index(entry)] = node;
+        self.slots[place.0] = Slot { tag: tag(hash), entry: Some(entry) };
+    }
+
+    /// A new number.
+    fn extend(&mut self) -> NonZeroU32 {
+        self.entries.push(Weak::new());
+        let number = u32::try_from(self.entries.len()).ok().and_then(NonZeroU32::new);
+        number.expect("fewer than 2^32 nodes in a part of the table")
     }
 
     /// Removes the entry of a node.
     pub(super) fn remove(&mut self, hash: u128, node: &Node) {
-        let hash = halves(hash);
-        let is_it =
-            |slot: &Slot| slot.node.as_ref().is_some_and(|n| std::ptr::eq(n.as_ptr(), node));
-        self.clear(self.search(home(hash), is_it));
-        self.len -= 1;
+        let tag = tag(hash);
+        let is_it = |entry| std::ptr::eq(self.entries[index(entry)].as_ptr(), node);
+        let at = self.search(tag as usize, |s| s.tag == tag && s.entry.is_some_and(is_it));
+        let entry = self.slots[at].entry.expect("a living node has an entry");
+        self.entries[index(entry)] = Weak::new();
+        self.free.push(entry);
+        self.clear(at);
         // compiling leaves much room behind, and each look would meet a part of it that no cache holds
         let room = self.slots.len();
-        if room > FEWEST && self.len < room / SPARSE {
+        if room > FEWEST && self.len() < room / SPARSE {
             self.resize((2 * room / SPARSE).max(FEWEST));
         }
     }
 
-    /// Looks at everything, if there are not more entries than `most`.
-    pub(super) fn touched(&self, most: usize) -> u64 {
-        let slots = if self.len <= most { &self.slots[..] } else { &[] };
-        slots.iter().fold(0, |all, slot| all ^ slot.hash[0])
+    /// How many entries.
+    fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Looks at everything, if it takes not more than so many bytes.
+    pub(super) fn touched(&self, most: usize) -> usize {
+        if size_of_val(&self.slots[..]) > most {
+            return 0;
+        }
+        let slots = self.slots.iter().fold(0, |all, slot| all ^ slot.tag as usize);
+        self.entries.iter().fold(slots, |all, entry| all ^ entry.as_ptr().addr())
     }
 
     /// The first slot from `at` on that is free or the one.
     fn search(&self, at: usize, is_it: impl Fn(&Slot) -> bool) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = at & mask;
-        while self.slots[at].node.is_some() && !is_it(&self.slots[at]) {
+        while self.slots[at].entry.is_some() && !is_it(&self.slots[at]) {
             at = (at + 1) & mask;
         }
         at
@@ -95,34 +119,40 @@ impl Table {
         loop {
             at = (at + 1) & mask;
             let slot = &self.slots[at];
-            if slot.node.is_none() {
+            if slot.entry.is_none() {
                 break;
             }
-            let way = at.wrapping_sub(home(slot.hash)) & mask;
+            let way = at.wrapping_sub(slot.tag as usize) & mask;
             if way >= at.wrapping_sub(free) & mask {
                 self.slots.swap(free, at);
                 free = at;
             }
         }
-        self.slots[free].node = None;
+        self.slots[free].entry = None;
     }
 
+    /// Gives the entries new numbers too, without gaps.
     fn resize(&mut self, room: usize) {
-        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); room]);
-        for slot in old.into_iter().filter(|slot| slot.node.is_some()) {
-            let at = self.search(home(slot.hash), |_| false);
-            self.slots[at] = slot;
+        let slots = std::mem::replace(&mut self.slots, vec![Slot::default(); room]);
+        let mut entries = std::mem::take(&mut self.entries);
+        self.free = Vec::new();
+        for Slot { tag, entry } in slots {
+            let Some(old) = entry else { continue };
+            let (place, entry) = (self.search(tag as usize, |_| false), self.extend());
+            self.entries[index(entry)] = std::mem::take(&mut entries[index(old)]);
+            self.slots[place] = Slot { tag, entry: Some(entry) };
         }
     }
 }
 
-fn halves(hash: u128) -> [u64; 2] {
-    [hash as u64, (hash >> 64) as u64]
+fn index(entry: NonZeroU32) -> usize {
+    entry.get() as usize - 1
 }
 
-/// Content hashes are mixed well enough to place entries by; the lower half has chosen the part of the table.
-fn home(hash: [u64; 2]) -> usize {
-    hash[1] as usize
+/// The part of a content hash that tells most entries apart, and says where an entry is at home. Content hashes are mixed
+/// well enough for that; their lowest bits have chosen the part of the table.
+fn tag(hash: u128) -> u32 {
+    (hash >> 64) as u32
 }
 
 #[cfg(test)]
@@ -155,6 +185,6 @@ mod tests {
         while let Some(i) = living.pop() {
             remove(&mut table, i);
         }
-        assert!(table.len == 0 && table.slots.len() == FEWEST, "{} slots", table.slots.len());
+        assert!(table.len() == 0 && table.slots.len() == FEWEST, "{} slots", table.slots.len());
     }
 }
