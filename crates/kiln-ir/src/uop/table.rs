@@ -15,6 +15,9 @@ pub(super) struct Table {
     entries: Vec<Weak<Node>>,
     /// The numbers that no slot has. The last one freed is the first one taken, so that few lines of memory are in use.
     free: Vec<NonZeroU32>,
+    /// The most entries at once, and how many were removed, since room was last looked at.
+    most: usize,
+    removed: usize,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -26,7 +29,7 @@ struct Slot {
 /// Where an entry would be.
 pub(super) struct Place(usize);
 
-/// A table with room for more nodes than this gives room back when it has less than one in so many.
+/// A table with room for more nodes than this gives room back where it has had less than one in so many.
 const FEWEST: usize = 32;
 const SPARSE: usize = 4;
 
@@ -63,6 +66,7 @@ impl Table {
         };
         self.entries[index(entry)] = node;
         self.slots[place.0] = Slot { tag: tag(hash), entry: Some(entry) };
+        self.most = self.most.max(self.len());
     }
 
     /// A new number.
@@ -81,9 +85,18 @@ impl Table {
         self.entries[index(entry)] = Weak::new();
         self.free.push(entry);
         self.clear(at);
-        // compiling leaves much room behind, and each look would meet a part of it that no cache holds
-        let room = self.slots.len();
-        if room > FEWEST && self.len() < room / SPARSE {
+        self.removed += 1;
+        if self.removed > self.slots.len() {
+            self.give_back();
+        }
+    }
+
+    /// Compiling leaves much room behind, and each look would meet a part of it that no cache holds. A program that makes
+    /// the same graph again and again has had its most entries by now, and needs their room again.
+    fn give_back(&mut self) {
+        let (room, most) = (self.slots.len(), self.most);
+        (self.most, self.removed) = (self.len(), 0);
+        if room > FEWEST && most < room / SPARSE {
             self.resize((2 * room / SPARSE).max(FEWEST));
         }
     }
@@ -183,6 +196,12 @@ mod tests {
             }
         }
         while let Some(i) = living.pop() {
+            remove(&mut table, i);
+        }
+        assert!(table.len() == 0 && table.slots.len() > FEWEST, "{} slots", table.slots.len());
+        for i in (0..2000).map(|i| i % nodes.len()) {
+            let place = find(&mut table, i).err().expect("not there");
+            table.put(place, hash(i), Arc::downgrade(&nodes[i].0));
             remove(&mut table, i);
         }
         assert!(table.len() == 0 && table.slots.len() == FEWEST, "{} slots", table.slots.len());
