@@ -15,6 +15,7 @@ mod device;
 /// Whether matrix units may be used.
 mod matrices;
 /// Launch-time scalars.
+mod novel;
 mod number;
 /// What fillers take to compute.
 mod filler;

@@ -7,20 +7,20 @@ use super::{Failure, general, hot};
 use crate::device::Device;
 use std::sync::Arc;
 
-/// The schedule of a closed graph on a device, with its code.
+/// The schedule of a closed graph on a device, with its code, and whether the graph was a new one.
 pub(super) fn ready(
     closed: &Closed,
     device: &Device,
     opened: &Opened,
-) -> Result<Arc<Ready>, Failure> {
+) -> Result<(Arc<Ready>, bool), Failure> {
     if let Some(ready) = found(closed, device) {
-        return Ok(ready);
+        return Ok((ready, false));
     }
     let ready = match general::ready(closed, device, opened)? {
         Some(ready) => ready,
         None => cache::make(closed, device, opened)?,
     };
-    Ok(cache::keep(closed, device, ready))
+    Ok((cache::keep(closed, device, ready), true))
 }
 
 /// The remembered schedule of a closed graph.

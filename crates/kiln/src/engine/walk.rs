@@ -73,6 +73,11 @@ impl Reached {
         }
     }
 
+    /// The positions of its sources alone, or of its leaf: without the value that a composite is written out as.
+    pub(super) fn sources(&self) -> &[usize] {
+        &self.edges[..self.edges.len() - usize::from(self.is_written_out)]
+    }
+
     /// Whether the node is referred to from outside the walk, by reference counts. This is meaningful under the planning
     /// lock, while only the walk holds its nodes.
     pub(super) fn is_held(&self) -> bool {

@@ -87,7 +87,7 @@ impl Walked {
                 again.push(at);
                 continue;
             }
-            reached.edges.iter().for_each(|&s| is_needed[s] = true);
+            reached.sources().iter().for_each(|&s| is_needed[s] = true);
         }
         again
     }
@@ -150,7 +150,7 @@ impl Walked {
         let mut is_whole = is_asked.to_vec();
         for (at, reached) in self.walk.nodes.iter().enumerate().rev() {
             let op = reached.node.op();
-            for (nth, &s) in reached.edges.iter().enumerate() {
+            for (nth, &s) in reached.sources().iter().enumerate() {
                 let is_part = reached.node.numel() < self.walk.node(s).numel();
                 is_whole[s] |= match op {
                     Op::Update if nth == 0 => false,

@@ -36,6 +36,26 @@ fn what_a_known_function_is_made_of_is_not_walked() {
     assert_eq!(fourth.visited, 4, "{fourth:?}");
 }
 
+/// A graph that is new in each step is captured once: written out.
+#[test]
+fn graphs_of_growing_lengths_are_walked_once() {
+    let (all, w) = (data(&[40, 5]), data(&[5, 7]));
+    let step = |n: usize| {
+        let y = all.get(s![..n, ..]).contiguous().matmul(&w).softmax(-1).sum(..);
+        measure(|| y.realize().map(drop)).1.visited
+    };
+    let visited: Vec<u64> = (3..40).map(step).collect();
+    let (first, last) = (visited[0], visited[36]);
+    // it is looked for whole, and then written out
+    let whole = first - last;
+    assert!(whole > 0 && whole < last, "{visited:?}");
+    assert!(visited[1..].iter().all(|n| *n == last), "{visited:?}");
+    // the first step of lengths that are known is captured as before, and the next ones whole
+    let again: Vec<u64> = (36..40).map(step).collect();
+    assert_eq!(again[0], last);
+    assert!(again[1] > last, "{again:?}");
+}
+
 #[test]
 fn constants_below_a_product_are_those_of_each_step() {
     let (x, w) = (data(&[3, 4]), data(&[4, 2]));
