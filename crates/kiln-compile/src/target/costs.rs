@@ -322,6 +322,14 @@ costs! {
     most_across: usize = 8, BENCH;
     /// Iterations of one loop in such a tile, at most.
     most_tiled: usize = 4, BENCH;
+    /// A filter stays in registers for at least so many sums of its lanes. For 28 of them, the sums of two rows of 14, a
+    /// convolution of 3 x 3 took 8 us instead of 14.
+    sums_for_registers: usize = 16, BENCH;
+    /// A filter that is copied is for at least so many. For 28 a convolution of 5 x 5 took 60 us instead of 52, for 56 it took 70
+    /// instead of 80.
+    sums_for_copy: usize = 48, BENCH;
+    /// At most so many iterations of one loop pass by before the next channels.
+    most_passing: usize = 64, BENCH;
     /// Vectors that are unrolled at most, to share what varies over lanes only.
     most_written_out: usize = 8, BENCH;
     /// Reductions of at most this many iterations are unrolled whole.

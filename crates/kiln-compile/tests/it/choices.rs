@@ -838,3 +838,66 @@ fn a_matrix_that_one_tile_of_rows_reads_once_stays_where_it_is() {
     };
     assert!(!is_staged(5) && !is_staged(2) && is_staged(64));
 }
+
+/// Of an image of `n` x `n` x `channels` with a border: each channel by its own filter of `side` x `side`.
+fn depthwise([channels, n, side]: [usize; 3]) -> UOp {
+    let border = (side / 2) as i64;
+    let loops = [(0, n), (1, n), (2, channels)].map(|(a, n)| range(a, RangeKind::Loop, n));
+    let sums = [(3, side), (4, side)].map(|(a, n)| range(a, RangeKind::Reduce, n));
+    let ([y, x, c], [ky, kx]) = (&loops, &sums);
+    let inside = |at: &UOp| UOp::index(-1).lt(at).and(&at.lt(&UOp::index(n as i64)));
+    let [row, column] = [(y, ky), (x, kx)].map(|(at, k)| at + k - border);
+    let is_inside = inside(&row).and(&inside(&column));
+    let image = param(1, n * n * channels);
+    let place = (&row * n as i64 + &column) * channels as i64 + c;
+    let pixel = UOp::load_lanes(&image, &place, Some(&is_inside), 1);
+    let place = c * (side * side) as i64 + ky * side as i64 + kx;
+    let weight = UOp::load(&param(2, channels * side * side), &place);
+    let value = sum(&(pixel * weight), &sums);
+    let place = (y * n as i64 + x) * channels as i64 + c;
+    let store = UOp::store(&param(0, n * n * channels), &place, &value, None);
+    UOp::kernel([store.end(loops)], "depthwise")
+}
+
+/// By loop: how many iterations are inside the loop over lanes.
+fn passing(options: &[Opt]) -> [usize; 2] {
+    [0, 1].map(|loop_| {
+        let by = |option: &Opt| match *option {
+            Opt::Block { axis, by } if axis == loop_ => Some(by),
+            _ => None,
+        };
+        options.iter().find_map(by).unwrap_or(1)
+    })
+}
+
+/// A filter that fits registers is unrolled whole, and stays there while the pixels of a row pass by.
+#[test]
+fn a_filter_stays_in_registers_while_pixels_pass_by() {
+    let terms = |options: &[Opt]| {
+        options.iter().fold(1, |terms, option| match *option {
+            Opt::Split { kind: RangeKind::Unroll, by, .. } => terms * by,
+            _ => terms,
+        })
+    };
+    let copies = |options: &[Opt]| {
+        let copy = |option: &Opt| match *option {
+            Opt::Stage { operand, depth, .. } => Some((operand, depth)),
+            _ => None,
+        };
+        options.iter().find_map(copy)
+    };
+    let options = chosen_for(&depthwise([144, 56, 3]), &wide());
+    assert_eq!((passing(&options), terms(&options)), ([1, 14], 9), "{options:?}");
+    // of few pixels all, so that there are enough
+    let options = chosen_for(&depthwise([960, 7, 3]), &wide());
+    assert_eq!((passing(&options), terms(&options)), ([7, 1], 9), "{options:?}");
+    // 60 vectors of channels are as many for each of two threads, 3 are not
+    let options = chosen_for(&depthwise([48, 7, 3]), &wide());
+    assert_eq!(passing(&options), [1, 1], "{options:?}");
+    // 49 vectors do not fit 32 registers: they are copied, and a row of the filter is unrolled
+    let options = chosen_for(&depthwise([96, 56, 7]), &wide());
+    assert_eq!((passing(&options), terms(&options)), ([1, 14], 7), "{options:?}");
+    assert_eq!(copies(&options), Some((0, 2)));
+    // each channel by a filter of one element is no sum of filters
+    assert_eq!(passing(&chosen_for(&depthwise([144, 56, 1]), &wide())), [1, 1]);
+}

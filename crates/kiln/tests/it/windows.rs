@@ -342,3 +342,48 @@ fn windows_of_nothing_but_the_least_number_point_to_their_first_element() {
         assert_eq!(places(wide), [0, 0, 1, 2, 0, 0, 1, 2, 4, 4, 5, 6]);
     }
 }
+
+/// Each channel by its own filter, between convolutions of 1 x 1: pixels are then stored channels last. Sums of whole
+/// numbers are exact.
+#[test]
+fn filters_of_each_channel_are_those_of_their_elements() {
+    let cases = [
+        [1, 32, 12, 3, 1],
+        [2, 48, 14, 3, 2],
+        [1, 64, 9, 5, 1],
+        [1, 64, 15, 7, 1],
+        [1, 100, 10, 3, 1],
+        [3, 32, 21, 5, 2],
+        [1, 160, 7, 3, 1],
+    ];
+    for [batch, channels, n, side, stride] in cases {
+        let whole = |shape: &[usize], by: i64| {
+            let n = shape.iter().product::<usize>() as i64;
+            let numbers: Vec<f32> = (0..n).map(|i| (i * by % 7 - 3) as f32).collect();
+            Tensor::from_vec(numbers, shape)
+        };
+        let same = |to: usize| Tensor::eye(to).reshape([to, to, 1, 1]) * 2.0;
+        let (x, w) = (whole(&[batch, channels, n, n], 5), whole(&[channels, 1, side, side], 3));
+        let (before, after) = (same(channels), same(channels));
+        kiln::realize([&x, &w, &before, &after]).expect("realizes");
+        let options = ConvOptions::default().stride(stride).padding(side / 2).groups(channels);
+        let pointwise = ConvOptions::default();
+        let y = x.conv2d_with(&before, None, &pointwise).conv2d_with(&w, None, &options);
+        let y = y.conv2d_with(&after, None, &pointwise);
+        let (x, w) = (x.to_vec::<f32>().expect("f32"), w.to_vec::<f32>().expect("f32"));
+        let out = y.shape()[2];
+        let expected = |at: usize| {
+            let (plane, row, column) = (at / (out * out), at / out % out, at % out);
+            let term = |k: usize| {
+                let [i, j] = [(row, k / side), (column, k % side)]
+                    .map(|(at, k)| (at * stride + k).wrapping_sub(side / 2));
+                let weight = w[plane % channels * side * side + k];
+                if i < n && j < n { 4.0 * weight * x[plane * n * n + i * n + j] } else { 0.0 }
+            };
+            (0..side * side).map(term).sum::<f32>()
+        };
+        let y = y.to_vec::<f32>().expect("f32");
+        let expected: Vec<f32> = (0..y.len()).map(expected).collect();
+        assert_eq!(y, expected, "{batch} x {channels} x {n} x {n}, {side} x {side} / {stride}");
+    }
+}

@@ -6,7 +6,8 @@
 //!
 //! `vectors`: one loop of each nest becomes lanes, the one along which memory is read and written contiguously.
 //! `align`: rows start at a cache line. `transpose`: transposes go by squares of lines. `across`: a reduction across rows
-//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `phases`: as many
+//! computes many columns at a time. `tile`: a small register tile, and unrolled short reductions. `stationary`: pixels pass by a
+//! filter. `phases`: as many
 //! rows at a time as a remainder in a condition needs. `accumulators`: several for a long reduction of short steps. `threads`: the
 //! outermost loop that has all inside is divided among threads. Last, values that a loop after a reduction needs again are kept.
 //!
@@ -34,6 +35,7 @@ mod priced;
 mod results;
 mod rows;
 mod squares;
+mod stationary;
 mod code_size;
 mod threads;
 mod tile;
@@ -182,7 +184,8 @@ fn choose_for_nest(
     if !chooser.across(target) {
         chooser.tile(target);
     }
-    chooser.unroll();
+    let stationary = chooser.stationary(ast, target);
+    chooser.unroll(stationary.as_ref().map_or(1, |filter| filter.unrolled));
     chooser.phases();
     let bytes = chooser.kept_bytes(target);
     let repeated = keep::repeated(ast, bytes);
@@ -190,7 +193,9 @@ fn choose_for_nest(
         chooser.unroll_again(reduced, again);
     }
     chooser.accumulators(ast, target);
+    stationary.iter().for_each(|filter| chooser.pass_by(filter));
     chooser.threads(target);
+    stationary.iter().for_each(|filter| chooser.copy_filter(filter));
     chooser.options.extend(repeated.map(|_| Opt::Keep { bytes }));
     Chosen { options: chooser.options, form: Form::Loops }
 }

@@ -36,7 +36,7 @@ impl Chooser {
                 let accumulators = planner.carry_out(tile, lanes);
                 let few = accumulators < self.costs.in_flight;
                 if few && has_room || self.order.is_some() {
-                    self.unroll();
+                    self.unroll(1);
                 }
             }
         }

@@ -53,8 +53,8 @@ impl Chooser {
             && loads.iter().any(|a| a.stride(axis) != Some(0))
     }
 
-    /// Unrolls short loops of reductions, the innermost first.
-    pub(super) fn unroll(&mut self) {
+    /// Unrolls short loops of reductions, the innermost first; and others while there are not more than `given` terms.
+    pub(super) fn unroll(&mut self, given: usize) {
         let mut unrolled: Vec<(u32, usize)> = Vec::new();
         for i in (0..self.left.len()).rev() {
             let (size, range) = self.left[i].clone();
@@ -68,7 +68,7 @@ impl Chooser {
                 && terms * size <= self.costs.most_unrolled;
             let by = match self.order {
                 Some(_) => self.given(RangeKind::Unroll, i),
-                None => is_short.then_some(size),
+                None => (is_short || terms * size <= given).then_some(size),
             };
             let by = by.unwrap_or(1);
             unrolled.push((axis, by));

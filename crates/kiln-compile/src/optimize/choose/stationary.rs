@@ -1,0 +1,138 @@
+//! Part of pass `choose`: a filter stays where it is while pixels pass by. (Chen, Emer and Sze, *Eyeriss*, 2016: weight
+//! stationary.)
+//!
+//! Example: a depthwise convolution of 3 x 3 in vectors of channels. The filter of 16 channels is 9 vectors, which are
+//! gathered element by element, for channels are 9 elements apart. All pixels need the same 9 vectors. So the loop over the
+//! pixels of a row goes inside the loop over channels: the vectors are gathered once a row, and stay in registers. A filter
+//! that is too large for that, of 5 x 5, is copied to scratch in the order in which it is read.
+
+use super::super::opt::Opt;
+use super::super::ranges::{axis_of, kind_of};
+use super::super::stage;
+use super::chooser::Chooser;
+use super::tile::largest_divisor;
+use crate::target::Target;
+use kiln_ir::UOp;
+use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::AxisSet;
+
+/// How the filter of a reduction stays.
+pub(super) struct Stationary {
+    /// The loops that go inside the loop over lanes (positions), and how many iterations of each.
+    inside: Vec<(usize, usize)>,
+    /// The number of loops around the copy of the filter, if it does not stay in registers.
+    copied: Option<usize>,
+    /// How many terms of the reduction are unrolled: all where the filter stays in registers, else a row.
+    pub(super) unrolled: usize,
+}
+
+impl Chooser {
+    /// How the filter of a reduction in lanes over outputs stays, if it has one: its only operand, which varies over the lanes
+    /// and the reduction alone.
+    pub(super) fn stationary(&self, ast: &UOp, target: &Target) -> Option<Stationary> {
+        let (lane, lanes) = self.lanes_of_outputs()?;
+        let outputs = self.loops_of(RangeKind::Loop);
+        let reduces = self.loops_of(RangeKind::Reduce);
+        let is_alone = self.around.is_none()
+            && self.kernel.is_one_nest(&self.axes(&outputs), &self.axes(&reduces));
+        let [filter] = &stage::operands(ast)[..] else { return None };
+        let own = self.axes(&[&reduces[..], &[lane]].concat());
+        if !is_alone || !filter.scope().is_subset(&own) || !own.is_subset(filter.scope()) {
+            return None;
+        }
+        let others: Vec<usize> =
+            outputs.into_iter().filter(|&i| i != lane && self.left[i].0 > 1).collect();
+        if self.stays_in_registers(&reduces, lanes, target) {
+            let inside = self.passing(lane, others, self.costs.sums_for_registers, target)?;
+            return Some(Stationary { inside, copied: None, unrolled: self.terms(&reduces) });
+        }
+        let inside = self.passing(lane, others.clone(), self.costs.sums_for_copy, target)?;
+        let is_outside = |&&i: &&usize| !inside.contains(&(i, self.left[i].0));
+        let around = others.iter().filter(is_outside).count();
+        let fits = self.terms(&reduces) * lanes * self.kernel.widest <= target.cache_bytes[0] / 2;
+        let row = self.left[*reduces.last()?].0;
+        let unrolled = if row * self.nodes_of_term() <= self.nodes { row } else { 1 };
+        fits.then_some(Stationary { inside, copied: Some(around + 1), unrolled })
+    }
+
+    fn loops_of(&self, kind: RangeKind) -> Vec<usize> {
+        (0..self.left.len()).filter(|&i| kind_of(&self.left[i].1) == kind).collect()
+    }
+
+    fn axes(&self, loops: &[usize]) -> AxisSet {
+        loops.iter().map(|&i| axis_of(&self.left[i].1)).collect()
+    }
+
+    /// How many terms the reduction has.
+    fn terms(&self, reduces: &[usize]) -> usize {
+        reduces.iter().map(|&i| self.left[i].0).fold(1, usize::saturating_mul)
+    }
+
+    /// How many sums a tile has.
+    fn sums_of_tile(&self) -> usize {
+        self.options.iter().fold(1, |sums, option| match *option {
+            Opt::Split { kind: RangeKind::Upcast, by, .. } => sums * by,
+            _ => sums,
+        })
+    }
+
+    /// How long the code of a term is, for all sums of a tile.
+    fn nodes_of_term(&self) -> usize {
+        self.sums_of_tile() * self.costs.access_nodes
+    }
+
+    /// Whether registers hold the filter beside the sums of a tile, and the code stays short. An order of the sum that is
+    /// given has decided it.
+    fn stays_in_registers(&self, reduces: &[usize], lanes: usize, target: &Target) -> bool {
+        if self.order.is_some() {
+            let is_whole =
+                |&i: &usize| self.left[i].0 == self.given(RangeKind::Unroll, i).unwrap_or(1);
+            return reduces.iter().all(is_whole);
+        }
+        let terms = self.terms(reduces);
+        // a lane of the filter is loaded and inserted
+        let code = terms.saturating_mul(2 * lanes + self.nodes_of_term());
+        terms + self.sums_of_tile() <= target.vector_registers && code <= self.nodes
+    }
+
+    /// The loops that go inside the loop over lanes, and how many iterations of each: as few loops as make enough sums. None
+    /// if there are not enough, or if threads had to share the loop over lanes and could not evenly.
+    fn passing(
+        &self,
+        lane: usize,
+        mut others: Vec<usize>,
+        enough: usize,
+        target: &Target,
+    ) -> Option<Vec<(usize, usize)>> {
+        if others.iter().any(|&i| i > lane) || self.left[lane].0 < 2 {
+            return None;
+        }
+        let (mut inside, mut sums) = (Vec::new(), self.sums_of_tile());
+        while inside.is_empty() || sums < enough {
+            let i = others.pop()?;
+            let by = largest_divisor(self.left[i].0, self.costs.most_passing);
+            inside.push((i, by));
+            sums *= by;
+        }
+        let is_all = |&(i, by): &(usize, usize)| by == self.left[i].0;
+        let lanes_are_shared = others.is_empty() && inside.iter().all(is_all);
+        (!lanes_are_shared || self.is_even(lane, target)).then_some(inside)
+    }
+
+    /// Whether threads that share a loop have about as much to do each.
+    fn is_even(&self, i: usize, target: &Target) -> bool {
+        let n = self.left[i].0;
+        n.is_multiple_of(target.threads) || n >= target.threads * self.costs.thread_blocks
+    }
+
+    /// Moves the loops that pass by inside.
+    pub(super) fn pass_by(&mut self, stationary: &Stationary) {
+        stationary.inside.iter().for_each(|&(i, by)| self.block(i, by));
+    }
+
+    /// Copies the filter, inside the loop over lanes.
+    pub(super) fn copy_filter(&mut self, stationary: &Stationary) {
+        let copy = |depth| Opt::Stage { operand: 0, depth, lanes: 1 };
+        self.options.extend(stationary.copied.map(copy));
+    }
+}
