@@ -217,7 +217,7 @@ fn steps_of_an_unrolled_loop_share_a_kernel() {
             };
             floats(&(0..steps as i64).fold(rows.get(s![0]), state))
         };
-        let (seen, n) = measure(last);
+        let (seen, n) = measure(|| kiln::with([("LENGTHS", 1)], last).expect("a setting"));
         assert_eq!(n.kernels, steps as u64, "{device}");
         // the first row is where the memory begins
         assert!(n.compiled + n.loaded <= 2, "{device}: {n:?}");

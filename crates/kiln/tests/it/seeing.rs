@@ -98,7 +98,7 @@ fn masked(line: &str) -> String {
 
 #[test]
 fn a_launch_is_a_line() {
-    let text = stderr("add", &[("DEBUG", "2"), ("DEV", "INTERP")]);
+    let text = stderr("add", &[("DEBUG", "2"), ("DEV", "INTERP"), ("LENGTHS", "1")]);
     assert!(!text.contains('\x1b'), "colour where nobody looks: {text:?}");
     let line = text.lines().find(|line| line.starts_with("***")).expect("a launch");
     assert!(line.starts_with("*** INTERP        1 E_3 "), "{line}");
