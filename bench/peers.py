@@ -109,6 +109,9 @@ class Torch:
     def valid(self, x, w):
         return self.F.conv2d(x, w)
 
+    def depthwise(self, x, w):
+        return self.F.conv2d(x, w, padding=w.shape[-1] // 2, groups=w.shape[0])
+
     def layernorm(self, x):
         return self.F.layer_norm(x, x.shape[-1:])
 
@@ -368,6 +371,9 @@ class Tinygrad:
     def valid(self, x, w):
         return x.conv2d(w)
 
+    def depthwise(self, x, w):
+        return x.conv2d(w, padding=w.shape[-1] // 2, groups=w.shape[0])
+
     def layernorm(self, x):
         return x.layernorm()
 
@@ -566,6 +572,12 @@ def channel(lib):
     return lib.run(lib.valid, x, w)
 
 
+def depthwise(lib):
+    shapes = (1, 96, 56, 56), (96, 96, 1, 1), (96, 1, 7, 7), (96, 96, 1, 1)
+    tensors = [lib.tensor(floats(1 + i, shape)) for i, shape in enumerate(shapes)]
+    return lib.run(lambda x, a, w, b: lib.valid(lib.depthwise(lib.valid(x, a), w), b), *tensors)
+
+
 def optimizer(lib):
     parameters = [lib.tensor(floats(i, (256,))) for i in range(200)]
     return lib.optimizer(parameters, [lib.tensor(floats(1000 + i, (256,), 0.1)) for i in range(200)])
@@ -628,6 +640,7 @@ WORKLOADS = {
     "sine": lambda lib: one(lib, lambda x: x.sin()),
     "gelu-erf": lambda lib: one(lib, lambda x: lib.gelu_erf(x)),
     "conv-channel": channel,
+    "conv-depthwise": depthwise,
     "matmul-32": lambda lib: matmul(lib, 32, 32, 32),
     "softmax-64": lambda lib: one(lib, lib.softmax, (64, 64)),
     "sum-64": lambda lib: one(lib, lambda x: x.sum(-1), (64, 64)),

@@ -56,6 +56,20 @@ pub(super) const CASES: &[Case] = &[
             run(move || x.conv2d(&w, None, 1, 1, 1, 0))
         },
     ),
+    method(
+        "conv-depthwise",
+        "convolution 7 x 7 of each channel between two of 1 x 1, 96 x 56 x 56",
+        [324_192, 301_056],
+        96 * 49 * 96,
+        || {
+            let (x, a) = (floats(1, &[1, 96, 56, 56])?, floats(2, &[96, 96, 1, 1])?);
+            let (w, b) = (floats(3, &[96, 1, 7, 7])?, floats(4, &[96, 96, 1, 1])?);
+            run(move || {
+                let y = x.conv2d(&a, None, 1, 1, 1, 0).conv2d(&w, None, 96, 1, 1, 3);
+                y.conv2d(&b, None, 1, 1, 1, 0)
+            })
+        },
+    ),
     method("matmul-32", "A @ B, 32 x 32", [2048, 1024], 32, || {
         let (a, b) = (floats(1, &[32, 32])?, floats(2, &[32, 32])?);
         run(move || a.matmul(&b))
