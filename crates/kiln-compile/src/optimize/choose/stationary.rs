@@ -4,7 +4,7 @@
 //! Example: a depthwise convolution of 3 x 3 in vectors of channels. The filter of 16 channels is 9 vectors, which are
 //! gathered element by element, for channels are 9 elements apart. All pixels need the same 9 vectors. So the loop over the
 //! pixels of a row goes inside the loop over channels: the vectors are gathered once a row, and stay in registers. A filter
-//! that is too large for that, of 5 x 5, is copied to scratch in the order in which it is read.
+//! of 5 x 5 is too large for registers: it is copied to scratch, in the order of its reads.
 
 use super::super::opt::Opt;
 use super::super::ranges::{axis_of, kind_of};
@@ -111,6 +111,10 @@ impl Chooser {
         while inside.is_empty() || sums < enough {
             let i = others.pop()?;
             let by = largest_divisor(self.left[i].0, self.costs.most_passing);
+            // a long loop that nothing divides
+            if by < 2 {
+                return None;
+            }
             inside.push((i, by));
             sums *= by;
         }
