@@ -1,4 +1,5 @@
-//! One part of the table of living nodes: a hash table with open addressing. A look for a node that is not there takes one memory access.
+//! One part of the table of living nodes: a hash table with open addressing. A look for a node that is not there takes one
+//! memory access.
 
 use super::Node;
 use std::num::NonZeroU32;
