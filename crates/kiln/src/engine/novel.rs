@@ -20,20 +20,20 @@ thread_local! {
     static NOVEL: RefCell<FxHashSet<u128>> = RefCell::default();
 }
 
-/// What asks for a graph, as far as can be seen without a walk: two programs may look the same.
+/// The ops below the roots of a graph, along first sources: what can be seen of a program without a walk. Two programs may
+/// have the same.
 #[derive(Clone, Copy)]
-pub(super) struct Program(u128);
+pub(super) struct Signature(u128);
 
-impl Program {
-    /// The program that asks for these nodes.
-    pub(super) fn of(roots: &[UOp]) -> Program {
+impl Signature {
+    /// Of the program that asks for these nodes.
+    pub(super) fn of(roots: &[UOp]) -> Signature {
         let mut h = Mixer::default();
         for root in roots {
-            let first = |node: &UOp| node.srcs().first().cloned();
-            let chain = std::iter::successors(Some(root.clone()), first).take(DEPTH);
+            let chain = std::iter::successors(Some(root), |node| node.srcs().first()).take(DEPTH);
             chain.for_each(|node| (node.op(), node.dtype(), node.srcs().len()).hash(&mut h));
         }
-        Program(h.finish128())
+        Signature(h.finish128())
     }
 
     /// Whether its last graph on this thread was a new one.
@@ -43,10 +43,11 @@ impl Program {
 
     /// Notes whether its graph was a new one.
     pub(super) fn note(self, is_novel: bool) {
-        NOVEL.with_borrow_mut(|all| match is_novel {
-            false => drop(all.remove(&self.0)),
-            true if all.len() >= MOST => all.clear(),
-            true => drop(all.insert(self.0)),
+        NOVEL.with_borrow_mut(|all| {
+            if all.len() >= MOST {
+                all.clear();
+            }
+            _ = if is_novel { all.insert(self.0) } else { all.remove(&self.0) };
         });
     }
 }

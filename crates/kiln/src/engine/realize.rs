@@ -13,7 +13,7 @@ use super::file::{self, Pinned};
 use super::history::has_gradient;
 use super::launch::Launches;
 use super::leaf::{self, Slot, Value};
-use super::novel::Program;
+use super::novel::Signature;
 use super::parallel::in_parallel;
 use super::partition::partition;
 use super::planning::planning;
@@ -216,7 +216,7 @@ fn promised(closed: &Closed, beside: Range<usize>) -> Few<Option<Promised>> {
 
 /// What is known of a captured graph's schedule.
 struct Known {
-    program: Program,
+    signature: Signature,
     ready: Option<Arc<Ready>>,
     /// What the graph was while its composites were whole, if they had to be written out.
     whole: Option<Box<Whole>>,
@@ -225,12 +225,12 @@ struct Known {
 impl Known {
     /// If a graph has whole composites and no schedule is known for it, it is captured again.
     fn of(
-        program: Program,
+        signature: Signature,
         closed: &mut Closed,
         device: &Device,
         write_out: impl FnOnce() -> Result<Closed, Busy>,
     ) -> Result<Known, Busy> {
-        let mut known = Known { program, ready: None, whole: None };
+        let mut known = Known { signature, ready: None, whole: None };
         if !closed.has_whole {
             return Ok(known);
         }
@@ -255,7 +255,7 @@ impl Known {
             return Ok(ready);
         }
         let (ready, is_new) = ready::ready(closed, device, opened)?;
-        self.program.note(is_new);
+        self.signature.note(is_new);
         if let Some(whole) = self.whole.filter(|whole| whole.is(closed)) {
             cache::keep_as(whole.key, device, &ready);
         }
@@ -266,9 +266,9 @@ impl Known {
 /// Captures the graph and claims its roots.
 fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blocked> {
     let planning = planning();
-    let program = Program::of(nodes);
+    let signature = Signature::of(nodes);
     let mut walked =
-        Walked::from(nodes, program.is_novel(), device, &planning).map_err(Blocked::Busy)?;
+        Walked::from(nodes, signature.is_novel(), device, &planning).map_err(Blocked::Busy)?;
     let crossings = walked.crossings();
     if !crossings.is_empty() {
         return Err(Blocked::Crossings(crossings));
@@ -279,7 +279,7 @@ fn claim(nodes: &[UOp], device: &Device) -> Result<(Closed, Known, Promise), Blo
         let walked = Walked::from(&[nodes, &also].concat(), true, device, &planning)?;
         close(walked, device)
     };
-    let known = Known::of(program, &mut closed, device, write_out).map_err(Blocked::Busy)?;
+    let known = Known::of(signature, &mut closed, device, write_out).map_err(Blocked::Busy)?;
     // equal nodes are one root
     let beside = closed.asked()[..nodes.len()].iter().max().map_or(0, |last| last + 1);
     let roots = promised(&closed, beside..beside + also.len());

@@ -13,7 +13,6 @@ use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::DType;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::scope::AxisSet;
 
 impl Chooser {
     /// Plans a reduction across rows whose outputs are vectors. False if there is none, or if another loop uses its
@@ -49,33 +48,28 @@ impl Chooser {
     /// How many loads are contiguous along the axis and step over memory along a reduction. 0 if any load is neither
     /// that nor constant along the axis.
     fn loads_across(&self, axis: u32) -> usize {
-        let reduces: Vec<u32> = self.reduced_loops().map(|i| axis_of(&self.left[i].1)).collect();
-        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
+        let reduces = self.axes_of(RangeKind::Reduce);
+        let inner = |a: &&Access| !a.is_store && a.scope.intersects(&reduces);
         let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
         let across = |a: &&&Access| {
-            a.stride(axis) == Some(1) && reduces.iter().any(|r| a.stride(*r) != Some(0))
+            a.stride(axis) == Some(1) && reduces.iter().any(|r| a.stride(r) != Some(0))
         };
         let still = loads.iter().filter(|a| a.stride(axis) == Some(0)).count();
         let across = loads.iter().filter(across).count();
         if across + still == loads.len() { across } else { 0 }
     }
 
-    fn reduced_loops(&self) -> impl Iterator<Item = usize> {
-        let is_reduce = |i: &usize| kind_of(&self.left[*i].1) == RangeKind::Reduce;
-        (0..self.left.len()).filter(is_reduce)
-    }
-
     /// Reads a few rows at a time, in vectors of `vector` bytes. Only for a single reduction: each reduction carries
     /// its own sums, and would read everything once more.
     fn carry_rows(&mut self, i: usize, vector: usize, target: &Target) -> bool {
-        let mut reduces = self.reduced_loops();
+        let mut reduces = self.loops_of(RangeKind::Reduce);
         let (Some(rows), None) = (reduces.next(), reduces.next()) else { return false };
         drop(reduces);
-        let of = |kind: RangeKind| -> AxisSet {
-            self.left.iter().filter(|(_, r)| kind_of(r) == kind).map(|(_, r)| axis_of(r)).collect()
-        };
         // blocks are loops around everything
-        if !self.kernel.is_one_nest(&of(RangeKind::Loop), &of(RangeKind::Reduce)) {
+        if !self
+            .kernel
+            .is_one_nest(&self.axes_of(RangeKind::Loop), &self.axes_of(RangeKind::Reduce))
+        {
             return false;
         }
         let (size, n) = (self.left[i].0, self.left[rows].0);

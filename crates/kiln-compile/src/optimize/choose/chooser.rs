@@ -2,11 +2,12 @@
 
 use super::super::access::Kernel;
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, size_of};
+use super::super::ranges::{axis_of, kind_of, size_of};
 use super::order::Order;
 use crate::target::{Costs, Target};
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
+use kiln_ir::scope::AxisSet;
 use std::rc::Rc;
 
 /// Chooses the options of one nest.
@@ -88,6 +89,16 @@ impl Chooser {
     /// How many iterations a loop has.
     pub(super) fn trips(&self, range: &UOp) -> usize {
         self.kernel.trips(range, self.part)
+    }
+
+    /// The loops of a kind (positions).
+    pub(super) fn loops_of(&self, kind: RangeKind) -> impl Iterator<Item = usize> + '_ {
+        (0..self.left.len()).filter(move |&i| kind_of(&self.left[i].1) == kind)
+    }
+
+    /// Their axes.
+    pub(super) fn axes_of(&self, kind: RangeKind) -> AxisSet {
+        self.loops_of(kind).map(|i| axis_of(&self.left[i].1)).collect()
     }
 
     /// Whether a loop is around other nests, too.

@@ -7,14 +7,13 @@
 //! of 5 x 5 is too large for registers: it is copied to scratch, in the order of its reads.
 
 use super::super::opt::Opt;
-use super::super::ranges::{axis_of, kind_of};
+use super::super::ranges::axis_of;
 use super::super::stage;
 use super::chooser::Chooser;
 use super::tile::largest_divisor;
 use crate::target::Target;
 use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
-use kiln_ir::scope::AxisSet;
 
 /// How the filter of a reduction stays.
 pub(super) struct Stationary {
@@ -27,45 +26,40 @@ pub(super) struct Stationary {
 }
 
 impl Chooser {
-    /// How the filter of a reduction in lanes over outputs stays, if it has one: its only operand, which varies over the lanes
-    /// and the reduction alone.
+    /// How the filter of a reduction in lanes over outputs stays, if it has one.
     pub(super) fn stationary(&self, ast: &UOp, target: &Target) -> Option<Stationary> {
         let (lane, lanes) = self.lanes_of_outputs()?;
-        let outputs = self.loops_of(RangeKind::Loop);
-        let reduces = self.loops_of(RangeKind::Reduce);
-        let is_alone = self.around.is_none()
-            && self.kernel.is_one_nest(&self.axes(&outputs), &self.axes(&reduces));
-        let [filter] = &stage::operands(ast)[..] else { return None };
-        let own = self.axes(&[&reduces[..], &[lane]].concat());
-        if !is_alone || !filter.scope().is_subset(&own) || !own.is_subset(filter.scope()) {
+        if self.around.is_some() || !self.has_filter(ast, lane) {
             return None;
         }
-        let others: Vec<usize> =
-            outputs.into_iter().filter(|&i| i != lane && self.left[i].0 > 1).collect();
-        if self.stays_in_registers(&reduces, lanes, target) {
+        let is_other = |&i: &usize| i != lane && self.left[i].0 > 1;
+        let others: Vec<usize> = self.loops_of(RangeKind::Loop).filter(is_other).collect();
+        if self.stays_in_registers(lanes, target) {
             let inside = self.passing(lane, others, self.costs.sums_for_registers, target)?;
-            return Some(Stationary { inside, copied: None, unrolled: self.terms(&reduces) });
+            return Some(Stationary { inside, copied: None, unrolled: self.terms() });
         }
         let inside = self.passing(lane, others.clone(), self.costs.sums_for_copy, target)?;
         let is_outside = |&&i: &&usize| !inside.contains(&(i, self.left[i].0));
         let around = others.iter().filter(is_outside).count();
-        let fits = self.terms(&reduces) * lanes * self.kernel.widest <= target.cache_bytes[0] / 2;
-        let row = self.left[*reduces.last()?].0;
+        let fits = self.terms() * lanes * self.kernel.widest <= target.cache_bytes[0] / 2;
+        let row = self.left[self.loops_of(RangeKind::Reduce).last()?].0;
         let unrolled = if row * self.nodes_of_term() <= self.nodes { row } else { 1 };
         fits.then_some(Stationary { inside, copied: Some(around + 1), unrolled })
     }
 
-    fn loops_of(&self, kind: RangeKind) -> Vec<usize> {
-        (0..self.left.len()).filter(|&i| kind_of(&self.left[i].1) == kind).collect()
-    }
-
-    fn axes(&self, loops: &[usize]) -> AxisSet {
-        loops.iter().map(|&i| axis_of(&self.left[i].1)).collect()
+    /// Whether the only operand is a filter: it varies over the lanes and the reduction alone.
+    fn has_filter(&self, ast: &UOp, lane: usize) -> bool {
+        let reduces = self.axes_of(RangeKind::Reduce);
+        let mut own = reduces.clone();
+        own.insert(axis_of(&self.left[lane].1));
+        let is_one_nest = self.kernel.is_one_nest(&self.axes_of(RangeKind::Loop), &reduces);
+        is_one_nest && matches!(&stage::operands(ast)[..], [filter] if *filter.scope() == own)
     }
 
     /// How many terms the reduction has.
-    fn terms(&self, reduces: &[usize]) -> usize {
-        reduces.iter().map(|&i| self.left[i].0).fold(1, usize::saturating_mul)
+    fn terms(&self) -> usize {
+        let loops = self.loops_of(RangeKind::Reduce);
+        loops.map(|i| self.left[i].0).fold(1, usize::saturating_mul)
     }
 
     /// How many sums a tile has.
@@ -83,13 +77,13 @@ impl Chooser {
 
     /// Whether registers hold the filter beside the sums of a tile, and the code stays short. An order of the sum that is
     /// given has decided it.
-    fn stays_in_registers(&self, reduces: &[usize], lanes: usize, target: &Target) -> bool {
+    fn stays_in_registers(&self, lanes: usize, target: &Target) -> bool {
         if self.order.is_some() {
             let is_whole =
-                |&i: &usize| self.left[i].0 == self.given(RangeKind::Unroll, i).unwrap_or(1);
-            return reduces.iter().all(is_whole);
+                |i: usize| self.left[i].0 == self.given(RangeKind::Unroll, i).unwrap_or(1);
+            return self.loops_of(RangeKind::Reduce).all(is_whole);
         }
-        let terms = self.terms(reduces);
+        let terms = self.terms();
         // a lane of the filter is loaded and inserted
         let code = terms.saturating_mul(2 * lanes + self.nodes_of_term());
         terms + self.sums_of_tile() <= target.vector_registers && code <= self.nodes

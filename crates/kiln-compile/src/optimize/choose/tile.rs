@@ -15,9 +15,8 @@ impl Chooser {
         {
             return;
         }
-        let is_output = |(_, r): &&(usize, UOp)| kind_of(r) == RangeKind::Loop;
         // threads share the only loop over outputs: rows that are left after the last tile cannot have a loop of their own
-        let is_only_one = self.left.iter().filter(is_output).count() == 1;
+        let is_only_one = self.loops_of(RangeKind::Loop).count() == 1;
         let mut tile = 1;
         for i in (0..self.left.len()).rev() {
             let range = self.left[i].1.clone();
@@ -40,21 +39,16 @@ impl Chooser {
 
     /// Whether some load inside a reduction does not move along an output loop while another does.
     pub(super) fn reuses(&self, axis: u32) -> bool {
-        let reduces: Vec<u32> = self
-            .left
-            .iter()
-            .filter(|(_, r)| kind_of(r) == RangeKind::Reduce)
-            .map(|(_, r)| axis_of(r))
-            .collect();
-        let inner = |a: &&Access| !a.is_store && reduces.iter().any(|r| a.scope.contains(*r));
+        let reduces = self.axes_of(RangeKind::Reduce);
+        let inner = |a: &&Access| !a.is_store && a.scope.intersects(&reduces);
         let loads: Vec<&Access> = self.kernel.accesses.iter().filter(inner).collect();
         // every load of the reduction must be inside a loop that this one shares, or the tile would repeat other work
         loads.iter().any(|a| a.stride(axis) == Some(0))
             && loads.iter().any(|a| a.stride(axis) != Some(0))
     }
 
-    /// Unrolls short loops of reductions, the innermost first; and others while there are not more than `given` terms.
-    pub(super) fn unroll(&mut self, given: usize) {
+    /// Unrolls short loops of reductions, the innermost first; and others while there are not more than `wanted` terms.
+    pub(super) fn unroll(&mut self, wanted: usize) {
         let mut unrolled: Vec<(u32, usize)> = Vec::new();
         for i in (0..self.left.len()).rev() {
             let (size, range) = self.left[i].clone();
@@ -68,7 +62,7 @@ impl Chooser {
                 && terms * size <= self.costs.most_unrolled;
             let by = match self.order {
                 Some(_) => self.given(RangeKind::Unroll, i),
-                None => (is_short || terms * size <= given).then_some(size),
+                None => (is_short || terms * size <= wanted).then_some(size),
             };
             let by = by.unwrap_or(1);
             unrolled.push((axis, by));
