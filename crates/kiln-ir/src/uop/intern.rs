@@ -118,17 +118,17 @@ impl Drop for Node {
     }
 }
 
-/// Bytes of the table that one node is worth: as many as come from memory in a row, in the time of the two misses that the
-/// node's end and the making of the next one would be.
+/// About so many bytes come from memory in a row in the time of two misses. A look at the table saves two for each node: one
+/// as it ends, one as the next one is made.
 const WORTH: usize = 1024;
 
 /// Looks at all of the nodes, if they are many, and at the table if it is not too large for them: what a long computation
 /// has pushed out of the processor's caches comes back at once here, and one by one where nodes are freed and made.
 pub fn touch<'a>(nodes: impl ExactSizeIterator<Item = &'a UOp>) {
-    let most = nodes.len() * WORTH / SHARDS;
     if nodes.len() < SHARDS {
         return;
     }
+    let most = nodes.len() * WORTH / SHARDS;
     let sum = |node: &UOp| node.ref_count() ^ node.0.hash as usize ^ node.shape().len();
     black_box(nodes.fold(0, |all, node| all ^ sum(node) ^ node.0.arg.is_none() as usize));
     for shard in TABLE.iter() {
