@@ -1,5 +1,5 @@
-//! What a call of a model takes, in parts: its graph, the rest until the result is there, and the end of the graph. With
-//! `DEV=NULL`, which launches nothing, that is what kiln does on its own. Prints medians of 200 calls in ms.
+//! Times of a call of a model, in parts: its graph, the rest until the result is there, and the end of the graph. `DEV=NULL`
+//! launches nothing: there all of it is kiln's own work. Prints medians of 200 calls in ms.
 //! Run with `cargo bench -p kiln-models --bench host`, or with `-- mobilenet token` for some. `token` is one of GPT-2 with 124
 //! million weights, after as many as there were calls: its cache grows.
 #![allow(clippy::print_stdout)]
