@@ -34,7 +34,10 @@ pub(super) fn gate(
             }
             Op::Reduce if closes && !is_packed(&node) => {
                 let op = node.arg().reduce_op().expect("a reduce has an op");
-                srcs[0] = valid.where_(&srcs[0], &srcs[0].const_like(op.identity(node.dtype())));
+                let identity = srcs[0].const_like(op.identity(node.dtype()));
+                if !is_gated(&srcs[0], valid, &identity) {
+                    srcs[0] = valid.where_(&srcs[0], &identity);
+                }
             }
             _ => {}
         }
@@ -68,7 +71,22 @@ fn packed_factors(nodes: &[UOp], range: &UOp) -> FxHashSet<UOp> {
 
 fn add_gate(srcs: &mut Srcs, at: usize, valid: &UOp) {
     match srcs.get(at) {
+        Some(gate) if implies(gate, valid) => {}
         Some(gate) => srcs[at] = gate.and(valid),
         None => srcs.push(valid.clone()),
     }
+}
+
+/// Whether the terms of a reduction are its identity where this predicate is false.
+fn is_gated(term: &UOp, valid: &UOp, identity: &UOp) -> bool {
+    term.op() == Op::Where && term.src(2) == identity && implies(term.src(0), valid)
+}
+
+/// Whether a predicate says that a loop ends early enough. Example: `i < n` implies `i < 4096` for an `n` of at most 4096, which a
+/// launch decides.
+fn implies(gate: &UOp, valid: &UOp) -> bool {
+    let is_less = |n: &UOp| n.op() == Op::CmpLt;
+    let ends =
+        |n: &UOp| is_less(n) && n.src(0) == valid.src(0) && n.src(1).max() <= valid.src(1).min();
+    is_less(valid) && gate.conjuncts().iter().any(ends)
 }

@@ -250,7 +250,11 @@ fn assert_ends_at_launch(ast: &UOp) {
     let ends = |r: &UOp| matches!(r.arg().range(), Some((_, Loop | Reduce | Thread)));
     let loops = toposort(ast).into_iter().filter(|n| n.op() == Op::Range && ends(n));
     let fixed: Vec<UOp> = loops.filter(|r| r.src(0).as_int().is_some_and(|n| n > 16)).collect();
-    assert!(fixed.is_empty(), "these run as often as they ever may: {fixed:?}");
+    assert!(
+        fixed.is_empty(),
+        "these run as often as they ever may: {fixed:?} {}",
+        kiln_ir::text::print(ast)
+    );
 }
 
 /// `out[i, j] = a[i, j] - max of a[i, ..]`, over the sum of that: values of one loop are kept for a later one.
@@ -439,19 +443,49 @@ fn loops_with_several_ends_end_at_their_lengths() {
     }
 }
 
+/// A general product with these options: it computes what the products do, and no loop runs on past what a launch needs.
+fn assert_panels_end_at_launch(options: &[Opt]) {
+    let kernel = general(&[product(3, 5, 4), product(4, 7, 9), product(20, 6, 30)]);
+    let optimized = apply(&collapsed(&kernel.ast), options).expect("legal");
+    assert_ends_at_launch(&optimized.ast);
+    for (m, k, n) in [(3, 5, 4), (2, 2, 2), (9, 16, 17), (30, 30, 29)] {
+        let product = product(m, k, n);
+        let values = kernel.fits(&numbers(&product)).expect("fits");
+        let scalars: Vec<i64> =
+            values.iter().map(|(c, _)| c.as_i128().expect("whole") as i64).collect();
+        let wanted = run(&product, false, m * n + 2, &[]);
+        let computed = run_optimized(&optimized.ast, [m * n + 2, 900], &scalars);
+        assert_eq!(computed, wanted, "{m} {k} {n}");
+    }
+}
+
+/// Five rows are four lanes that are read at once and, from the second row on, four again: the place is no sum of loops.
 #[test]
 fn panels_are_filled_as_far_as_they_are_read() {
-    let kernel = general(&[product(3, 5, 4), product(4, 7, 9), product(20, 6, 30)]);
     let split = |kind, axis, by| Opt::Split { kind, axis, by };
-    let options = [
+    for rows in [4, 5] {
+        assert_panels_end_at_launch(&[
+            split(RangeKind::Vector, 1, 8),
+            split(RangeKind::Upcast, 0, rows),
+            Opt::Block { axis: 0, by: 256_usize.div_ceil(rows) },
+            split(Thread, 1, 1),
+            Opt::Stage { operand: 0, depth: 1, lanes: 4 },
+        ]);
+    }
+}
+
+#[test]
+fn sums_carried_between_blocks_end_with_the_last_row_of_the_last_block() {
+    let split = |kind, axis, by| Opt::Split { kind, axis, by };
+    assert_panels_end_at_launch(&[
         split(RangeKind::Vector, 1, 8),
         split(RangeKind::Upcast, 0, 4),
-        Opt::Block { axis: 0, by: 64 },
-        split(Thread, 1, 1),
-        Opt::Stage { operand: 0, depth: 1, lanes: 4 },
-    ];
-    let optimized = apply(&collapsed(&kernel.ast), &options).expect("legal");
-    assert_ends_at_launch(&optimized.ast);
+        Opt::Block { axis: 0, by: 32 },
+        Opt::Block { axis: 1, by: 16 },
+        Opt::Block { axis: 0, by: 2 },
+        Opt::Block { axis: 2, by: 64 },
+        Opt::Stage { operand: 0, depth: 3, lanes: 4 },
+    ]);
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn share(steps: &UOp, rounds: &[&UOp]) -> Option<UOp> {
         round = &(&round * r.src(0)) + *r;
         count = &count * r.src(0);
     }
+    // divisions are done before the loops, also where these have no iterations
+    let count = count.maximum(&constant(1));
     let parts = constant(PARTS);
     let first = &round * divided_up(steps.src(0), &count);
     let further = divided(&(steps * divided_up(&parts, &count)), &parts);
