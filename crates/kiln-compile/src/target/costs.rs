@@ -297,11 +297,12 @@ costs! {
     cache_share: usize = 4, BENCH;
 
     /// The usual length of those that a kernel is for, as a part of the way from the least to the largest on a logarithmic scale.
-    usual_launch: f64 = 0.5, BENCH;
+    /// The largest is four to eight times the longest that has been seen (`optimize/general`).
+    usual_launch: f64 = 0.6, BENCH;
     /// The same of a shorter one.
-    short_launch: f64 = 0.25, BENCH;
+    short_launch: f64 = 0.4, BENCH;
     /// The same of a longer one.
-    long_launch: f64 = 0.75, BENCH;
+    long_launch: f64 = 0.8, BENCH;
 
     /// The factor for tiles whose rows do not divide their loop.
     ragged_rows: f64 = 1.1, BENCH;
