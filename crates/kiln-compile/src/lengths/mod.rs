@@ -183,6 +183,13 @@ impl GeneralKernel {
         Some(KernelInstance { stored, varying })
     }
 
+    /// The kernel for lengths near those of a point. None if it is for no others anyway.
+    pub fn near(&self, at: &VaryingInstance) -> Option<UOp> {
+        let Varying { skeleton, general, .. } = self.varying.as_ref()?;
+        let near = general.as_ref()?.near(skeleton, at.scalars.as_deref()?)?;
+        Some(near.ast)
+    }
+
     /// The kernel with the numbers of a point in it.
     pub fn exact(&self, at: &VaryingInstance) -> Option<UOp> {
         self.varying.as_ref()?.skeleton.with(&at.numbers)

@@ -205,7 +205,7 @@ costs! {
     /// How many times as much as a kernel for the same numbers a kernel for many numbers may cost.
     general_times: f64 = 1.6, Source::Fitted("cargo bench -p kiln --bench lengths");
     /// So many more do not count: a compilation takes as long as hundreds of such launches.
-    general_more: f64 = 100_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
+    general_more: f64 = 150_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
 
     /// Instructions, as a program counts them, in the time of an operation on a vector. A processor starts two of these operations in
     /// a clock cycle, and about three instructions.

@@ -83,6 +83,12 @@ const LEAST_BOUND: i64 = 256;
 /// How much larger than what was seen a scalar may become.
 const GROWTH: i64 = 4;
 
+/// The lengths of a kernel for few of them differ by this factor, at most.
+const NEAR: i64 = 8;
+
+/// What the least upper bound of such a length is.
+const LEAST_NEAR: u64 = 16;
+
 /// A loop that would be longer is not made general.
 pub(super) const LONGEST: i64 = 1 << 24;
 
@@ -101,10 +107,26 @@ impl General {
             return None;
         }
         let slot = first_free(&skeleton.ast);
-        let vars: Vec<UOp> =
-            (slot..).zip(&scalars).map(|(slot, s)| UOp::var(slot, s.dtype, s.min, s.max)).collect();
-        let ast = written(skeleton, &forms, &vars)?;
+        let ast = written(skeleton, &forms, &vars(slot, &scalars))?;
         Some(General { ast, slot, forms, scalars })
+    }
+
+    /// The same kernel for lengths near these values of the scalars: from an eighth of the next power of two up to that. Its options may
+    /// suit them better. None if it is for no others anyway.
+    pub fn near(&self, skeleton: &Skeleton, values: &[(Const, DType)]) -> Option<General> {
+        let mut scalars = self.scalars.clone();
+        for (scalar, (value, _)) in scalars.iter_mut().zip(values) {
+            if let (DType::Index, Some(n)) = (scalar.dtype, int(*value)) {
+                let max = (n as u64).next_power_of_two().max(LEAST_NEAR) as i64;
+                (scalar.min, scalar.max) = ((max / NEAR).max(scalar.min), max.min(scalar.max));
+            }
+        }
+        let is_same = |(a, b): (&Scalar, &Scalar)| (a.min, a.max) == (b.min, b.max);
+        if scalars.iter().zip(&self.scalars).all(is_same) {
+            return None;
+        }
+        let ast = written(skeleton, &self.forms, &vars(self.slot, &scalars))?;
+        Some(General { ast, scalars, ..self.clone() })
     }
 
     /// The values of the scalars with which this kernel has exactly these numbers, if there are such.
@@ -124,6 +146,12 @@ impl General {
         };
         self.forms.iter().zip(numbers).all(has).then_some(values)
     }
+}
+
+/// The launch-time scalars, numbered from `slot` on.
+fn vars(slot: usize, scalars: &[Scalar]) -> Vec<UOp> {
+    let var = |(slot, s): (usize, &Scalar)| UOp::var(slot, s.dtype, s.min, s.max);
+    (slot..).zip(scalars).map(var).collect()
 }
 
 /// The first number that no launch-time scalar has.

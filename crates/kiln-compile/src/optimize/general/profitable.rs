@@ -37,7 +37,7 @@ pub fn is_profitable(
 /// second cache, and others from further away. So the longest of these three times counts.
 fn price(target: &Target, program: &Program, vars: &[i64]) -> f64 {
     let traffic = Traffic::of(program, vars, NOMINAL_THREADS);
-    let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(bytes / 2));
+    let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(bytes / 4 * 3));
     let Costs { second_line, far_line, instructions_at_once, .. } = target.costs;
     let lines = (first * second_line).max(second * far_line) * instructions_at_once;
     lines.max(program.instructions(vars, NOMINAL_THREADS) as f64)

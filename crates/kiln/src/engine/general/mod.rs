@@ -29,7 +29,7 @@ use crate::device::Device;
 use kiln_compile::lengths::{GeneralSchedule, Instance, KernelInstance, VaryingInstance};
 use kiln_compile::schedule::ScheduledKernel;
 use kiln_ir::observe::{self, Kind};
-use kiln_ir::{Const, DType};
+use kiln_ir::{Const, UOp};
 use named::Named;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -257,7 +257,14 @@ impl General {
                 false => *variable |= differs() || follows(),
             }
         }
-        let witnesses = Witnesses { closed, variables: &variables, variable: &variable, opened };
+        let longest = variables.largest(seen.iter().map(|s| &s.numbers[..]));
+        let witnesses = Witnesses {
+            closed,
+            variables: &variables,
+            variable: &variable,
+            longest: &longest,
+            opened,
+        };
         let schedule = witnesses.schedule(&point, bounds)?;
         let codes = Mutex::new(vec![None; schedule.kernels.len()]);
         let (constants, key) = (last.constants.clone(), closed.key);
@@ -306,60 +313,73 @@ impl General {
         self: &Arc<General>,
         k: usize,
         instance: KernelInstance,
-        Plan { kernel, is_general }: Plan,
+        Plan { kernel, lengths }: Plan,
         code: Arc<Code>,
     ) -> ReadyKernel {
-        let general = instance.varying.filter(|_| is_general);
+        let general = instance.varying.filter(|_| lengths != Lengths::These);
         let numbers = general.as_ref().and_then(|v| v.scalars.clone()).unwrap_or_default();
+        let work = general.as_ref().map(|v| v.work);
+        let specialization = general
+            .filter(|v| v.work.iterations >= LEAST_ITERATIONS)
+            .map(|v| self.specialization(k, v, kernel.ast.clone()));
         ReadyKernel {
             code,
             plan: ScheduledKernel { ast: cache::kept(kernel.ast), ..kernel },
             stored: instance.stored,
             numbers: numbers.into_iter().map(|(n, dtype)| raw(n, dtype)).collect(),
-            work: general.as_ref().map(|v| v.work),
-            specialization: general
-                .filter(|v| v.work.iterations >= LEAST_ITERATIONS)
-                .map(|v| self.specialization(k, v)),
+            work,
+            specialization,
         }
     }
 
-    /// The general kernel `k`, and the one with these numbers in it.
-    fn specialization(self: &Arc<General>, k: usize, varying: VaryingInstance) -> Specialization {
+    /// A general kernel that is `k`, and the one with these numbers in it.
+    fn specialization(
+        self: &Arc<General>,
+        k: usize,
+        varying: VaryingInstance,
+        ast: UOp,
+    ) -> Specialization {
         let general = self.clone();
-        Arc::new(move || {
-            let kernel = &general.schedule.kernels[k];
-            Some([kernel.plan.ast.clone(), kernel.exact(&varying)?])
-        })
+        Arc::new(move || Some([ast.clone(), general.schedule.kernels[k].exact(&varying)?]))
     }
 
-    /// The kernel that runs: one for all numbers, or one for these if that takes much less time.
+    /// The kernel that runs: one for all lengths, or if that takes much more time one for lengths near these, or for these.
     fn plan(&self, k: usize, instance: &KernelInstance, opened: &Opened) -> Plan {
         let general = &self.schedule.kernels[k];
         let mut kernel = general.plan.clone();
-        let Some(varying) = &instance.varying else { return Plan { kernel, is_general: true } };
-        let is_profitable = |numbers: &[(Const, DType)]| {
-            let (ast, iterations) = (&general.plan.ast, varying.work.iterations);
-            let candidate = Candidate { ast, slot: kernel.vars.len(), numbers, iterations };
+        let Some(varying) = &instance.varying else {
+            return Plan { kernel, lengths: Lengths::All };
+        };
+        let is_profitable = |ast: &UOp| {
+            let Some(numbers) = varying.scalars.as_deref() else { return false };
+            let (slot, iterations) = (kernel.vars.len(), varying.work.iterations);
+            let candidate = Candidate { ast, slot, numbers, iterations };
             candidate.is_profitable(|| general.exact(varying), opened)
         };
-        let is_general = varying.scalars.as_deref().is_some_and(is_profitable);
-        if !is_general {
+        let near = || general.near(varying).filter(is_profitable);
+        let lengths = if is_profitable(&kernel.ast) {
+            Lengths::All
+        } else if let Some(near) = near() {
+            kernel.ast = near;
+            Lengths::Near
+        } else {
             kernel.ast = general.exact(varying).expect("its numbers vary");
-        }
-        Plan { kernel, is_general }
+            Lengths::These
+        };
+        Plan { kernel, lengths }
     }
 
     /// The code of each kernel. That of general kernels is remembered here.
     fn codes(&self, plans: &[Plan], opened: &Opened) -> Result<Vec<Arc<Code>>, Failure> {
         let known = locked(&self.codes).clone();
-        let is_known = |k: usize| plans[k].is_general && known[k].is_some();
+        let is_known = |k: usize| plans[k].lengths == Lengths::All && known[k].is_some();
         let new: Vec<usize> = (0..plans.len()).filter(|&k| !is_known(k)).collect();
         let kernels: Vec<_> = new.iter().map(|&k| plans[k].kernel.clone()).collect();
         let mut made = cache::compile_all(&kernels, opened)?.into_iter();
         let mut codes = known;
         new.iter().for_each(|&k| codes[k] = made.next());
         let mut remembered = locked(&self.codes);
-        let general = new.iter().filter(|&&k| plans[k].is_general);
+        let general = new.iter().filter(|&&k| plans[k].lengths == Lengths::All);
         general.for_each(|&k| remembered[k] = codes[k].clone());
         Ok(codes.into_iter().map(|code| code.expect("known or made")).collect())
     }
@@ -378,6 +398,13 @@ fn follows(constant: Const, lengths: &[i64]) -> bool {
 /// A kernel to run.
 struct Plan {
     kernel: ScheduledKernel,
-    /// Whether it is the same for all numbers.
-    is_general: bool,
+    lengths: Lengths,
+}
+
+/// For which lengths a kernel's code is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lengths {
+    All,
+    Near,
+    These,
 }

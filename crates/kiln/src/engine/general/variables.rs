@@ -103,6 +103,12 @@ impl Variables {
         all.all(is_as_guessed).then_some(point)
     }
 
+    /// The largest value of each variable in graphs with these numbers.
+    pub(super) fn largest<'a>(&self, all: impl Iterator<Item = &'a [i64]> + Clone) -> Vec<i64> {
+        let largest = |&at: &usize| all.clone().map(|numbers| numbers[at]).max().unwrap_or(0);
+        self.at.iter().map(largest).collect()
+    }
+
     /// All numbers of the graph with these values of the variables; none if one would be negative.
     pub(super) fn numbers(&self, point: &[i64]) -> Option<Vec<usize>> {
         let values = self.forms.iter().map(|form| form.at(point)?.try_into().ok());

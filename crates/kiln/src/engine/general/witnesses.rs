@@ -15,6 +15,9 @@ const GROWTH: i64 = 4;
 /// What a length may become at least.
 const LEAST_END: i64 = 256;
 
+/// The same, where all shorter lengths have the same kernels: that of most texts.
+const LEAST_FAR_END: i64 = 512;
+
 /// No larger length is tried: primes are found by division.
 const FARTHEST: i64 = 1 << 32;
 
@@ -48,19 +51,40 @@ struct Interval {
 enum Wanted<'a> {
     /// Around the point.
     Near,
+    /// Those that leave out least of what is below these lengths, and go as far beyond as lengths may grow.
+    Below(&'a [i64]),
     /// Those that leave out least of what is between these bounds, wherever the point is.
     Wide(&'a [(i64, i64)]),
     /// The same, with ends at which less is equal by chance.
     Apart(&'a [(i64, i64)]),
 }
 
-impl<'a> Wanted<'a> {
-    fn bounds(self) -> Option<&'a [(i64, i64)]> {
+impl Wanted<'_> {
+    /// The bounds of a variable that is now `n`.
+    fn bounds(self, v: usize, n: i64) -> (i64, i64) {
         match self {
-            Wanted::Near => None,
-            Wanted::Wide(bounds) | Wanted::Apart(bounds) => Some(bounds),
+            Wanted::Near => (2, end_of(n)),
+            Wanted::Below(longest) => (2, end_of(longest[v]).max(LEAST_FAR_END) + BEYOND),
+            Wanted::Wide(bounds) | Wanted::Apart(bounds) => {
+                let (low, high) = bounds[v];
+                (low.max(2), high.saturating_add(BEYOND))
+            }
         }
     }
+
+    /// Up to where an interval of a variable is to leave out least.
+    fn until(self, v: usize) -> Option<i64> {
+        match self {
+            Wanted::Below(longest) => Some(longest[v]),
+            Wanted::Wide(bounds) => Some(bounds[v].1),
+            Wanted::Near | Wanted::Apart(_) => None,
+        }
+    }
+}
+
+/// What a length may become.
+fn end_of(n: i64) -> i64 {
+    n.saturating_mul(GROWTH).max(LEAST_END)
 }
 
 /// An interval for each variable, for the graphs around a point. `is_graph` says whether there is a graph with these
@@ -78,20 +102,19 @@ fn intervals(
             other[v] = n;
             is_graph(&other)
         };
-        let bounds = wanted.bounds().map(|bounds| bounds[v]);
-        let (low, high) = match bounds {
-            Some((low, high)) => (low.max(2), high.saturating_add(BEYOND)),
-            None => (2, point[v].saturating_mul(GROWTH).max(LEAST_END)),
-        };
+        let (low, high) = wanted.bounds(v, point[v]);
         let high = Some(high.min(FARTHEST)).filter(|high| *high > point[v])?;
         let most = last((point[v], high), &with);
         let least = -last((-point[v], -low), &|n| with(-n));
         let taken: Vec<i64> = found.iter().flat_map(Interval::values).collect();
-        let center = if bounds.is_some() { least.midpoint(most) } else { point[v] };
+        let center = match wanted {
+            Wanted::Near => point[v],
+            _ => least.midpoint(most),
+        };
         let ends = Ends { variables, n: center, least, most, taken: &taken };
-        found.push(match (wanted, bounds) {
-            (Wanted::Wide(_), Some((_, high))) => ends.widest(high)?,
-            _ => ends.interval()?,
+        found.push(match wanted.until(v) {
+            Some(until) => ends.widest(until)?,
+            None => ends.interval()?,
         });
     }
     Some(found)
@@ -204,12 +227,15 @@ pub(super) struct Witnesses<'a> {
     pub(super) variables: &'a Variables,
     /// By constant: whether it is a launch-time scalar.
     pub(super) variable: &'a [bool],
+    /// By variable: the largest value that was seen.
+    pub(super) longest: &'a [i64],
     pub(super) opened: &'a Opened,
 }
 
 impl Witnesses<'_> {
-    /// A schedule for the lengths around a point: for as many as have the same kernels. With bounds it is one for all lengths
-    /// inside of them, whatever the point is, if that holds the point.
+    /// A schedule for all lengths inside of the bounds, whatever the point is, if that holds the point. Without bounds, or outside of
+    /// them, one for all lengths that are not much longer than those that were seen. If those do not all have the same kernels, for
+    /// as many around the point as do.
     pub(super) fn schedule(
         &self,
         point: &[i64],
@@ -223,13 +249,15 @@ impl Witnesses<'_> {
             let wide = self.around(point, Wanted::Wide(bounds)).filter(holds);
             wide.or_else(|| self.around(point, Wanted::Apart(bounds)).filter(holds))
         });
-        named.or_else(|| self.around(point, Wanted::Near))
+        let below = || self.around(point, Wanted::Below(self.longest)).filter(holds);
+        named.or_else(below).or_else(|| self.around(point, Wanted::Near))
     }
 
     fn around(&self, point: &[i64], wanted: Wanted<'_>) -> Option<GeneralSchedule> {
         let is_graph = |point: &[i64]| self.graph(point).is_some();
         let mut intervals = intervals(self.variables, point, wanted, &is_graph)?;
-        let tries = if matches!(wanted, Wanted::Wide(_)) { 1 } else { MOST_TRIES };
+        let tries =
+            if matches!(wanted, Wanted::Wide(_) | Wanted::Below(_)) { 1 } else { MOST_TRIES };
         for _ in 0..tries {
             let none = Choices::default();
             let (near, choices) = self.at(intervals.iter().map(|i| i.near), &none)?;
@@ -299,6 +327,9 @@ mod tests {
             let wide = intervals(&variables, &[n], Wanted::Wide(&[(1, 500)]), &at_most_1000);
             let (low, high) = wide.map(|wide| (wide[0].low, wide[0].high)).expect("wide");
             assert!(low == 2 && high >= 500 && is_prime(high) && is_prime(high - low), "{n}");
+            let below = intervals(&variables, &[n], Wanted::Below(&[n.max(300)]), &at_most_1000);
+            let (low, high) = below.map(|below| (below[0].low, below[0].high)).expect("below");
+            assert!(low == 2 && high >= 800 && is_prime(high) && is_prime(high - low), "{n}");
         }
     }
 }
