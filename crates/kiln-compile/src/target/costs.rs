@@ -207,6 +207,9 @@ costs! {
     /// So many more do not count: a compilation takes as long as hundreds of such launches.
     general_more: f64 = 150_000.0, Source::Fitted("cargo bench -p kiln --bench lengths");
 
+    /// The part of a cache in which a kernel finds again what it has read or written.
+    cache_used: f64 = 0.75, Source::Fitted("cargo bench -p kiln --bench lengths");
+
     /// Instructions, as a program counts them, in the time of an operation on a vector. A processor starts two of these operations in
     /// a clock cycle, and about three instructions.
     instructions_at_once: f64 = 1.5, Source::Fitted("cargo bench -p kiln --bench lengths");

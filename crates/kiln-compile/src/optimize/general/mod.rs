@@ -116,9 +116,12 @@ impl General {
     pub fn near(&self, skeleton: &Skeleton, values: &[(Const, DType)]) -> Option<General> {
         let mut scalars = self.scalars.clone();
         for (scalar, (value, _)) in scalars.iter_mut().zip(values) {
-            if let (DType::Index, Some(n)) = (scalar.dtype, int(*value)) {
-                let max = (n as u64).next_power_of_two().max(LEAST_NEAR) as i64;
-                (scalar.min, scalar.max) = ((max / NEAR).max(scalar.min), max.min(scalar.max));
+            let n =
+                int(*value).filter(|n| scalar.dtype == DType::Index && (0..LONGEST).contains(n));
+            if let Some(n) = n {
+                let max = LEAST_NEAR.max(n as u64).next_power_of_two() as i64;
+                let min = (max / NEAR).min(n);
+                (scalar.min, scalar.max) = (min.max(scalar.min), max.min(scalar.max));
             }
         }
         let is_same = |(a, b): (&Scalar, &Scalar)| (a.min, a.max) == (b.min, b.max);

@@ -37,8 +37,9 @@ pub fn is_profitable(
 /// second cache, and others from further away. So the longest of these three times counts.
 fn price(target: &Target, program: &Program, vars: &[i64]) -> f64 {
     let traffic = Traffic::of(program, vars, NOMINAL_THREADS);
-    let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(bytes / 4 * 3));
-    let Costs { second_line, far_line, instructions_at_once, .. } = target.costs;
+    let Costs { second_line, far_line, instructions_at_once, cache_used, .. } = target.costs;
+    let used = |bytes: usize| (bytes as f64 * cache_used) as usize;
+    let [first, second, _] = target.cache_bytes.map(|bytes| traffic.lines_into(used(bytes)));
     let lines = (first * second_line).max(second * far_line) * instructions_at_once;
     lines.max(program.instructions(vars, NOMINAL_THREADS) as f64)
 }

@@ -100,12 +100,8 @@ impl Digit {
     fn same_above(&self, read: &Affine, store: &Affine) -> FxHashMap<UOp, UOp> {
         let both = self.above(read).zip(self.above(store));
         let units = |digits: &[Term]| digits.iter().map(|(_, unit)| *unit).collect::<Vec<_>>();
-        let same = both.filter(|(a, b)| units(a) == units(b)).unwrap_or_default();
-        same.0
-            .into_iter()
-            .zip(same.1)
-            .map(|((of_read, _), (of_store, _))| (of_read, of_store))
-            .collect()
+        let (read, store) = both.filter(|(a, b)| units(a) == units(b)).unwrap_or_default();
+        read.into_iter().zip(store).map(|((read, _), (store, _))| (read, store)).collect()
     }
 
     /// The digits above this one, lowest first, with their units. None if another term may reach them, or they each other.

@@ -405,6 +405,7 @@ struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lengths {
     All,
+    /// Those near the ones that run ([`optimize::General::near`](kiln_compile::optimize::General::near)).
     Near,
     These,
 }

@@ -64,7 +64,9 @@ impl Wanted<'_> {
     fn bounds(self, v: usize, n: i64) -> (i64, i64) {
         match self {
             Wanted::Near => (2, end_of(n)),
-            Wanted::Below(longest) => (2, end_of(longest[v]).max(LEAST_FAR_END) + BEYOND),
+            Wanted::Below(longest) => {
+                (2, end_of(longest[v]).max(LEAST_FAR_END).saturating_add(BEYOND))
+            }
             Wanted::Wide(bounds) | Wanted::Apart(bounds) => {
                 let (low, high) = bounds[v];
                 (low.max(2), high.saturating_add(BEYOND))
