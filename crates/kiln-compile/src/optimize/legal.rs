@@ -7,9 +7,10 @@ use super::loops::{Loops, Part, Standing, packed};
 use super::opt::Opt;
 use super::ranges::{axis_of, kind_of};
 use super::together;
-use kiln_ir::UOp;
 use kiln_ir::arg::RangeKind;
 use kiln_ir::scope::AxisSet;
+use kiln_ir::uop::find_all;
+use kiln_ir::{Op, UOp};
 
 /// Lanes of a vector, and neighbours of a copy, at most.
 const MOST_LANES: usize = 64;
@@ -33,6 +34,8 @@ pub(super) struct Rules {
     shareable: usize,
     /// Axes of loops that may be aligned to the rows that are stored.
     inside_rows: AxisSet,
+    /// Whether a loop accesses memory after another one has stored to it: several writes to one tensor.
+    is_sequence: bool,
 }
 
 /// Whether options may be applied to a kernel of one nest in this order; if not, the first that may not and why.
@@ -81,6 +84,7 @@ impl Rules {
             operands,
             shareable,
             inside_rows,
+            is_sequence: is_sequence(ast),
         }
     }
 
@@ -206,6 +210,7 @@ impl Rules {
         let is_divisible = self.divisible.contains(axis) || !self.reductions.contains(&axis);
         ensure(is_divisible, "the reduction is inside of another loop")?;
         ensure(self.kernel.ordered.is_empty(), "a loop must run in its order")?;
+        ensure(!self.is_sequence, "a loop would need what other items store in another one")?;
         let is_around = |p: &&Part| self.around.contains(axis_of(&loops.ranges[p.range]));
         let is_done = |p: &Part| matches!(p.kind, RangeKind::Global | RangeKind::Local);
         ensure(
@@ -395,6 +400,11 @@ fn is_one_nest(kernel: &Kernel, ranges: &[UOp]) -> bool {
     };
     let (outputs, reduces) = (of_kind(RangeKind::Loop), of_kind(RangeKind::Reduce));
     kernel.is_one_nest(&outputs, &reduces)
+}
+
+/// Whether something in a kernel comes after a store to memory.
+fn is_sequence(ast: &UOp) -> bool {
+    !find_all(ast, |n| n.op() == Op::After && n.memory().op() == Op::Param).is_empty()
 }
 
 /// Whether an option puts values into scratch.

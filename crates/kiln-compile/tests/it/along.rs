@@ -9,8 +9,8 @@ use kiln_compile::optimize::{self, Opt, apply};
 use kiln_compile::pipeline::{self, Settings};
 use kiln_compile::target::{Groups, Target};
 use kiln_ir::arg::{RangeKind, ReduceOp};
-use kiln_ir::uop::toposort;
-use kiln_ir::{Op, UOp};
+use kiln_ir::uop::{axis_of, toposort};
+use kiln_ir::{DType, Op, UOp};
 use kiln_runtime::interp;
 use std::cell::Cell;
 
@@ -177,6 +177,25 @@ fn what_the_strategy_chooses_for_rows_changes_nothing() {
         }
     }
     assert!(along > 20 || !is_counted(), "{along} go along rows");
+}
+
+/// Two writes to one tensor, the second to elements of the first: `out[i] = 1`, then `out[63 - i] = 2`. No barrier orders what items of
+/// several groups store, so one item does all of it.
+#[test]
+fn writes_in_sequence_are_no_rows() {
+    let [one, two] = [1, 2].map(|n| UOp::constant(n, DType::I32));
+    let [i, j] = [0, 1].map(|axis| UOp::range(axis, RangeKind::Loop, 64));
+    let out = UOp::param(0, DType::I32, &[64][..]);
+    let first = UOp::store(&out, &i, &one, None).end([i]);
+    let second =
+        UOp::store(&out.after([first.clone()]), &(&j * -1 + 63), &two, None).end([j.clone()]);
+    let kernel = UOp::kernel([first, second], "");
+    let along = split(RangeKind::Local, axis_of(&j), 8);
+    let why = optimize::check(&kernel, &[along]).expect_err("illegal");
+    assert!(why.ends_with(": a loop would need what other items store in another one"), "{why}");
+    let target = Target::opencl(Groups { most_items: 64, shared_bytes: 48 << 10, subgroup: 1 });
+    let optimized = optimize(&kernel, &target, true);
+    assert!(run(&optimized.ast, &target) == run(&plain(&kernel), &Target::interp()));
 }
 
 /// If a group is one subgroup, no barrier separates the exchange from the store by the first item.
