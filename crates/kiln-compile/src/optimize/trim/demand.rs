@@ -5,8 +5,8 @@
 //! needs as many iterations as it takes to come to the last position that is read. The reader may go in other steps: where 16
 //! lanes fill and single elements are read, up to element `n`, the loop that fills runs `(n + 15) / 16` times.
 //!
-//! A panel may have two blocks of rows, of which a launch needs the first and half of the second. Then the reader's loop over
-//! rows ends where its loop over blocks says, and the loop that fills ends where its own loop over blocks says.
+//! A panel may have two blocks of rows, and a launch may need one and a half of them. Then the end of the reader's loop over rows
+//! depends on its loop over blocks. The loop that fills has the same end, with its own loop over blocks.
 
 use super::super::ranges::{axis_of, is_outer, kind_of};
 use super::ends::Ends;
@@ -95,8 +95,8 @@ impl Digit {
         (!position.terms.iter().any(|(atom, _)| varies(atom))).then(|| own.clone())
     }
 
-    /// By loop of a read, the loop of the store that is the same digit above this one. Where the read finds what was stored, both have
-    /// the same value. Example: a panel of two blocks of rows, stored and read row by row.
+    /// Pairs of loops: one around the read, and one around the store with the same digit above this one. An element is read where it was
+    /// stored, so both have the same value there. Example: the loops over blocks of rows of a panel.
     fn same_above(&self, read: &Affine, store: &Affine) -> FxHashMap<UOp, UOp> {
         let both = self.above(read).zip(self.above(store));
         let units = |digits: &[Term]| digits.iter().map(|(_, unit)| *unit).collect::<Vec<_>>();
