@@ -183,7 +183,7 @@ impl GeneralKernel {
         Some(KernelInstance { stored, varying })
     }
 
-    /// The kernel for lengths near those of a point. None if it is for no others anyway.
+    /// The kernel for lengths near those of a point. None if the general kernel is for no others.
     pub fn near(&self, at: &VaryingInstance) -> Option<UOp> {
         let Varying { skeleton, general, .. } = self.varying.as_ref()?;
         let near = general.as_ref()?.near(skeleton, at.scalars.as_deref()?)?;

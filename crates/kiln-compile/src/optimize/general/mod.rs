@@ -111,8 +111,8 @@ impl General {
         Some(General { ast, slot, forms, scalars })
     }
 
-    /// The same kernel for lengths near these values of the scalars: from an eighth of the next power of two up to that. Its options may
-    /// suit them better. None if it is for no others anyway.
+    /// The same kernel for lengths near these values of the scalars: up to the next power of two, and down to an eighth of it. Its options
+    /// may suit them better. None if this kernel is for no other lengths.
     pub fn near(&self, skeleton: &Skeleton, values: &[(Const, DType)]) -> Option<General> {
         let mut scalars = self.scalars.clone();
         for (scalar, (value, _)) in scalars.iter_mut().zip(values) {

@@ -23,6 +23,19 @@ fn instructions(text: &str) -> [f64; 2] {
     words.collect::<Vec<_>>().try_into().expect("two numbers")
 }
 
+/// What was decided in runs of these lengths, and how many kernels were compiled at the fourth and later.
+fn late(lengths: &[usize], run: impl Fn(usize)) -> (Vec<String>, u64) {
+    let mut late = 0;
+    let found = decided(|| {
+        for (nth, &n) in lengths.iter().enumerate() {
+            let ((), counts) = kiln::measure(|| run(n));
+            late += if nth < 3 { 0 } else { counts.compiled + counts.loaded };
+        }
+    });
+    assert!(!found.is_empty(), "nothing was decided");
+    (found, late)
+}
+
 /// A few rows by a transposed matrix. A kernel for all lengths copies the matrix in panels, which many rows gain by: for few of them it
 /// executes ten times as many instructions. One for lengths near theirs serves them all.
 #[test]
@@ -30,14 +43,9 @@ fn a_kernel_that_suits_other_lengths_gives_way_to_one_for_lengths_near() {
     let (x, w) = (Tensor::full([640, 1536], 0.5f32), Tensor::full([384, 1536], 0.25f32));
     let (x, w) = (x.contiguous(), w.contiguous());
     kiln::realize([&x, &w]).expect("there is memory");
-    let mut late = 0;
-    let found = decided(|| {
-        for (nth, n) in [480, 300, 630, 5, 12, 4, 14, 9, 6].into_iter().enumerate() {
-            let (y, counts) =
-                kiln::measure(|| x.narrow(0, 0, n).matmul(&w.t()).neg().to_vec::<f32>());
-            assert_eq!(y.expect("computes"), vec![-192.0; n * 384]);
-            late += if nth < 3 { 0 } else { counts.compiled + counts.loaded };
-        }
+    let (found, late) = late(&[480, 300, 630, 5, 12, 4, 14, 9, 6], |n| {
+        let y = x.narrow(0, 0, n).matmul(&w.t()).neg().to_vec::<f32>();
+        assert_eq!(y.expect("computes"), vec![-192.0; n * 384]);
     });
     assert!(found.iter().any(|text| text.contains(" exact (general ")), "{found:?}");
     assert!(late <= 3, "{late} kernels for six lengths: {found:?}");
@@ -78,14 +86,9 @@ fn attention_of_many_lengths_is_one_kernel() {
         let before = Tensor::arange(0..n).le(Tensor::arange(0..n).unsqueeze(1));
         q.scaled_dot_product_attention(&k, &v, Some(&before), false)
     };
-    let mut late = 0;
-    let found = decided(|| {
-        for (nth, n) in [505, 312, 131, 390, 64, 277, 451].into_iter().enumerate() {
-            let (_, counts) = kiln::measure(|| attend(n).to_vec::<f32>().expect("computes"));
-            late += if nth < 3 { 0 } else { counts.compiled + counts.loaded };
-        }
+    let (found, late) = late(&[505, 312, 131, 390, 64, 277, 451], |n| {
+        attend(n).to_vec::<f32>().expect("computes");
     });
-    assert!(!found.is_empty(), "nothing was decided");
     assert!(found.iter().all(|text| text.contains(" general (general ")), "{found:?}");
     assert_eq!(late, 0, "kernels of the fourth length and later");
 }
@@ -96,19 +99,12 @@ fn a_product_of_any_number_of_rows_is_one_kernel() {
     let (x, w) = (Tensor::full([640, 768], 0.5f32), Tensor::full([768, 1280], 0.25f32));
     let (x, w) = (x.contiguous(), w.contiguous());
     kiln::realize([&x, &w]).expect("there is memory");
-    let mut late = 0;
-    let found = decided(|| {
-        for (nth, n) in [505, 312, 131, 390, 64, 17, 600, 5, 23, 2].into_iter().enumerate() {
-            let (y, counts) =
-                kiln::measure(|| x.narrow(0, 0, n).matmul(&w).sqrt().square().to_vec::<f32>());
-            let y = y.expect("computes");
-            assert_eq!(y.len(), n * 1280);
-            // a root and a square round once each
-            assert!(y.iter().all(|y| (y - 96.0).abs() <= 96.0 * 3.0 * f32::EPSILON), "{n} rows");
-            late += if nth < 3 { 0 } else { counts.compiled + counts.loaded };
-        }
+    let (found, late) = late(&[505, 312, 131, 390, 64, 17, 600, 5, 23, 2], |n| {
+        let y = x.narrow(0, 0, n).matmul(&w).sqrt().square().to_vec::<f32>().expect("computes");
+        assert_eq!(y.len(), n * 1280);
+        // a root and a square round once each
+        assert!(y.iter().all(|y| (y - 96.0).abs() <= 96.0 * 3.0 * f32::EPSILON), "{n} rows");
     });
-    assert!(!found.is_empty(), "nothing was decided");
     assert_eq!(late, 0, "kernels of the fourth length and later: {found:?}");
 }
 
